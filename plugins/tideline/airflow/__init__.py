@@ -1,0 +1,1 @@
+"""Translates between Airflow and the steps; decides nothing."""

@@ -1,0 +1,74 @@
+"""From a stream to its Dag. Touches no service: it runs at every parse."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, chain
+
+from tideline.airflow.operators import (
+    AdvanceOffsets,
+    DetectEarliestReset,
+    IngestRanges,
+    PlanOffsetRanges,
+    ResolveReset,
+    VerifyRanges,
+)
+from tideline.core.stream import Stream
+
+
+def build_dag(stream: Stream) -> DAG:
+    """One stream's Dag: plan, detect, resolve, ingest, verify, advance."""
+    settings = stream.airflow
+    timetable = None
+    if stream.schedule is not None:
+        timetable = CronDataIntervalTimetable(stream.schedule, timezone=stream.timezone)
+    with DAG(
+        dag_id=stream.stream,
+        description=f"{_topics(stream)} -> {stream.table.uri}",
+        schedule=timetable,
+        start_date=datetime.combine(settings.start_date, time(), UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=sorted({"tideline", *settings.tags}),
+        default_args={
+            "owner": settings.owner,
+            "retries": settings.retries,
+            "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
+        },
+        params={
+            "plan_only": Param(
+                False, type="boolean", description="Show what would be read; nothing is stored."
+            ),
+            "reason": Param(None, type=["null", "string"], description="For the record."),
+        },
+        doc_md=_documentation(stream),
+    ) as dag:
+        table = Asset(name=f"tideline/{stream.stream}", uri=_asset_uri(stream.table.uri))
+        chain(
+            PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream),
+            DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
+            ResolveReset(task_id="resolve_reset", stream=stream),
+            # Runs although resolve_reset is usually skipped, and only if nothing failed.
+            IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
+            VerifyRanges(task_id="verify_ranges", stream=stream),
+            AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
+        )
+    return dag
+
+
+def _topics(stream: Stream) -> str:
+    return ", ".join(stream.kafka.topics) or f"topics matching {stream.kafka.topic_pattern}"
+
+
+def _asset_uri(table_uri: str) -> str:
+    return f"file://{table_uri}" if table_uri.startswith("/") else table_uri
+
+
+def _documentation(stream: Stream) -> str:
+    return f"""Lands **{_topics(stream)}** in `{stream.table.uri}`.
+
+Ledger: `{stream.ledger_location}`.
+A run reads at most {stream.limits.max_records_per_run:,} offsets.
+Clear `ingest_ranges` to read a run's ranges again: the same offsets, one copy.
+"""

@@ -1,0 +1,181 @@
+"""One thin operator per step; each finds its run in the ledger by Airflow's run id."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.observability import stats
+
+from tideline.adapters.connections import find_connection, spark_master
+from tideline.adapters.jars import spark_jars
+from tideline.adapters.spark_submit import application, configuration, environment, package_zip
+from tideline.airflow.translate import airflow_run, plan_only
+from tideline.core.stream import Stream
+from tideline.errors import ResetDetected, ServiceAway
+from tideline.json_codec import to_data
+from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.dry_run import dry_run
+from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.steps.resolve_reset import resolve_reset
+from tideline.steps.verify_ranges import verify_ranges
+
+
+class StreamOperator(BaseOperator):
+    """A step of one stream.
+
+    Args:
+        stream: The checked stream file.
+    """
+
+    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.stream = stream
+
+
+class PlanOffsetRanges(StreamOperator):
+    """Returns the ranges that the run would read, or has frozen."""
+
+    def execute(self, context: Any) -> list[str]:
+        """Plan; with plan_only nothing is stored."""
+        with airflow_run(self.stream, context) as run:
+            if plan_only(context):
+                proposal, _ = dry_run(run)
+                ranges = proposal.ranges
+            else:
+                record = plan_offset_ranges(run)
+                found = record.plan or record.proposal
+                ranges = found.ranges if found is not None else ()
+            for planned in ranges:
+                self.log.info("%s", planned)
+            return [str(planned) for planned in ranges]
+
+
+class DetectEarliestReset(StreamOperator):
+    """Returns the frozen plan's id."""
+
+    def execute(self, context: Any) -> str | None:
+        """Detect and freeze; fails with what was found, where and what to do."""
+        with airflow_run(self.stream, context) as run:
+            if plan_only(context):
+                _, findings = dry_run(run)
+                if findings:
+                    raise ResetDetected("\n".join(str(f) for f in findings))
+                return None
+            record = detect_earliest_reset(run)
+            return record.plan.plan_id if record.plan is not None else None
+
+
+class ResolveReset(StreamOperator):
+    """Skipped unless a finding's policy lets the run go on."""
+
+    def execute(self, context: Any) -> None:
+        """Act on findings."""
+        if plan_only(context):
+            raise AirflowSkipException("plan_only")
+        with airflow_run(self.stream, context) as run:
+            if not resolve_reset(run):
+                raise AirflowSkipException("nothing was found")
+
+
+class IngestRanges(SparkSubmitOperator):
+    """spark-submit of the ingest application through the stream's Spark connection.
+
+    Args:
+        stream: The checked stream file.
+    """
+
+    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
+        self.stream = stream
+        self._context: Any = None
+
+    def execute(self, context: Any) -> Any:
+        """Land the plan; skipped where there is nothing to land."""
+        if plan_only(context):
+            raise AirflowSkipException("plan_only")
+        self._context = context
+        with airflow_run(self.stream, context, spark=self) as run:
+            landing = ingest_ranges(run)
+        if landing is None:
+            raise AirflowSkipException("nothing to land")
+        return to_data(landing)
+
+    def submit(self, job_path: str) -> None:
+        """Run the application on a job file (the steps' `SparkPort`)."""
+        connection = self.stream.spark.connection
+        if find_connection(connection) is None:
+            local = '{"conn_type": "spark", "host": "local[*]"}'
+            os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = local
+        master = spark_master(connection)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        self.name = f"tideline {self.stream.stream}"
+        self.application = application()
+        self.application_args = [job_path]
+        self.jars = ",".join(str(jar) for jar in spark_jars()) or None
+        self.py_files = package_zip()
+        self.conf = configuration(master)
+        self.env_vars = {**environment(master), "PATH": path}
+        try:
+            super().execute(self._context)
+        except AirflowException as error:
+            raise ServiceAway(f"spark-submit failed: {error}") from error
+
+
+class VerifyRanges(StreamOperator):
+    """Returns the verified table version."""
+
+    def execute(self, context: Any) -> int | None:
+        """Reconcile the committed version with the plan."""
+        with airflow_run(self.stream, context) as run:
+            verified = verify_ranges(run)
+            return verified[0].version if verified is not None else None
+
+
+class AdvanceOffsets(StreamOperator):
+    """Moves the head, then publishes the asset event.
+
+    Args:
+        asset: The stream's table.
+    """
+
+    def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
+        super().__init__(stream=stream, outlets=[asset], **arguments)
+        self.asset = asset
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Advance; repeating it moves nothing and publishes the event again."""
+        with airflow_run(self.stream, context) as run:
+            record = advance_offsets(run)
+        if record.plan is None or record.landing is None:
+            raise AirflowSkipException("nothing was landed")
+        event: dict[str, Any] = {
+            "plan_id": record.plan.plan_id,
+            "lane": record.lane,
+            "rows": sum(v.rows for v in record.verified),
+            "table_version": record.landing.version,
+            "ranges": [
+                {
+                    "topic": v.planned.topic,
+                    "topic_id": v.planned.topic_id,
+                    "generation": v.planned.generation,
+                    "partition": v.planned.partition,
+                    "start_offset": v.planned.start_offset,
+                    "end_offset": v.planned.end_offset,
+                    "rows": v.rows,
+                }
+                for v in record.verified
+            ],
+        }
+        context["outlet_events"][self.asset].extra = event
+        tags = {"stream": self.stream.stream}
+        stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)
+        stats.gauge("tideline.rows", event["rows"], tags=tags)
+        return event

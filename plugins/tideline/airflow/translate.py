@@ -1,0 +1,61 @@
+"""The one place where our errors become Airflow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from tideline.core.plan import RunRequest
+from tideline.core.stream import Stream
+from tideline.errors import BadInput, TidelineError
+from tideline.ports import SparkPort
+from tideline.steps.context import RunContext
+from tideline.wiring import open_run
+
+FORM = ("plan_only", "reason")
+
+
+@contextmanager
+def airflow_run(
+    stream: Stream, context: Any, spark: SparkPort | None = None
+) -> Iterator[RunContext]:
+    """One task's view of its run: errors translated, the lane leased.
+
+    Raises:
+        AirflowFailException: Trying again cannot help.
+        AirflowException: It may; Airflow's retries apply.
+    """
+    try:
+        dag_run = context["dag_run"]
+        _check_form(dag_run.conf or {})
+        with open_run(stream, dag_run.run_id, RunRequest(), spark) as run:
+            if plan_only(context):
+                yield run
+                return
+            with run.ledger.lease(run.request.lane):
+                yield run
+    except TidelineError as error:
+        if error.retriable:
+            raise AirflowException(str(error)) from error
+        raise AirflowFailException(str(error)) from error
+
+
+def plan_only(context: Any) -> bool:
+    """Whether the trigger form asked for a plan and nothing else."""
+    return bool(context["params"].get("plan_only"))
+
+
+def _check_form(conf: dict[str, Any]) -> None:
+    """Airflow takes unknown keys and checks types only in its own form: check here too."""
+    unknown = sorted(set(conf) - set(FORM))
+    if unknown:
+        raise BadInput(f"the run's conf: {unknown[0]}: unknown key; allowed: {', '.join(FORM)}")
+    if not isinstance(conf.get("plan_only", False), bool):
+        raise BadInput(
+            f"the run's conf: plan_only: got {conf['plan_only']!r}; allowed: true, false"
+        )
+    if not isinstance(conf.get("reason") or "", str):
+        raise BadInput(f"the run's conf: reason: got {conf['reason']!r}; allowed: text")

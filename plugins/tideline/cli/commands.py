@@ -1,0 +1,203 @@
+"""One function per command; each returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from tideline.adapters.stream_files import read_stream
+from tideline.cli.output import Output, grid, incident_data
+from tideline.core.incident import CHOICES
+from tideline.core.plan import PlannedRange, RunRequest
+from tideline.core.result import RunRecord
+from tideline.errors import BadInput, ServiceAway, StreamFileError
+from tideline.json_codec import to_data
+from tideline.steps.auditing import audit_stream
+from tideline.steps.dry_run import dry_run
+from tideline.steps.run_batch import run_batch
+from tideline.wiring import open_ledger, open_run
+
+_RANGE = ("topic", "partition", "generation", "start_offset", "end_offset")
+
+
+def validate(options: argparse.Namespace, output: Output) -> int:
+    """Check stream files; every problem of every file is shown."""
+    names: dict[str, str] = {}
+    problems: list[dict[str, Any]] = []
+    messages: list[str] = []
+    for file in options.files:
+        try:
+            stream = read_stream(file)
+        except StreamFileError as error:
+            problems += error.problems
+            messages.append(error.message)
+            continue
+        if stream.stream in names:
+            messages.append(
+                f"{file}:1: stream: got {stream.stream!r}; {names[stream.stream]} has it already"
+            )
+        names.setdefault(stream.stream, file)
+    if messages:
+        raise StreamFileError("\n".join(messages), problems=problems)
+    output.answer({"streams": list(names)}, *(f"{file}: {name}" for name, file in names.items()))
+    return 0
+
+
+def plan(options: argparse.Namespace, output: Output) -> int:
+    """Plan and detect; persists nothing."""
+    stream = read_stream(options.file)
+    with open_run(stream, "plan", RunRequest()) as run:
+        proposal, findings = dry_run(run)
+    data = {
+        "stream": stream.stream,
+        "ranges": [to_data(r) for r in proposal.ranges],
+        "findings": [{**to_data(f), "class": f.kind} for f in findings],
+        "estimated_records": proposal.estimated_records,
+        "estimated_bytes": proposal.estimated_bytes,
+        "offset_lag": proposal.offset_lag,
+    }
+    rows = [[getattr(r, name) for name in _RANGE] for r in proposal.ranges]
+    summary = f"{proposal.estimated_records} offsets to read, {proposal.offset_lag} left for later"
+    output.answer(data, grid(_RANGE, rows), *(str(f) for f in findings), summary)
+    if all(f.kind == "passing" for f in findings):
+        return ServiceAway.exit_code if findings else 0
+    return 3
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """One run through all steps."""
+    stream = read_stream(options.file)
+    if options.run_id is None:
+        options.run_id = f"manual__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+    with open_run(stream, options.run_id, RunRequest()) as context:
+        record = run_batch(context)
+    data = run_data(record)
+    columns = (*_RANGE, "rows")
+    table = grid(columns, ([r[name] for name in columns] for r in data["ranges"]))
+    lines = [table] if data["ranges"] else []
+    summary = (
+        f"{data['status']}: {data['rows']} rows, table version {data['table_version']},"
+        f" {data['offset_lag']} offsets left for later"
+    )
+    output.answer(data, *lines, summary)
+    return 0
+
+
+def run_data(record: RunRecord) -> dict[str, Any]:
+    """A closed run with the keys of the contract."""
+    found = record.plan
+    ranges = [_range_data(v.planned, v.rows) for v in record.verified]
+    return {
+        "status": "done" if record.status == "done" else "nothing_to_do",
+        "run_id": record.run_id,
+        "plan_id": found.plan_id if found is not None else None,
+        "lane": record.lane,
+        "ranges": ranges,
+        "rows": sum(r["rows"] for r in ranges),
+        "offset_lag": found.offset_lag if found is not None else 0,
+        "table_version": record.landing.version if record.landing is not None else None,
+        "incidents": [],
+        "superseded_by": record.superseded_by,
+    }
+
+
+def run_facts(options: argparse.Namespace) -> dict[str, Any]:
+    """What is known of a run that did not come to its end."""
+    if not hasattr(options, "run_id"):
+        return {}
+    return {"run_id": options.run_id, "ranges": [], "rows": 0}
+
+
+def ledger(options: argparse.Namespace, output: Output) -> int:
+    """Head, open and closed plans, coverage."""
+    stream = read_stream(options.file)
+    found = open_ledger(stream)
+    state = found.read()
+    closed = list(found.closed_runs())
+    head = [to_data(p) for p in state.head.positions]
+    runs = [*closed, *state.runs.values()]
+    data: dict[str, Any] = {
+        "location": found.store.location,
+        "stream": stream.stream,
+        "version": state.version,
+        "head": head,
+        "plans": [_plan_data(r) for r in runs],
+        "coverage": [to_data(c) for c in state.head.coverage],
+        "incidents": [incident_data(i) for i in state.control.incidents],
+    }
+    columns = ("topic", "partition", "generation", "next_offset", "leader_epoch")
+    plan_columns = ("run_id", "lane", "status", "offsets", "rows", "table_version")
+    output.answer(
+        data,
+        f"ledger {found.store.location}, version {state.version}",
+        grid(columns, ([p[name] for name in columns] for p in head)),
+        "",
+        grid(plan_columns, ([p[name] for name in plan_columns] for p in data["plans"][-20:])),
+    )
+    return 0
+
+
+def incident(options: argparse.Namespace, output: Output) -> int:
+    """Open incidents: what was found, what is at stake, what may be done."""
+    stream = read_stream(options.file)
+    found = open_ledger(stream).read().control.incidents
+    if options.id is not None:
+        found = tuple(i for i in found if i.incident_id == options.id)
+        if not found:
+            raise BadInput(f"stream {stream.stream} has no open incident {options.id}")
+    data = [{**incident_data(i), "choices": CHOICES.get(i.finding.kind, ())} for i in found]
+    lines = [f"{i.incident_id}: {i.finding}" for i in found] or ["no open incident"]
+    output.answer({"incidents": data}, *lines)
+    return 0
+
+
+def audit(options: argparse.Namespace, output: Output) -> int:
+    """Hold ledger, table and broker against each other."""
+    stream = read_stream(options.file)
+    with open_run(stream, "audit", RunRequest()) as run:
+        found, findings = audit_stream(run)
+    clean = found.clean and not findings
+    data = {
+        **to_data(found),
+        "clean": clean,
+        "findings": [{**to_data(f), "class": f.kind} for f in findings],
+    }
+    kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
+    columns = ("flaw", "topic", "partition", "generation", "start_offset", "end_offset", "offsets")
+    rows = [[kind, *(flaw[name] for name in columns[1:])] for kind in kinds for flaw in data[kind]]
+    counts = ", ".join(f"{len(data[kind])} {kind}" for kind in kinds)
+    output.answer(
+        data,
+        *([grid(columns, rows)] if rows else []),
+        *(str(f) for f in findings),
+        f"{'clean' if clean else 'NOT CLEAN'}: {found.rows} rows, {counts}",
+    )
+    return 0 if clean else 6
+
+
+def demo(options: argparse.Namespace, output: Output) -> int:
+    """The embedded stack, from nothing to a proof."""
+    from tideline.embedded.demo import run_demo
+
+    return run_demo(output)
+
+
+def _plan_data(record: RunRecord) -> dict[str, Any]:
+    found = record.plan
+    return {
+        "run_id": record.run_id,
+        "plan_id": found.plan_id if found is not None else None,
+        "lane": record.lane,
+        "status": record.status,
+        "offsets": sum(len(r.offsets) for r in found.ranges) if found is not None else None,
+        "rows": sum(v.rows for v in record.verified) if record.verified else None,
+        "table_version": record.landing.version if record.landing is not None else None,
+        "ranges": [_range_data(r) for r in found.ranges] if found is not None else [],
+    }
+
+
+def _range_data(planned: PlannedRange, rows: int | None = None) -> dict[str, Any]:
+    names = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
+    return {**{name: getattr(planned, name) for name in names}, "rows": rows}

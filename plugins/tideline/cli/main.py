@@ -1,0 +1,85 @@
+"""`tideline`: arguments, exit status, and which function answers which command."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from tideline import __version__
+from tideline.cli import commands
+from tideline.cli.output import Output
+from tideline.errors import TidelineError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0 done or nothing to do, 1 a fault of ours, 2 bad input, 3 halted by a finding, 4 a
+        service is away or busy, 5 verification failed, 6 audit not clean.
+    """
+    options = build_parser().parse_args(arguments)
+    _log_to_stderr(options.verbose)
+    output = Output(options.json)
+    try:
+        status: int = options.answer(options, output)
+    except TidelineError as error:
+        output.error(error, commands.run_facts(options))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        traceback.print_exc()
+        output.error(
+            TidelineError(f"a fault of ours: {type(error).__name__}: {error}"),
+            commands.run_facts(options),
+        )
+        return 1
+    return status
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="tideline",
+        description="Land Kafka topics in Delta tables, one bounded and proven batch at a time.",
+        epilog="exit status: 0 done, 1 fault of ours, 2 bad input, 3 halted by a finding,"
+        " 4 try later, 5 verification failed, 6 audit not clean",
+    )
+    parser.add_argument("--version", action="version", version=f"tideline {__version__}")
+    commands_of = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(
+        name: str, answer: Callable[[argparse.Namespace, Output], int], text: str
+    ) -> argparse.ArgumentParser:
+        sub = commands_of.add_parser(name, help=text, description=text)
+        sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
+        sub.add_argument("--verbose", "-v", action="store_true", help="more on standard error")
+        sub.set_defaults(answer=answer)
+        return sub
+
+    validate = command("validate", commands.validate, "check stream files")
+    validate.add_argument("files", nargs="+", metavar="FILE")
+    plan = command("plan", commands.plan, "plan and detect, persist nothing")
+    plan.add_argument("file", metavar="FILE")
+    run = command("run", commands.run, "one run through all steps")
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("--run-id", help="the same id again replays its plan")
+    ledger = command("ledger", commands.ledger, "head, plans, coverage")
+    ledger.add_argument("file", metavar="FILE")
+    incident = command("incident", commands.incident, "what was found and what is at stake")
+    incident.add_argument("file", metavar="FILE")
+    incident.add_argument("id", nargs="?", metavar="ID")
+    audit = command("audit", commands.audit, "hold ledger, table and broker against each other")
+    audit.add_argument("file", metavar="FILE")
+    command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")
+    return parser
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -1,0 +1,271 @@
+"""Hold what the ledger knows against what is there now (faults catalogue, decision order). Pure.
+
+    1 cluster id differs                         cluster_changed
+    2 topic gone / topic id differs              topic_missing / topic_recreated
+    3 partition gone                             partition_missing
+    4 answered epoch below the known one         passing: a stale leader
+    5 the known epoch ends below next_offset     truncation
+    6 log start past next_offset                 retention_loss
+    7 end below next_offset, epoch intact        passing: a lagging leader
+    8 otherwise                                  nothing
+
+Offsets alone prove nothing: a log that was re-created or wiped and then refilled past the stored
+position looks healthy. The topic id (KIP-516) tells the first, the end offset of the known
+leader epoch (KIP-101, KIP-320) the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.core.head import Head, PartitionPosition
+from tideline.core.incident import Finding
+from tideline.core.observation import (
+    UNDEFINED_EPOCH_END,
+    Observation,
+    PartitionObservation,
+    TableObservation,
+    TopicObservation,
+)
+
+
+def find_resets(
+    head: Head, observation: Observation, *, stream: str, ledger_id: str
+) -> tuple[Finding, ...]:
+    """Everything that speaks against reading on from the head.
+
+    Args:
+        head: What the ledger knows.
+        observation: What is there now.
+        stream: Name of this stream, as the table should carry it.
+        ledger_id: Id of this ledger, as the table should carry it.
+
+    Returns:
+        Findings, worst place first; `passing` ones ask for another look, never for a verdict.
+    """
+    findings = list(_table_findings(head, observation.table, stream, ledger_id))
+    if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
+        findings.append(
+            Finding(
+                kind="cluster_changed",
+                cause="the brokers belong to another cluster",
+                expected=f"cluster {head.cluster_id}",
+                actual=f"cluster {observation.cluster_id}",
+                next_step="point the connection back, or decide to restart on the new cluster",
+            )
+        )
+        return tuple(findings)
+    seen_topics = {t.topic: t for t in observation.topics}
+    for name, positions in head.topics.items():
+        findings.extend(_topic_findings(name, positions, seen_topics.get(name)))
+    for topic in observation.topics:
+        findings.extend(_faults_of_new_partitions(topic, head))
+    return tuple(findings)
+
+
+def _table_findings(
+    head: Head, table: TableObservation, stream: str, ledger_id: str
+) -> Iterator[Finding]:
+    def changed(cause: str, expected: str, actual: str, next_step: str) -> Finding:
+        return Finding("table_changed", cause, expected, actual, next_step)
+
+    if not table.exists:
+        if head.table_id is not None:
+            yield changed(
+                "the table is gone",
+                f"table {head.table_id}",
+                "no Delta table at the address",
+                "restore the table, or give the stream a new table and a new ledger",
+            )
+        return
+    if table.stream is None:
+        yield changed(
+            "the table was not created by Tideline",
+            f"a table of stream {stream}, or none",
+            f"table {table.table_id} without Tideline's mark",
+            "give the stream a table address of its own",
+        )
+    elif table.stream != stream:
+        yield changed(
+            "the table belongs to another stream",
+            f"a table of stream {stream}",
+            f"a table of stream {table.stream}",
+            "one stream, one table: give this stream an address of its own",
+        )
+    elif table.ledger_id != ledger_id:
+        yield changed(
+            "the table belongs to another ledger; this ledger is new or was replaced",
+            f"ledger {ledger_id}",
+            f"ledger {table.ledger_id}",
+            "restore the ledger that wrote this table, or give the stream a new table address",
+        )
+    elif head.table_id is not None and table.table_id != head.table_id:
+        yield changed(
+            "the table was replaced",
+            f"table {head.table_id}",
+            f"table {table.table_id}",
+            "restore the table that the ledger knows",
+        )
+
+
+def _topic_findings(
+    name: str, positions: list[PartitionPosition], topic: TopicObservation | None
+) -> Iterator[Finding]:
+    known_id = positions[0].topic_id
+    if topic is not None and topic.refusal is not None:
+        yield _unknown(name, known_id, None, topic.refusal)
+        return
+    if topic is None or topic.fault is not None:
+        fault = topic.fault if topic is not None and topic.fault else "no answer about the topic"
+        yield _passing(name, known_id, None, fault, "an answer")
+        return
+    if topic.topic_id is None:
+        yield Finding(
+            kind="topic_missing",
+            cause="the topic is gone",
+            expected=f"topic id {known_id}",
+            actual="no such topic",
+            next_step="re-create or restore it, or decide to retire it",
+            topic=name,
+            topic_id=known_id,
+        )
+        return
+    if topic.topic_id != known_id:
+        yield Finding(
+            kind="topic_recreated",
+            cause="the topic was deleted and re-created",
+            expected=f"topic id {known_id}",
+            actual=f"topic id {topic.topic_id}",
+            next_step="decide to restart: the new incarnation is read from its start, the old"
+            " rows stay",
+            topic=name,
+            topic_id=known_id,
+        )
+        return
+    for position in positions:
+        yield from _partition_findings(position, topic.partition(position.partition))
+
+
+def _partition_findings(
+    position: PartitionPosition, seen: PartitionObservation | None
+) -> Iterator[Finding]:
+    known = position.next_offset
+    if seen is None:
+        yield Finding(
+            kind="partition_missing",
+            cause="the partition is gone",
+            expected=f"partition {position.partition}",
+            actual="no such partition",
+            next_step="find out who removed it, or decide to retire it",
+            topic=position.topic,
+            topic_id=position.topic_id,
+            partition=position.partition,
+        )
+        return
+    args = (position.topic, position.topic_id, position.partition)
+    if seen.refusal is not None:
+        yield _unknown(*args, seen.refusal)
+        return
+    if not seen.answered or seen.log_start_offset is None or seen.high_watermark is None:
+        yield _passing(*args, seen.fault or "offsets unknown", "an answer of the leader")
+        return
+    if (
+        position.leader_epoch is not None
+        and seen.leader_epoch is not None
+        and seen.leader_epoch < position.leader_epoch
+    ):
+        yield _passing(
+            *args, f"leader epoch {seen.leader_epoch}", f"leader epoch {position.leader_epoch}"
+        )
+        return
+    epoch_end = seen.epoch_end_offset
+    if epoch_end is not None and epoch_end < known:
+        found = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
+        yield Finding(
+            kind="truncation",
+            cause="the log was cut below the position; what stands there now are other records",
+            expected=f"leader epoch {position.leader_epoch} to reach {known}",
+            actual=f"its end at {found}, log [{seen.log_start_offset}, {seen.high_watermark})",
+            next_step="decide to accept the loss, or to restart from the log's start",
+            lost_start=max(epoch_end, 0),
+            lost_end=known,
+            topic=position.topic,
+            topic_id=position.topic_id,
+            partition=position.partition,
+        )
+        return
+    if seen.log_start_offset > known:
+        yield Finding(
+            kind="retention_loss",
+            cause="records were deleted before they were read",
+            expected=f"log start at or below {known}",
+            actual=f"log start {seen.log_start_offset}",
+            next_step="decide to accept the loss and go on at the log start; raise the retention"
+            " or run more often",
+            lost_start=known,
+            lost_end=seen.log_start_offset,
+            topic=position.topic,
+            topic_id=position.topic_id,
+            partition=position.partition,
+        )
+        return
+    if seen.high_watermark < known:
+        if position.leader_epoch is None:
+            yield Finding(
+                kind="truncation",
+                cause="the log ends below the position",
+                expected=f"an end at or past {known}",
+                actual=f"log [{seen.log_start_offset}, {seen.high_watermark})",
+                next_step="decide to accept the loss, or to restart from the log's start",
+                lost_start=seen.high_watermark,
+                lost_end=known,
+                topic=position.topic,
+                topic_id=position.topic_id,
+                partition=position.partition,
+            )
+        else:
+            yield _passing(*args, f"high watermark {seen.high_watermark}", f"at least {known}")
+
+
+def _faults_of_new_partitions(topic: TopicObservation, head: Head) -> Iterator[Finding]:
+    """What is not in the head yet and did not answer must not be passed over."""
+    known = {p.partition for p in head.topics.get(topic.topic, ())}
+    if not known and topic.refusal is not None:
+        yield _unknown(topic.topic, topic.topic_id, None, topic.refusal)
+    elif not known and topic.fault is not None:
+        yield _passing(topic.topic, topic.topic_id, None, topic.fault, "an answer")
+    for seen in topic.partitions:
+        if seen.partition in known:
+            continue
+        if seen.refusal is not None:
+            yield _unknown(topic.topic, topic.topic_id, seen.partition, seen.refusal)
+        elif seen.fault is not None:
+            yield _passing(topic.topic, topic.topic_id, seen.partition, seen.fault, "an answer")
+
+
+def _unknown(topic: str, topic_id: str | None, partition: int | None, actual: str) -> Finding:
+    return Finding(
+        kind="unknown",
+        cause="the cluster refused to answer, which is neither a loss nor a passing fault",
+        expected="an answer",
+        actual=actual,
+        next_step="look at the error; missing rights on the topic are not a deleted topic",
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+    )
+
+
+def _passing(
+    topic: str, topic_id: str | None, partition: int | None, actual: str, expected: str
+) -> Finding:
+    return Finding(
+        kind="passing",
+        cause="the cluster does not give a settled answer",
+        expected=expected,
+        actual=actual,
+        next_step="try again when the brokers have settled",
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+    )

@@ -1,0 +1,115 @@
+"""Where a topic partition starts that the head does not know yet (R10). Pure.
+
+The stream file's `start` decides once, at the stream's first look. Topics and partitions that
+appear later start at their log start, so that nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tideline.core.head import Head, PartitionPosition
+from tideline.core.observation import Observation, PartitionObservation, TopicObservation
+from tideline.errors import BadInput
+
+Places = Mapping[tuple[str, int], int | None]
+"""Offsets by (topic, partition); None where there is none."""
+
+
+def adopt_new_partitions(
+    head: Head,
+    observation: Observation,
+    *,
+    start: str,
+    isolation_level: str,
+    looked_up: Places | None = None,
+) -> Head:
+    """The head with a position for every observed partition.
+
+    Known positions stay as they are. A topic whose id differs from the known one is left to
+    detection, and so is a partition that did not answer.
+
+    Args:
+        head: The head so far; `head.start is None` means that this is the stream's first look.
+        observation: One look at the cluster.
+        start: `earliest`, `latest`, or a description of explicit places for messages.
+        isolation_level: Decides which end `latest` means.
+        looked_up: For a start by timestamp, explicit offsets or group: the offset per
+            partition. None for a timestamp that no record reaches means the end; None for
+            explicit offsets or a group is refused unless the partition is empty.
+
+    Raises:
+        BadInput: An explicit start misses a partition, or lies past its end.
+    """
+    first_look = head.start is None
+    known = head.topics
+    added: list[PartitionPosition] = []
+    for topic in observation.topics:
+        if topic.topic_id is None or topic.fault or topic.refusal:
+            continue
+        positions = known.get(topic.topic, [])
+        if any(p.topic_id != topic.topic_id for p in positions):
+            continue
+        numbers = {p.partition for p in positions}
+        for seen in topic.partitions:
+            if seen.partition in numbers or not seen.answered:
+                continue
+            if positions:
+                next_offset = 0  # a new partition of a known topic begins at 0, or it lost records
+            elif first_look:
+                next_offset = _start_offset(topic, seen, start, isolation_level, looked_up)
+            else:
+                next_offset = _log_start(seen)
+            added.append(
+                PartitionPosition(
+                    topic.topic, topic.topic_id, 0, seen.partition, next_offset, seen.leader_epoch
+                )
+            )
+    return replace(
+        head,
+        cluster_id=head.cluster_id or observation.cluster_id,
+        start=head.start or start,
+        positions=tuple(
+            sorted((*head.positions, *added), key=lambda p: (p.topic, p.partition, p.topic_id))
+        ),
+    )
+
+
+def _start_offset(
+    topic: TopicObservation,
+    seen: PartitionObservation,
+    start: str,
+    isolation_level: str,
+    looked_up: Places | None,
+) -> int:
+    where = f"{topic.topic}-{seen.partition}"
+    end = seen.end_offset(isolation_level)
+    assert end is not None
+    if looked_up is None:
+        return _log_start(seen) if start == "earliest" else end
+    offset = looked_up.get((topic.topic, seen.partition))
+    if offset is None:
+        if start.startswith("timestamp"):
+            return end
+        if _log_start(seen) == end:
+            return end
+        raise BadInput(
+            f"start: {start} gives no offset for {where}, which holds [{_log_start(seen)}, {end});"
+            f" name an offset for it, or use earliest or latest",
+            partition=where,
+        )
+    if offset > end:
+        raise BadInput(
+            f"start: {start} puts {where} at {offset}, past its end {end}; allowed are"
+            f" offsets up to {end}",
+            partition=where,
+            offset=offset,
+            end_offset=end,
+        )
+    return offset
+
+
+def _log_start(seen: PartitionObservation) -> int:
+    assert seen.log_start_offset is not None
+    return seen.log_start_offset

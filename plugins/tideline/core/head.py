@@ -1,0 +1,74 @@
+"""The head: where the live lane goes on, per partition."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from tideline.core.coverage import Coverage
+from tideline.core.offsets import PartitionIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPosition:
+    """The live lane's position in one partition.
+
+    Args:
+        topic: Topic name, as it was asked for.
+        topic_id: The incarnation that `next_offset` belongs to.
+        generation: Which filling of the partition, from 0.
+        partition: Partition number.
+        next_offset: First offset not yet ingested.
+        leader_epoch: Epoch observed when `next_offset` was planned; None before the first plan.
+    """
+
+    topic: str
+    topic_id: str
+    generation: int
+    partition: int
+    next_offset: int
+    leader_epoch: int | None = None
+
+    @property
+    def identity(self) -> PartitionIdentity:
+        """The log that the position belongs to."""
+        return PartitionIdentity(self.topic_id, self.generation, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Everything that a live plan starts from; replaced as a whole, never edited.
+
+    Args:
+        cluster_id: The cluster that the positions belong to; None before the first look.
+        start: The stream file's `start` as it was when the first positions were resolved.
+        positions: One per followed partition.
+        coverage: Verified offsets, live and backfill.
+        table_id: The table that holds the rows; None before the first commit.
+        table_version: Newest version known to hold only what the ledger knows.
+        live_runs: How many live runs have advanced.
+    """
+
+    cluster_id: str | None = None
+    start: str | None = None
+    positions: tuple[PartitionPosition, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    table_id: str | None = None
+    table_version: int | None = None
+    live_runs: int = 0
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the positions: a proposal made from others is out of date."""
+        return hashlib.sha256(repr(self.positions).encode()).hexdigest()
+
+    @property
+    def topics(self) -> dict[str, list[PartitionPosition]]:
+        """Positions by topic name, partitions in order."""
+        grouped: dict[str, list[PartitionPosition]] = {}
+        for position in sorted(self.positions, key=lambda p: (p.topic, p.partition)):
+            grouped.setdefault(position.topic, []).append(position)
+        return grouped

@@ -1,0 +1,140 @@
+"""What the ledger holds at one version, and the pure changes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from tideline.core.head import Head
+from tideline.core.incident import Finding, Incident
+from tideline.core.result import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Somebody's right to work on a lane or to write the table, until it expires.
+
+    Args:
+        name: What is leased: `live`, `backfill` or `writer`.
+        holder: The attempt that holds it.
+        host, pid, process_started: Where it runs, so that its end can be noticed on that host.
+        expires_at: When others may take it.
+    """
+
+    name: str
+    holder: str
+    host: str
+    pid: int
+    process_started: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The small, often changed part: tokens, leases, open incidents.
+
+    Args:
+        ledger_id: Written into the table's properties; ties the two together.
+        token: The last fencing token given out (R5).
+    """
+
+    ledger_id: str
+    stream: str
+    token: int = 0
+    leases: tuple[Lease, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """Everything a run needs to know, O(partitions) and free of history.
+
+    Args:
+        version: Version of the store that this was read from; -1 before the first write.
+        runs: Records that are not closed yet, by run id.
+    """
+
+    version: int
+    control: Control
+    head: Head = field(default_factory=Head)
+    runs: Mapping[str, RunRecord] = field(default_factory=dict)
+
+    def open_live_run(self) -> RunRecord | None:
+        """The live run whose frozen plan is not settled yet (R3), None if there is none."""
+        return next(
+            (
+                r
+                for r in self.runs.values()
+                if r.is_open and r.lane == "live" and r.finishes is None
+            ),
+            None,
+        )
+
+    def with_run(self, record: RunRecord) -> LedgerState:
+        """The state with a record added or replaced."""
+        return replace(self, runs={**self.runs, record.run_id: record})
+
+    def with_plan_closed(self, plan_id: str, **outcome: object) -> LedgerState:
+        """Close every run that executes a plan: its own, and those that set out to finish it."""
+        closed = {
+            run_id: replace(record, **outcome)  # type: ignore[arg-type]
+            for run_id, record in self.runs.items()
+            if record.plan is not None and record.plan.plan_id == plan_id
+        }
+        return replace(self, runs={**self.runs, **closed})
+
+    def without_proposals(self, lane: str, but: str) -> LedgerState:
+        """Drop proposals of other runs in a lane: cleared, they are planned anew (R1)."""
+        kept = {
+            run_id: record
+            for run_id, record in self.runs.items()
+            if record.status != "proposed" or record.lane != lane or run_id == but
+        }
+        return self if len(kept) == len(self.runs) else replace(self, runs=kept)
+
+    def with_lease(self, lease: Lease) -> LedgerState:
+        """The state with a lease taken or renewed."""
+        others = tuple(held for held in self.control.leases if held.name != lease.name)
+        return self._control(leases=(*others, lease))
+
+    def without_lease(self, name: str, holder: str) -> LedgerState:
+        """The state with a lease given back; unchanged if somebody else has it by now."""
+        kept = tuple(
+            held for held in self.control.leases if held.name != name or held.holder != holder
+        )
+        return self if len(kept) == len(self.control.leases) else self._control(leases=kept)
+
+    def with_next_token(self) -> LedgerState:
+        """The state after giving out a larger token; it is `control.token`."""
+        return self._control(token=self.control.token + 1)
+
+    def with_incidents(
+        self, findings: Iterable[Finding], run_id: str, now: datetime
+    ) -> LedgerState:
+        """Open an incident per finding; later runs attach to one that is open already (R8)."""
+        incidents = list(self.control.incidents)
+        known = {incident_key(i.finding) for i in incidents}
+        for finding in findings:
+            key = incident_key(finding)
+            if key not in known:
+                known.add(key)
+                number = sum(1 for i in incidents if i.run_id == run_id) + 1
+                incidents.append(Incident(f"{run_id}#{number}", run_id, now, finding))
+        if len(incidents) == len(self.control.incidents):
+            return self
+        return self._control(incidents=tuple(incidents))
+
+    def without_incidents(self, gone: Iterable[Incident]) -> LedgerState:
+        """Close incidents whose findings are no longer there."""
+        closed = {i.incident_id for i in gone}
+        kept = tuple(i for i in self.control.incidents if i.incident_id not in closed)
+        return self if len(kept) == len(self.control.incidents) else self._control(incidents=kept)
+
+    def _control(self, **changes: object) -> LedgerState:
+        return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
+
+
+def incident_key(finding: Finding) -> tuple[object, ...]:
+    """What makes two findings the same incident."""
+    return (finding.kind, finding.topic, finding.topic_id, finding.partition)

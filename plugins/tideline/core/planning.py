@@ -1,0 +1,133 @@
+"""From head, observation and limits to the ranges of one run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tideline.core.coverage import covered_until
+from tideline.core.head import Head, PartitionPosition
+from tideline.core.observation import Observation, TopicObservation
+from tideline.core.plan import BatchProposal, PlannedRange
+
+
+def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
+    """Split a budget so that no partition gets less than another unless it has less to give.
+
+    Max-min fairness: whoever wants less than an equal share gets all of it, the rest is split
+    equally. What does not divide goes one by one, beginning with another partition every turn.
+
+    Args:
+        available: Offsets ready in each partition.
+        budget: Offsets that may be taken in all.
+        turn: Grows with every run; decides who gets the indivisible rest.
+
+    Returns:
+        What each partition gets, in the order given; never more than it has.
+    """
+    shares = [0] * len(available)
+    by_size = sorted((i for i, a in enumerate(available) if a > 0), key=lambda i: available[i])
+    left, served = budget, 0
+    for place in by_size:
+        if available[place] > left // (len(by_size) - served):
+            break
+        shares[place] = available[place]
+        left -= available[place]
+        served += 1
+    places = sorted(by_size[served:])
+    if not places:
+        return shares
+    equal, rest = divmod(left, len(places))
+    first = turn % len(places)
+    for rank, place in enumerate(places[first:] + places[:first]):
+        shares[place] = equal + (1 if rank < rest else 0)
+    return shares
+
+
+def plan_ranges(
+    head: Head,
+    observation: Observation,
+    *,
+    isolation_level: str,
+    max_records_per_run: int,
+    max_records_per_partition: int,
+    bytes_per_record: float | None = None,
+    blocked: frozenset[PartitionPosition] = frozenset(),
+) -> BatchProposal:
+    """What a live run would read now.
+
+    Partitions whose log is not the one that the head knows get no range: detection reports them.
+
+    Args:
+        head: Where the live lane stands.
+        observation: One look at the cluster.
+        isolation_level: `read_committed` stops at the last stable offset.
+        max_records_per_run: Cap over all partitions, counted in offsets.
+        max_records_per_partition: Cap for one partition, counted in offsets.
+        bytes_per_record: Table bytes per landed row so far, None if unknown.
+        blocked: Positions that an open incident keeps from moving.
+    """
+    coverage = {c.identity: c.intervals for c in head.coverage}
+    topics = {t.topic: t for t in observation.topics}
+    candidates: list[PlannedRange] = []
+    for position in sorted(head.positions, key=lambda p: (p.topic, p.partition)):
+        if position in blocked:
+            continue
+        start = covered_until(coverage.get(position.identity, ()), position.next_offset)
+        planned = _readable_range(position, start, topics.get(position.topic), isolation_level)
+        if planned is not None:
+            candidates.append(planned)
+    available = [len(c.offsets) for c in candidates]
+    wanted = [min(a, max_records_per_partition) for a in available]
+    shares = share_fairly(wanted, max_records_per_run, turn=head.live_runs)
+    ranges = tuple(
+        _shortened(candidate, share)
+        for candidate, share in zip(candidates, shares, strict=True)
+        if share
+    )
+    records = sum(shares)
+    return BatchProposal(
+        observation=observation,
+        ranges=ranges,
+        offset_lag=sum(available) - records,
+        isolation_level=isolation_level,
+        estimated_records=records,
+        head_digest=head.digest,
+        estimated_bytes=None if bytes_per_record is None else round(records * bytes_per_record),
+    )
+
+
+def _readable_range(
+    position: PartitionPosition,
+    start: int,
+    topic: TopicObservation | None,
+    isolation_level: str,
+) -> PlannedRange | None:
+    if topic is None or topic.topic_id != position.topic_id:
+        return None
+    seen = topic.partition(position.partition)
+    if seen is None or not seen.answered:
+        return None
+    end = seen.end_offset(isolation_level)
+    assert end is not None  # answered
+    assert seen.log_start_offset is not None
+    assert seen.high_watermark is not None
+    assert seen.last_stable_offset is not None
+    if end <= start:
+        return None
+    return PlannedRange(
+        topic=position.topic,
+        topic_id=position.topic_id,
+        generation=position.generation,
+        partition=position.partition,
+        start_offset=start,
+        end_offset=end,
+        leader_epoch=seen.leader_epoch,
+        log_start_offset=seen.log_start_offset,
+        high_watermark=seen.high_watermark,
+        last_stable_offset=seen.last_stable_offset,
+    )
+
+
+def _shortened(planned: PlannedRange, records: int) -> PlannedRange:
+    return replace(planned, end_offset=planned.start_offset + records)

@@ -1,0 +1,58 @@
+"""The outcome of one run, and the record that the ledger keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tideline.core.plan import BatchPlan, BatchProposal, Lane, RunStatus
+from tideline.core.verification import VerifiedRange
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One commit to the table.
+
+    Args:
+        table_id: Delta's id of the table.
+        version: The version that the commit made.
+        token: The attempt's fencing token.
+        rows: Rows written, by the commit's own metrics.
+        bytes: Bytes of data files written.
+    """
+
+    table_id: str
+    version: int
+    token: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Everything the ledger knows about one run id.
+
+    Args:
+        request_digest: Fingerprint of what was asked; the same run id cannot ask for more.
+        plan: None until frozen.
+        finishes: The run whose open plan this one executes (R3), None for its own.
+        landing: The verified commit; None until verified.
+        verified: Ranges with rows and gaps, as verified.
+    """
+
+    run_id: str
+    lane: Lane
+    status: RunStatus
+    request_digest: str
+    updated_at: datetime
+    proposal: BatchProposal | None = None
+    plan: BatchPlan | None = None
+    finishes: str | None = None
+    landing: Landing | None = None
+    verified: tuple[VerifiedRange, ...] = ()
+    superseded_by: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a later live run has to settle it first (R3)."""
+        return self.status == "planned"

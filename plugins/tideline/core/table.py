@@ -1,0 +1,76 @@
+"""The table's columns, and the predicates and marks that tie its rows to plans. Pure."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from tideline.core.plan import PlannedRange
+
+COLUMNS = {
+    "topic_id": "STRING",
+    "generation": "INT",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestamp_type": "INT",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "plan_id": "STRING",
+}
+"""Name and SQL type; coordinates first, so that they carry file statistics."""
+
+STATISTICS_COLUMNS = 6
+STREAM_PROPERTY = "tideline.stream"
+LEDGER_PROPERTY = "tideline.ledger_id"
+
+
+def coordinates_predicate(ranges: Iterable[PlannedRange]) -> str:
+    """SQL that is true for exactly the planned coordinates.
+
+    Only a checked UUID and integers get in; a topic's name never does.
+
+    Raises:
+        ValueError: A topic id that is no UUID.
+    """
+    return " OR ".join(
+        f"(topic_id = '{uuid.UUID(r.topic_id)}' AND generation = {int(r.generation)}"
+        f" AND partition = {int(r.partition)}"
+        f" AND offset >= {int(r.start_offset)} AND offset < {int(r.end_offset)})"
+        for r in ranges
+    )
+
+
+def commit_mark(
+    *, ledger_id: str, plan_id: str, run_id: str, token: int, ranges: Iterable[PlannedRange]
+) -> str:
+    """User metadata of a commit, so that the table alone proves what it holds."""
+    return json.dumps(
+        {
+            "tideline": 1,
+            "ledger_id": ledger_id,
+            "plan_id": plan_id,
+            "run_id": run_id,
+            "token": token,
+            "ranges": [
+                [r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
+                for r in ranges
+            ],
+        },
+        separators=(",", ":"),
+    )
+
+
+def read_mark(user_metadata: str | None) -> dict[str, Any] | None:
+    """What `commit_mark` wrote; None for a commit of somebody else."""
+    if not user_metadata:
+        return None
+    try:
+        mark = json.loads(user_metadata)
+    except ValueError:
+        return None
+    return mark if isinstance(mark, dict) and mark.get("tideline") == 1 else None

@@ -1,0 +1,112 @@
+"""The few calls of Airflow's REST API that the demo and the tests make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tideline.embedded.process import wait_until
+from tideline.errors import ServiceAway
+
+_SERVICES = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_ENDED = ("success", "failed")
+
+
+class AirflowClient:
+    """A user of one Airflow.
+
+    Args:
+        url: Address of the API server.
+        username, password: A user of the simple auth manager.
+    """
+
+    def __init__(self, url: str, username: str, password: str) -> None:
+        self._login = {"username": username, "password": password}
+        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+
+    def is_healthy(self) -> bool:
+        """Whether every service has reported lately."""
+        try:
+            answer = self._http.get("/api/v2/monitor/health")
+        except httpx.HTTPError:
+            return False
+        if answer.status_code != 200:
+            return False
+        health = answer.json()
+        return all((health.get(name) or {}).get("status") == "healthy" for name in _SERVICES)
+
+    def call(self, method: str, path: str, json: Any = None, **params: Any) -> Any:
+        """One call, logged in.
+
+        Raises:
+            ServiceAway: Another answer than success.
+        """
+        if "Authorization" not in self._http.headers:
+            token = self._http.post("/auth/token", json=self._login).raise_for_status().json()
+            self._http.headers["Authorization"] = f"Bearer {token['access_token']}"
+        answer = self._http.request(method, f"/api/v2{path}", json=json, params=params)
+        if answer.is_error:
+            raise ServiceAway(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+        return answer.json() if answer.content else None
+
+    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 90) -> None:
+        """Wait until the Dag has been parsed."""
+
+        def known() -> bool:
+            found = self.call("GET", "/dags", dag_id_pattern=dag_id)["dags"]
+            return any(dag["dag_id"] == dag_id for dag in found)
+
+        wait_until(known, f"Dag {dag_id} is not there", timeout_seconds, every_seconds=0.5)
+
+    def pause(self, dag_id: str, paused: bool) -> None:
+        """Stop or start scheduling."""
+        self.call("PATCH", f"/dags/{dag_id}", json={"is_paused": paused})
+
+    def trigger(self, dag_id: str, run_id: str, conf: dict[str, Any] | None = None) -> None:
+        """A manual run."""
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": conf or {}}
+        self.call("POST", f"/dags/{dag_id}/dagRuns", json=body)
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """Runs in the order of their start."""
+        answer = self.call("GET", f"/dags/{dag_id}/dagRuns", limit=100)
+        return sorted(answer["dag_runs"], key=lambda r: str(r["queued_at"]))
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Task instances of a run by task id."""
+        found = self.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return {task["task_id"]: task for task in found["task_instances"]}
+
+    def clear(self, dag_id: str, run_id: str, task_ids: list[str]) -> None:
+        """Clear tasks of a run and what comes after them, so that they run again."""
+        body = {
+            "dry_run": False,
+            "only_failed": False,
+            "include_downstream": True,
+            "dag_run_id": run_id,
+            "task_ids": task_ids,
+        }
+        self.call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
+
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 300) -> str:
+        """Wait until a run has ended; its state."""
+
+        def state() -> str:
+            return str(self.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+        wait_until(
+            lambda: state() in _ENDED, f"{dag_id} {run_id} has not ended", timeout_seconds, 0.5
+        )
+        return state()
+
+    def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+        """A task's log as text."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        answer = self.call("GET", path, full_content=True)
+        return "\n".join(
+            str(line.get("event", line)) + str(line.get("error_detail", ""))
+            if isinstance(line, dict)
+            else str(line)
+            for line in answer["content"]
+        )

@@ -1,0 +1,137 @@
+"""A real Airflow on one machine: API server, scheduler, Dag processor and triggerer.
+
+`airflow standalone` leaves its children running when it is told to stop, so each service is a
+process of its own here. Everything binds to 127.0.0.1; the log servers, which would bind every
+interface, stay off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+
+from tideline.embedded.airflow_client import AirflowClient
+from tideline.embedded.process import HOST, Server, free_ports
+from tideline.errors import ServiceAway
+
+_REPOSITORY = Path(__file__).parents[3]
+_SERVICES = {
+    "api-server": ("--host", HOST),
+    "scheduler": ("--skip-serve-logs",),
+    "dag-processor": (),
+    "triggerer": ("--skip-serve-logs",),
+}
+
+
+class EmbeddedAirflow:
+    """Airflow with its home in a folder and its metadata in SQLite.
+
+    Args:
+        folder: Becomes AIRFLOW_HOME.
+        streams: Folder of stream files.
+        environment: More variables, connections above all.
+    """
+
+    username = "admin"
+
+    def __init__(self, folder: Path, streams: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.port = free_ports(1)[0]
+        self.password = secrets.token_urlsafe(12)
+        self._environment = self._build_environment(streams, environment)
+        self.servers: dict[str, Server] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the page and the API are."""
+        return f"http://{HOST}:{self.port}"
+
+    def client(self) -> AirflowClient:
+        """A logged-in client of the REST API."""
+        return AirflowClient(self.url, self.username, self.password)
+
+    def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+        """Migrate the metadata, start the services, wait until all are healthy.
+
+        Raises:
+            ServiceAway: A service does not come up; carries the end of its log.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        passwords = self.folder / "passwords.json"
+        passwords.touch(mode=0o600)
+        passwords.write_text(json.dumps({self.username: self.password}))
+        self._migrate()
+        try:
+            for name, options in _SERVICES.items():
+                port = ("--port", str(self.port)) if name == "api-server" else ()
+                command = [*_airflow(), name, *options, *port]
+                log = self.folder / f"{name}.log"
+                self.servers[name] = Server.start(
+                    f"airflow {name}", command, log, self._environment
+                )
+            client = self.client()
+            for server in self.servers.values():
+                server.wait_ready(client.is_healthy, timeout_seconds)
+        except ServiceAway:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop every service and wait until it is gone."""
+        for name in reversed(list(self.servers)):
+            self.servers.pop(name).stop()
+
+    def _migrate(self) -> None:
+        done = subprocess.run(
+            [*_airflow(), "db", "migrate"],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+            raise ServiceAway(f"airflow db migrate ended with {done.returncode}:\n{tail}")
+
+    def _build_environment(self, streams: Path, environment: Mapping[str, str]) -> dict[str, str]:
+        settings = {
+            "CORE__DAGS_FOLDER": str(_REPOSITORY / "dags"),
+            "CORE__PLUGINS_FOLDER": str(_REPOSITORY / "plugins"),
+            "CORE__LOAD_EXAMPLES": "False",
+            "CORE__EXECUTOR": "LocalExecutor",
+            "CORE__PARALLELISM": "4",
+            "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "CORE__FERNET_KEY": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.username}:admin",
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / "passwords.json"),
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder}/airflow.db",
+            "API__BASE_URL": self.url,
+            "API__WORKERS": "1",
+            "API__SECRET_KEY": secrets.token_hex(32),
+            "API_AUTH__JWT_SECRET": secrets.token_hex(32),
+            "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+            "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+            "USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+        python = Path(sys.executable).parent
+        return {
+            **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")},
+            **{f"AIRFLOW__{name}": value for name, value in settings.items()},
+            "AIRFLOW_HOME": str(self.folder),
+            "NO_PROXY": f"{HOST},localhost",
+            "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
+            "TIDELINE_STREAMS": str(streams),
+            **environment,
+        }
+
+
+def _airflow() -> list[str]:
+    return [str(Path(sys.executable).parent / "airflow")]

@@ -1,0 +1,124 @@
+"""Broker and Airflow together: `make up`, `make down`, and the demo's ground."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tideline.embedded.airflow_services import EmbeddedAirflow
+from tideline.embedded.broker import Broker
+from tideline.embedded.process import Server
+from tideline.errors import BadInput
+
+_MINIMUM_FREE_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Everything that runs, and where.
+
+    Args:
+        folder: Holds the broker's data, Airflow's home, stream files and the lake.
+        kafka_connection: The Kafka connection in Airflow's JSON form.
+    """
+
+    folder: Path
+    broker: Broker
+    airflow: EmbeddedAirflow
+    kafka_connection: str
+
+    @classmethod
+    def build(cls, folder: Path) -> Stack:
+        """A stack on free ports, not started yet.
+
+        Raises:
+            BadInput: Too little disk space.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < _MINIMUM_FREE_BYTES:
+            raise BadInput(f"{folder}: {free / 1024**3:.1f} GiB free, the stack needs 2 GiB")
+        streams = folder / "streams"
+        streams.mkdir(exist_ok=True)
+        broker = Broker(folder / "kafka")
+        extra = {"bootstrap.servers": broker.bootstrap_servers}
+        kafka = json.dumps({"conn_type": "kafka", "extra": extra})
+        connections = {
+            "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        }
+        airflow = EmbeddedAirflow(folder / "airflow", streams, connections)
+        return cls(folder, broker, airflow, kafka)
+
+    @property
+    def streams(self) -> Path:
+        """Folder of stream files."""
+        return self.folder / "streams"
+
+    @property
+    def lake(self) -> Path:
+        """Folder for tables."""
+        return self.folder / "lake"
+
+    def start(self) -> Stack:
+        """Start everything, or nothing."""
+        try:
+            self.broker.start()
+            self.airflow.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop everything."""
+        self.airflow.stop()
+        self.broker.stop()
+
+    def facts(self) -> dict[str, Any]:
+        """What `.stack.json` says."""
+        servers = [*self.airflow.servers.values()]
+        if self.broker.server is not None:
+            servers.append(self.broker.server)
+        return {
+            "bootstrap_servers": self.broker.bootstrap_servers,
+            "airflow_url": self.airflow.url,
+            "username": self.airflow.username,
+            "password": self.airflow.password,
+            "streams_folder": str(self.streams),
+            "processes": [{"name": s.name, "pid": s.pid, "log": str(s.log)} for s in servers],
+        }
+
+
+def up(root: Path) -> None:
+    """Start a stack in `root/.stack` and write `root/.stack.json`."""
+    facts_file = root / ".stack.json"
+    if facts_file.exists():
+        raise BadInput(f"{facts_file} is there: a stack runs already, or `make down` it first")
+    stack = Stack.build(root / ".stack").start()
+    facts_file.touch(mode=0o600)
+    facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
+    print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
+    print(f"Kafka    {stack.broker.bootstrap_servers}")
+    print(f"Streams  {stack.streams}")
+
+
+def down(root: Path) -> None:
+    """Stop what `up` started and remove its data."""
+    facts_file = root / ".stack.json"
+    if not facts_file.exists():
+        print("nothing is up")
+        return
+    for item in json.loads(facts_file.read_text())["processes"]:
+        Server(item["name"], item["pid"], Path(item["log"])).stop()
+        print(f"stopped {item['name']}")
+    shutil.rmtree(root / ".stack", ignore_errors=True)
+    facts_file.unlink()
+
+
+if __name__ == "__main__":
+    {"up": up, "down": down}[sys.argv[1]](Path.cwd())

@@ -1,0 +1,157 @@
+"""What the steps need from the world outside, as protocols; adapters provide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tideline.core.audit import Stored
+from tideline.core.observation import Observation, TableObservation
+from tideline.core.offsets import PartitionIdentity
+from tideline.core.plan import PlannedRange
+from tideline.core.result import Landing
+from tideline.core.verification import LandedRange
+
+Place = tuple[str, int]
+
+
+class KafkaPort(Protocol):
+    """Offsets, ids and epochs of one cluster; see `adapters.kafka_client`."""
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """Topic names that the whole pattern matches."""
+
+    def observe(self, topics: Iterable[str], epochs: Mapping[Place, int]) -> Observation:
+        """One look at the named topics, with end offsets of the given epochs."""
+
+    def offsets_at(self, instant: datetime, partitions: Iterable[Place]) -> dict[Place, int | None]:
+        """First offset at or after an instant; None where there is none."""
+
+    def committed_offsets(self, group: str, partitions: Iterable[Place]) -> dict[Place, int | None]:
+        """Next offsets that a group has committed; None where it has not."""
+
+    def commit_group(self, group: str, next_offsets: Mapping[Place, int]) -> None:
+        """Tell a group its next offsets."""
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long passing faults are waited out."""
+
+
+class TablePort(Protocol):
+    """The target table, read only; see `adapters.delta_table`."""
+
+    def observe(self) -> TableObservation:
+        """The table as it is now."""
+
+    def find_landing(self, plan_id: str, after_version: int | None) -> Landing | None:
+        """The newest commit that carries the plan's id, looked for after a version."""
+
+    def landed(
+        self, ranges: Iterable[PlannedRange], version: int
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """Rows and distinct offsets inside the ranges, in one version."""
+
+    def stored(self) -> Iterator[Stored]:
+        """What every data file of the newest version holds, by coordinates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The ledger's documents at one version; -1 when there is no ledger yet."""
+
+    version: int
+    documents: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A closed record; the newest version of a key counts."""
+
+    kind: str
+    key: str
+    body: str
+    version: int = -1
+
+
+class LedgerStore(Protocol):
+    """Named documents replaced by compare-and-swap, and an append-only history."""
+
+    @property
+    def location(self) -> str:
+        """Where the ledger is, for people."""
+
+    def read(self) -> Snapshot:
+        """All documents at the newest version.
+
+        Raises:
+            ServiceAway: The store cannot be reached.
+        """
+
+    def commit(
+        self,
+        base: Snapshot,
+        *,
+        put: Mapping[str, str],
+        drop: Iterable[str] = (),
+        history: Iterable[HistoryEntry] = (),
+    ) -> None:
+        """Replace, remove and append in one step.
+
+        Raises:
+            CommitConflict: The store is no longer at `base.version`; nothing was written.
+        """
+
+    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+        """Closed records of a kind, oldest version first; of one key, or of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJob:
+    """What the Spark application is given, as a file that only its owner can read.
+
+    Args:
+        token: The attempt's fencing token (R5).
+        app_id: Delta application id that the token belongs to.
+        kafka_options: Options of Spark's Kafka source; secret.
+        result_path: Where the driver leaves a `SparkResult`.
+        replace_landed: Rows of these ranges are in the table already: stage and count first (R4).
+    """
+
+    stream: str
+    ledger_id: str
+    plan_id: str
+    run_id: str
+    token: int
+    app_id: str
+    table_uri: str
+    partition_by: tuple[str, ...]
+    isolation_level: str
+    ranges: tuple[PlannedRange, ...]
+    kafka_options: Mapping[str, str]
+    result_path: str
+    replace_landed: bool = False
+    landed_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SparkResult:
+    """How the Spark application ended; its exit status loses class and retriability."""
+
+    rows: int | None = None
+    table_version: int | None = None
+    error: str | None = None
+    message: str = ""
+
+
+class SparkPort(Protocol):
+    """Runs the Spark application; see `adapters.spark_submit` and `airflow.operators`."""
+
+    def submit(self, job_path: str) -> None:
+        """Run it to its end.
+
+        Raises:
+            ServiceAway: It could not be started or ended badly.
+        """

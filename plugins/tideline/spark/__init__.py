@@ -1,0 +1,1 @@
+"""What runs inside Spark: source, transforms, sink. Imports neither Airflow nor Kafka clients."""

@@ -1,0 +1,122 @@
+"""Write the planned coordinates so that any re-run leaves one copy (R2, R4, R5)."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tideline.core.table import (
+    COLUMNS,
+    LEDGER_PROPERTY,
+    STATISTICS_COLUMNS,
+    STREAM_PROPERTY,
+    commit_mark,
+    coordinates_predicate,
+    read_mark,
+)
+from tideline.errors import AttemptFenced, ReplayUnavailable
+from tideline.ports import SparkJob, SparkResult
+
+_NEWEST_COMMITS = 20
+
+
+def ensure_table(spark: SparkSession, job: SparkJob) -> None:
+    """Create the table with Tideline's marks, if there is none."""
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+    partitions = ", ".join(f"`{name}`" for name in job.partition_by)
+    properties = {
+        STREAM_PROPERTY: job.stream,
+        LEDGER_PROPERTY: job.ledger_id,
+        "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
+        "delta.enableDeletionVectors": "false",
+        "delta.checkpointInterval": "50",
+    }
+    quoted = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    clause = f" PARTITIONED BY ({partitions})" if partitions else ""
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS delta.`{job.table_uri}` ({columns})"
+        f" USING DELTA{clause} TBLPROPERTIES ({quoted})"
+    )
+
+
+def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
+    """One Delta transaction: what stood at the planned coordinates goes, the rows come.
+
+    The attempt's token is Delta's transaction version: an older attempt's write is skipped
+    without an error, or fails if it was under way. So the commit is looked for afterwards.
+
+    Raises:
+        AttemptFenced: A newer attempt has written; nothing of this one was published.
+    """
+    mark = commit_mark(
+        ledger_id=job.ledger_id,
+        plan_id=job.plan_id,
+        run_id=job.run_id,
+        token=job.token,
+        ranges=job.ranges,
+    )
+    try:
+        (
+            rows.write.format("delta")
+            .mode("overwrite")
+            .option("replaceWhere", coordinates_predicate(job.ranges))
+            .option("txnAppId", job.app_id)
+            .option("txnVersion", str(job.token))
+            .option("userMetadata", mark)
+            .save(job.table_uri)
+        )
+    except PySparkException as error:
+        if "DELTA_CONCURRENT_TRANSACTION" in str(error):
+            raise _fenced(job) from error
+        raise
+    history = rows.sparkSession.sql(
+        f"DESCRIBE HISTORY delta.`{job.table_uri}` LIMIT {_NEWEST_COMMITS}"
+    ).select("version", "userMetadata", "operationMetrics")
+    for commit in history.collect():
+        found = read_mark(commit["userMetadata"])
+        if found is not None and (found["plan_id"], found["token"]) == (job.plan_id, job.token):
+            metrics = commit["operationMetrics"] or {}
+            written = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
+            return SparkResult(rows=written, table_version=commit["version"])
+    raise _fenced(job)
+
+
+def stage(rows: DataFrame, job: SparkJob) -> DataFrame:
+    """Read once into a staging folder and refuse a replay that comes out shorter (R4).
+
+    Raises:
+        ReplayUnavailable: Fewer rows than the table holds; they stay.
+    """
+    folder = staging_folder(job)
+    rows.write.mode("overwrite").parquet(folder)
+    staged = rows.sparkSession.read.schema(rows.schema).parquet(folder)
+    count = staged.count()
+    if count < job.landed_rows:
+        raise ReplayUnavailable(
+            f"plan {job.plan_id}: the replay read {count} rows where the table holds"
+            f" {job.landed_rows}; the table's rows stay",
+            plan_id=job.plan_id,
+        )
+    return staged
+
+
+def staging_folder(job: SparkJob) -> str:
+    """Where a replay's rows wait; Delta ignores folders that begin with an underscore."""
+    return f"{job.table_uri.rstrip('/')}/_tideline_staging/{job.plan_id}-{job.token}"
+
+
+def remove_staging(spark: SparkSession, job: SparkJob) -> None:
+    """Remove the staging folder, if there is one."""
+    jvm = spark._jvm
+    assert jvm is not None
+    path = jvm.org.apache.hadoop.fs.Path(staging_folder(job))
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _fenced(job: SparkJob) -> AttemptFenced:
+    return AttemptFenced(
+        f"plan {job.plan_id}: attempt {job.token} published nothing, a newer attempt has"
+        f" written to {job.table_uri}; run again, the ledger knows what is done",
+        plan_id=job.plan_id,
+        token=job.token,
+    )

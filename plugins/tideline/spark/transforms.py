@@ -1,0 +1,54 @@
+"""From Kafka's columns to the table's. `DataFrame -> DataFrame`, native functions only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tideline.core.plan import PlannedRange
+from tideline.core.table import COLUMNS
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
+    """Add identity and plan, and select the table's columns in its order and types.
+
+    Args:
+        ranges: The plan's ranges; they say which incarnation each topic partition is.
+        plan_id: The plan that lands the rows.
+    """
+
+    def transform(records: DataFrame) -> DataFrame:
+        source: dict[str, Column] = {name: F.col(name) for name in records.columns}
+        source["timestamp_type"] = F.col("timestampType")
+        source["topic_id"] = _topic_ids(ranges)
+        source["generation"] = _generations(ranges)
+        source["plan_id"] = F.lit(plan_id)
+        return records.select(
+            *(source[name].cast(kind).alias(name) for name, kind in COLUMNS.items())
+        )
+
+    return transform
+
+
+def _topic_ids(ranges: Sequence[PlannedRange]) -> Column:
+    ids = {planned.topic: planned.topic_id for planned in ranges}
+    if len(ids) == 1:
+        return F.lit(next(iter(ids.values())))
+    return _lookup(ids, F.col("topic"))
+
+
+def _generations(ranges: Sequence[PlannedRange]) -> Column:
+    generations = {f"{p.topic}/{p.partition}": p.generation for p in ranges}
+    if len(set(generations.values())) == 1:
+        return F.lit(next(iter(generations.values())))
+    return _lookup(generations, F.concat_ws("/", F.col("topic"), F.col("partition")))
+
+
+def _lookup(values: dict[str, str] | dict[str, int], key: Column) -> Column:
+    literals = chain.from_iterable((F.lit(k), F.lit(v)) for k, v in values.items())
+    return F.create_map(*literals)[key]

@@ -1,0 +1,76 @@
+"""Step 6: move the head by compare-and-swap, then tell others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.core.advancing import advance_head
+from tideline.core.ledger_state import LedgerState
+from tideline.core.plan import BatchPlan
+from tideline.core.result import Landing, RunRecord
+from tideline.core.verification import VerifiedRange
+from tideline.failpoints import reach
+from tideline.steps.context import RunContext, log, now
+from tideline.steps.verify_ranges import verify_ranges
+
+
+def advance_offsets(run: RunContext) -> RunRecord:
+    """The run's closed record; the head is past the plan's ranges.
+
+    Repeating it moves nothing and tells the consumer group again.
+
+    Raises:
+        VerificationFailed: The rows are not there after all.
+        StreamBusy: The head is neither at the plan's start nor past its end.
+    """
+    record, plan = run.frozen_plan()
+    if plan is None:
+        return record
+    verified = verify_ranges(run)
+    assert verified is not None
+    advance(run, record, plan, *verified)
+    reach("advance:advanced")
+    tell_group(run)
+    reach("advance:told_group")
+    closed = run.record()
+    assert closed is not None
+    return closed
+
+
+def advance(
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    landing: Landing,
+    verified: tuple[VerifiedRange, ...],
+) -> None:
+    """Head, coverage and the records of every run that executes the plan, in one swap.
+
+    The replay of a closed run moves no position: only its record learns the new version.
+    """
+
+    def move(state: LedgerState) -> LedgerState:
+        head = state.head
+        if record.is_open:
+            head = advance_head(
+                head, plan, table_id=landing.table_id, table_version=landing.version
+            )
+        return replace(state.with_run(record), head=head).with_plan_closed(
+            plan.plan_id, status="done", landing=landing, verified=verified, updated_at=now()
+        )
+
+    run.ledger.update(move)
+
+
+def tell_group(run: RunContext) -> None:
+    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run."""
+    group = run.stream.kafka.commit_group
+    if group is None:
+        return
+    head = run.ledger.read().head
+    try:
+        run.kafka.commit_group(
+            group, {(p.topic, p.partition): p.next_offset for p in head.positions}
+        )
+    except Exception as error:
+        log.warning("group %s was not told: %s", group, error)

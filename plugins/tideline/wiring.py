@@ -1,0 +1,56 @@
+"""Put adapters behind the ports: the one place where a run meets the real world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tideline.adapters.connections import kafka_settings, spark_master
+from tideline.adapters.delta_table import DeltaTableReader
+from tideline.adapters.kafka_client import KafkaCluster
+from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.adapters.spark_submit import SparkSubmit
+from tideline.core.plan import RunRequest
+from tideline.core.stream import Stream
+from tideline.ledger import Ledger
+from tideline.ports import SparkPort
+from tideline.steps.context import RunContext
+
+
+class SubmitOnDemand:
+    """Looks the Spark connection up only when Spark is needed: idle runs stay cheap."""
+
+    def __init__(self, connection_id: str) -> None:
+        self._connection_id = connection_id
+
+    def submit(self, job_path: str) -> None:
+        """Run the application on the connection's master."""
+        SparkSubmit(spark_master(self._connection_id)).submit(job_path)
+
+
+def open_ledger(stream: Stream) -> Ledger:
+    """The stream's ledger."""
+    return Ledger(DeltaLedgerStore(stream.ledger_location), stream.stream)
+
+
+@contextmanager
+def open_run(
+    stream: Stream, run_id: str, request: RunRequest, spark: SparkPort | None = None
+) -> Iterator[RunContext]:
+    """A run's context; connections are closed when the block ends.
+
+    Raises:
+        ConnectionMissing: The stream's Kafka connection cannot be used.
+    """
+    settings = kafka_settings(stream.kafka.connection)
+    with KafkaCluster(settings) as kafka:
+        yield RunContext(
+            stream=stream,
+            run_id=run_id,
+            request=request,
+            ledger=open_ledger(stream),
+            kafka=kafka,
+            table=DeltaTableReader(stream.table.uri),
+            spark=spark or SubmitOnDemand(stream.spark.connection),
+            kafka_options=settings.for_spark(),
+        )

@@ -1,0 +1,58 @@
+"""The Spark application of one plan: source -> transforms -> sink -> result.
+
+Usage: ingest_range.py JOB_FILE
+
+JOB_FILE is the JSON of `tideline.ports.SparkJob`. The result goes to the path that the job
+names, since an exit status loses an error's class and whether it may be tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tideline.errors import TidelineError
+from tideline.json_codec import from_json, to_json
+from tideline.ports import SparkJob, SparkResult
+from tideline.spark.session import build_session
+from tideline.spark.sink import ensure_table, remove_staging, replace_ranges, stage
+from tideline.spark.source import read_ranges
+from tideline.spark.transforms import to_table_rows
+
+
+def ingest(spark: SparkSession, job: SparkJob) -> SparkResult:
+    """Land one plan's ranges; one action, or two where rows are staged first."""
+    ensure_table(spark, job)
+    rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
+    if not job.replace_landed:
+        return replace_ranges(rows, job)
+    try:
+        return replace_ranges(stage(rows, job), job)
+    finally:
+        remove_staging(spark, job)
+
+
+def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
+    """Run a job file to its result, good or bad; never raises for a failed ingest."""
+    job = from_json(SparkJob, Path(job_file).read_bytes())
+    try:
+        result = ingest(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
+    except TidelineError as error:
+        result = SparkResult(error=type(error).__name__, message=error.message)
+    except Exception as error:
+        traceback.print_exc()
+        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {error}")
+    draft = Path(f"{job.result_path}.{os.getpid()}")
+    draft.write_text(to_json(result))
+    draft.replace(job.result_path)
+    return result
+
+
+if __name__ == "__main__":
+    outcome = run(sys.argv[1])
+    print(outcome)
+    sys.exit(1 if outcome.error else 0)
