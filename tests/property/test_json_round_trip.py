@@ -1,0 +1,25 @@
+"""What the ledger stores is what it reads."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.build import NOW
+from tideline.core.head import Head
+from tideline.core.ledger_state import Control
+from tideline.core.offsets import OffsetRange
+from tideline.core.plan import BatchPlan
+from tideline.core.result import RunRecord
+from tideline.json_codec import from_json, to_json
+
+st.register_type_strategy(type(NOW), st.just(NOW))
+st.register_type_strategy(
+    OffsetRange,
+    st.builds(lambda s, n: OffsetRange(s, s + n), st.integers(0, 2**62), st.integers(0, 1000)),
+)
+documents = st.one_of(*(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan)))
+
+
+@given(documents)
+def test_documents_survive_json(value):
+    """Every field of every document, in every state."""
+    assert from_json(type(value), to_json(value)) == value

@@ -1,0 +1,52 @@
+"""How the head moves, and when it must not."""
+
+import pytest
+
+from tests.unit.build import ID, OTHER_ID, head, plan, planned, position
+from tideline.core.advancing import advance_head
+from tideline.core.coverage import Coverage
+from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.errors import StreamBusy
+
+
+def advanced(known, frozen):
+    return advance_head(known, frozen, table_id="t", table_version=5)
+
+
+def test_the_position_becomes_the_plan_s_end():
+    """The next offset to read, with the epoch that was observed for it."""
+    after = advanced(head(position(100, epoch=3)), plan(planned(100, 200, epoch=4)))
+    assert (after.positions[0].next_offset, after.positions[0].leader_epoch) == (200, 4)
+    assert (after.table_id, after.table_version, after.live_runs) == ("t", 5, 1)
+
+
+def test_advancing_twice_moves_nothing_more():
+    """A repeated advance finds the head at or past the plan's end."""
+    once = advanced(head(position(100)), plan(planned(100, 200)))
+    assert advanced(once, plan(planned(100, 200))) == once
+
+
+@pytest.mark.parametrize(
+    "known",
+    [position(50), position(150), position(100, generation=1), position(100, topic_id=OTHER_ID)],
+    ids=["before", "inside", "another generation", "another incarnation"],
+)
+def test_any_other_position_refuses(known):
+    """A gap, an overlap, or another log: nothing may be jumped over."""
+    with pytest.raises(StreamBusy, match=r"orders-0 \[100, 200\)"):
+        advanced(head(known), plan(planned(100, 200)))
+
+
+def test_a_backfill_adds_coverage_and_moves_nothing():
+    """The head belongs to the live lane."""
+    after = advanced(head(position(500)), plan(planned(100, 200), lane="backfill"))
+    assert after.positions[0].next_offset == 500
+    assert after.coverage == (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 200),)),)
+    assert after.live_runs == 0
+
+
+def test_the_head_moves_over_what_is_covered():
+    """R12: a plan that began behind landed offsets joins up with the position."""
+    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
+    known = head(position(100), coverage=(landed,))
+    assert advanced(known, plan(planned(150, 200))).positions[0].next_offset == 200

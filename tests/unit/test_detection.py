@@ -1,0 +1,185 @@
+"""What each cause looks like, and the verdict; rows as in the faults catalogue."""
+
+import pytest
+
+from tests.unit.build import (
+    CLUSTER,
+    ID,
+    OTHER_ID,
+    head,
+    observation,
+    position,
+    seen,
+    topic,
+)
+from tideline.core.detection import find_resets
+from tideline.core.head import Head
+from tideline.core.observation import TableObservation
+
+P = 100
+
+
+def verdicts(known, seen_now):
+    return [f.kind for f in find_resets(known, seen_now, stream="orders", ledger_id="ledger-1")]
+
+
+def found(known, seen_now):
+    findings = find_resets(known, seen_now, stream="orders", ledger_id="ledger-1")
+    assert len(findings) == 1
+    return findings[0]
+
+
+@pytest.mark.parametrize(
+    ("case", "partition", "verdict"),
+    [
+        ("nothing new", seen(end=P), []),
+        ("more records", seen(end=500), []),
+        (
+            "clean restart: larger epoch, old epoch reaches the position",
+            seen(epoch=5, epoch_end=P),
+            [],
+        ),
+        ("log start at the position exactly", seen(start=P), []),
+        ("retention: log start past the position", seen(start=150), ["retention_loss"]),
+        ("the whole log expired", seen(start=300, end=300, epoch_end=300), ["retention_loss"]),
+        ("tail cut", seen(end=80, epoch=4, epoch_end=80), ["truncation"]),
+        (
+            "tail cut, refilled past the position",
+            seen(end=500, epoch=4, epoch_end=80),
+            ["truncation"],
+        ),
+        (
+            "disk wiped and refilled: only the epoch's end tells",
+            seen(end=500, epoch=4, epoch_end=0),
+            ["truncation"],
+        ),
+        ("epoch unknown to the leader", seen(end=500, epoch_end=-1), ["truncation"]),
+        ("truncation goes before loss", seen(start=150, end=500, epoch_end=50), ["truncation"]),
+        ("stale leader", seen(epoch=2, epoch_end=50), ["passing"]),
+        (
+            "lagging leader: end below the position, epoch intact",
+            seen(end=80, epoch_end=P),
+            ["passing"],
+        ),
+        ("leader gone", seen(fault="LeaderNotAvailableError"), ["passing"]),
+        ("access taken away", seen(refusal="TopicAuthorizationFailedError"), ["unknown"]),
+    ],
+)
+def test_a_partition_is_judged_in_the_order_of_the_catalogue(case, partition, verdict):
+    """Steps 4 to 8: stale, truncated, lost, lagging, fine."""
+    assert verdicts(head(position(P)), observation(topic(partition))) == verdict, case
+
+
+def test_a_loss_names_its_offsets():
+    """Lost is everything from the position to the log start, end exclusive."""
+    finding = found(head(position(P)), observation(topic(seen(start=150))))
+    assert (finding.lost_start, finding.lost_end) == (P, 150)
+    assert finding.place == "orders-0"
+    for part in ("orders-0", "[100, 150)", "log start 150", "Next:"):
+        assert part in str(finding)
+
+
+def test_a_truncation_names_its_offsets():
+    """Lost is everything from the end of the known epoch to the position."""
+    finding = found(head(position(P)), observation(topic(seen(end=500, epoch=4, epoch_end=80))))
+    assert (finding.lost_start, finding.lost_end) == (80, P)
+
+
+def test_without_a_known_epoch_an_end_below_the_position_is_a_truncation():
+    """A position that never met an epoch has only the high watermark to hold on to."""
+    known = head(position(P, epoch=None))
+    assert verdicts(known, observation(topic(seen(end=80)))) == ["truncation"]
+
+
+def test_a_recreated_topic_is_told_by_its_id_alone():
+    """Refilled past the position with the same epoch, everything but the id looks healthy."""
+    now = observation(topic(seen(end=500, epoch_end=500), topic_id=OTHER_ID))
+    finding = found(head(position(P)), now)
+    assert finding.kind == "topic_recreated"
+    assert ID in str(finding)
+    assert OTHER_ID in str(finding)
+
+
+def test_a_missing_topic_and_a_missing_partition_are_different_findings():
+    """The cluster says that there is no such topic, or that it has fewer partitions."""
+    assert verdicts(head(position(P)), observation(topic(topic_id=None))) == ["topic_missing"]
+    known = head(position(P), position(P, partition=1))
+    assert verdicts(known, observation(topic(seen()))) == ["partition_missing"]
+
+
+def test_another_cluster_ends_the_comparison():
+    """Nothing about topics means anything on another cluster."""
+    now = observation(topic(topic_id=None), cluster="cluster-2")
+    finding = found(head(position(P)), now)
+    assert finding.kind == "cluster_changed"
+    assert CLUSTER in str(finding)
+
+
+def test_a_topic_that_did_not_answer_is_never_called_missing():
+    """A faulty answer and no answer are passing; missing rights are neither that nor a loss."""
+    assert verdicts(head(position(P)), observation(topic(topic_id=None, fault="x"))) == ["passing"]
+    assert verdicts(head(position(P)), observation()) == ["passing"]
+    refused = observation(topic(topic_id=None, refusal="TopicAuthorizationFailedError"))
+    assert verdicts(head(position(P)), refused) == ["unknown"]
+
+
+def test_a_new_partition_of_a_known_topic_must_begin_at_zero():
+    """It is adopted at 0; a log start above that is a loss, R10."""
+    known = head(position(P), position(0, partition=1))
+    now = observation(topic(seen(), seen(start=5, partition=1)))
+    assert verdicts(known, now) == ["retention_loss"]
+
+
+def test_a_new_topic_that_did_not_answer_is_not_passed_over():
+    """Freezing without it would skip it silently for this run."""
+    now = observation(topic(seen()), topic(topic_id=None, name="new", fault="x"))
+    assert verdicts(head(position(P)), now) == ["passing"]
+
+
+def test_one_bad_partition_is_one_finding():
+    """Healthy neighbours are not drawn in."""
+    known = head(position(P), position(P, partition=1))
+    findings = find_resets(
+        known,
+        observation(topic(seen(start=150), seen(partition=1))),
+        stream="orders",
+        ledger_id="ledger-1",
+    )
+    assert [f.place for f in findings] == ["orders-0"]
+
+
+OURS = {"stream": "orders", "ledger_id": "ledger-1"}
+
+
+@pytest.mark.parametrize(
+    ("case", "table_id", "table", "verdict"),
+    [
+        ("none yet", None, TableObservation(False), []),
+        ("created by an attempt that died", None, TableObservation(True, "t", 0, **OURS), []),
+        ("ours", "t", TableObservation(True, "t", 7, **OURS), []),
+        ("gone", "t", TableObservation(False), ["table_changed"]),
+        ("replaced", "t", TableObservation(True, "u", 0, **OURS), ["table_changed"]),
+        ("somebody else's", None, TableObservation(True, "t", 3), ["table_changed"]),
+        (
+            "another stream's",
+            None,
+            TableObservation(True, "t", 3, "payments", "ledger-1"),
+            ["table_changed"],
+        ),
+        (
+            "filled beside an empty ledger",
+            None,
+            TableObservation(True, "t", 3, "orders", "ledger-0"),
+            ["table_changed"],
+        ),
+    ],
+)
+def test_the_table_is_watched_too(case, table_id, table, verdict):
+    """R13: marks in the table's properties tie it to stream and ledger."""
+    known = head(position(P), table_id=table_id)
+    assert verdicts(known, observation(topic(seen()), table=table)) == verdict, case
+
+
+def test_an_empty_head_finds_nothing():
+    """The first look of a stream has nothing to compare with."""
+    assert verdicts(Head(), observation(topic(seen()))) == []

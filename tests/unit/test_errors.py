@@ -1,0 +1,42 @@
+"""The error tree: exit statuses, retriability, and survival of pickling."""
+
+import pickle
+
+import pytest
+
+from tideline import errors
+from tideline.errors import TidelineError
+
+EXIT = {
+    "TidelineError": 1, "BadInput": 2, "StreamFileError": 2, "ConnectionMissing": 2,
+    "RequestConflict": 2, "Halted": 3, "ResetDetected": 3, "ReplayUnavailable": 3, "Passing": 4,
+    "ServiceAway": 4, "StreamBusy": 4, "AttemptFenced": 4, "CommitConflict": 4,
+    "VerificationFailed": 5,
+}  # fmt: skip
+
+
+def tree():
+    found = [TidelineError]
+    for cls in found:
+        found.extend(cls.__subclasses__())
+    return found
+
+
+def test_every_class_is_drawn_in_the_docstring_and_has_its_exit_status():
+    """The whole tree on one screen, and nothing that is not on it."""
+    assert {cls.__name__: cls.exit_code for cls in tree()} == EXIT
+    for name in EXIT:
+        assert name in (errors.__doc__ or "")
+
+
+def test_only_what_may_pass_is_retriable():
+    """Exit status 4 and retriable are one thing."""
+    assert all(cls.retriable == (cls.exit_code == 4) for cls in tree())
+
+
+@pytest.mark.parametrize("cls", tree())
+def test_errors_survive_pickling_with_their_facts(cls):
+    """Airflow and Spark hand them between processes."""
+    error = pickle.loads(pickle.dumps(cls("orders-0: gone", partition=0)))
+    assert type(error) is cls
+    assert (str(error), error.partition) == ("orders-0: gone", 0)

@@ -1,0 +1,40 @@
+"""Facts about the repository that something else leans on."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+from tideline.core.schema import stream_schema
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_schema_for_editors_is_current():
+    """`make schema` writes it."""
+    assert (ROOT / "docs/stream.schema.json").read_text() == stream_schema()
+
+
+def test_airflow_s_plugin_loader_is_kept_out_of_the_package():
+    """It executes every .py it finds and registers it by its bare stem."""
+    assert (ROOT / "plugins/.airflowignore").read_text().split() == ["tideline"]
+
+
+def test_no_module_is_named_like_an_installed_one():
+    """A nested kafka.py would replace `import kafka` wherever a loader goes by stems."""
+    stems = {p.stem for p in (ROOT / "plugins/tideline").glob("*.py")} - {"__init__", "__main__"}
+    taken = {s for s in stems if s in sys.stdlib_module_names or importlib.util.find_spec(s)}
+    assert not taken
+
+
+def test_the_dag_file_stays_small():
+    """It runs at every parse."""
+    assert len((ROOT / "dags/tideline_streams.py").read_text().splitlines()) <= 60
+    assert len((ROOT / "spark_jobs/ingest_range.py").read_text().splitlines()) <= 80
+
+
+def test_every_requirement_is_pinned():
+    """One version of everything, from the registry."""
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        if line and not line.lstrip().startswith("#"):
+            assert re.fullmatch(r"[A-Za-z0-9._-]+==[^ ]+", line), line

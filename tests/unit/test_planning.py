@@ -1,0 +1,88 @@
+"""Ranges of one run: what is read, what is left, and who waits."""
+
+import pytest
+
+from tests.unit.build import ID, OTHER_ID, head, observation, position, seen, topic
+from tideline.core.coverage import Coverage
+from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.planning import plan_ranges, share_fairly
+
+NO_CAP = 10**9
+
+
+def ranges(known, now, run=NO_CAP, partition=NO_CAP, isolation="read_committed"):
+    proposal = plan_ranges(
+        known,
+        now,
+        isolation_level=isolation,
+        max_records_per_run=run,
+        max_records_per_partition=partition,
+    )
+    return [(r.partition, r.start_offset, r.end_offset) for r in proposal.ranges]
+
+
+def test_a_range_goes_from_the_next_offset_to_the_end():
+    """Half-open on both sides of a run: the last record is read once (story 1)."""
+    assert ranges(head(position(100)), observation(topic(seen(end=101)))) == [(0, 100, 101)]
+
+
+def test_nothing_new_plans_nothing():
+    """An empty range would become a Spark task."""
+    assert ranges(head(position(100)), observation(topic(seen(end=100)))) == []
+
+
+def test_read_committed_stops_at_the_last_stable_offset():
+    """An open transaction's records are not there yet."""
+    now = observation(topic(seen(end=200, stable=150)))
+    assert ranges(head(position(100)), now) == [(0, 100, 150)]
+    assert ranges(head(position(100)), now, isolation="read_uncommitted") == [(0, 100, 200)]
+
+
+def test_another_incarnation_gets_no_range():
+    """Detection reports it; planning must not offer to read it."""
+    now = observation(topic(seen(end=500), topic_id=OTHER_ID))
+    assert ranges(head(position(100)), now) == []
+
+
+def test_a_busy_partition_does_not_starve_the_others():
+    """Small ones are served in full, the busy one takes what is left."""
+    known = head(position(0), position(0, partition=1), position(0, partition=2))
+    now = observation(topic(seen(end=10_000), seen(end=10, partition=1), seen(end=20, partition=2)))
+    assert ranges(known, now, run=100) == [(0, 0, 70), (1, 0, 10), (2, 0, 20)]
+
+
+def test_what_the_caps_leave_is_the_lag():
+    """Counted in offsets, over all partitions."""
+    proposal = plan_ranges(
+        head(position(0)),
+        observation(topic(seen(end=1000))),
+        isolation_level="read_committed",
+        max_records_per_run=300,
+        max_records_per_partition=200,
+    )
+    assert (proposal.estimated_records, proposal.offset_lag) == (200, 800)
+
+
+def test_covered_offsets_are_not_read_again():
+    """R12: the live lane moves over what a backfill has landed."""
+    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(90, 150),))
+    known = head(position(100), coverage=(landed,))
+    assert ranges(known, observation(topic(seen(end=200)))) == [(0, 150, 200)]
+
+
+@pytest.mark.parametrize(
+    ("available", "budget", "turn", "shares"),
+    [
+        ([5, 5, 5], 100, 0, [5, 5, 5]),
+        ([100, 100], 10, 0, [5, 5]),
+        ([100, 100, 100], 10, 0, [4, 3, 3]),
+        ([100, 100, 100], 10, 1, [3, 4, 3]),
+        ([1, 100, 100], 10, 0, [1, 5, 4]),
+        ([9, 9, 9], 1, 2, [0, 0, 1]),
+        ([], 10, 0, []),
+        ([0, 7], 3, 0, [0, 3]),
+    ],
+)
+def test_shares(available, budget, turn, shares):
+    """Max-min fairness; the indivisible rest goes round with the turns."""
+    assert share_fairly(available, budget, turn) == shares

@@ -1,0 +1,125 @@
+"""Every broken stream file is refused with file, line, key, value and what is allowed."""
+
+import pytest
+
+from tideline.adapters.stream_files import parse_stream, read_stream
+from tideline.errors import StreamFileError
+
+GOOD = """\
+stream: orders
+kafka:
+  topics: [orders]
+table:
+  uri: /data/lake/orders
+"""
+
+BROKEN = {
+    "unknown key": (GOOD + "shedule: daily\n", 6, "shedule", "schedule"),
+    "unknown nested key": (
+        GOOD.replace("  topics", "  topicz: 1\n  topics"),
+        3,
+        "kafka.topicz",
+        "topic_pattern",
+    ),
+    "missing key": ("stream: orders\nkafka:\n  topics: [a]\n", 1, "table", "required"),
+    "wrong type": (
+        GOOD + "limits:\n  max_records_per_run: many\n",
+        7,
+        "limits.max_records_per_run",
+        "integer",
+    ),
+    "out of range": (
+        GOOD + "limits:\n  max_records_per_partition: 0\n",
+        7,
+        "limits.max_records_per_partition",
+        "greater than or equal to 1",
+    ),
+    "no such choice": (
+        GOOD + "on_reset:\n  truncation: ignore\n",
+        7,
+        "on_reset.truncation",
+        "accept_loss",
+    ),
+    "policy of another class": (
+        GOOD + "on_reset:\n  retention_loss: retire\n",
+        7,
+        "on_reset.retention_loss",
+        "'approve'",
+    ),
+    "contradiction": (
+        GOOD.replace("topics: [orders]", "topics: [orders]\n  topic_pattern: 'o.*'"),
+        2,
+        "kafka",
+        "either topics or topic_pattern",
+    ),
+    "relative path": (GOOD.replace("/data/lake", "lake"), 5, "table.uri", "absolute path"),
+    "path that climbs": (GOOD.replace("/data/lake", "/data/../etc"), 5, "table.uri", "'..'"),
+    "path with a quote": (GOOD.replace("lake/orders", "lake/o`r"), 5, "table.uri", "letters"),
+    "time without a zone": (
+        GOOD + "start:\n  timestamp: 2026-01-01T00:00:00\n",
+        7,
+        "start.timestamp",
+        "UTC offset",
+    ),
+    "two starts": (
+        GOOD + "start: {group: g, timestamp: 2026-01-01T00:00:00Z}\n",
+        6,
+        "start",
+        "exactly one",
+    ),
+    "no cron expression": (GOOD + "schedule: hourly-ish\n", 6, "schedule", "five fields"),
+    "no such zone": (GOOD + "timezone: Mars/Olympus\n", 6, "timezone", "IANA"),
+    "no regular expression": (
+        GOOD.replace("topics: [orders]", "topic_pattern: '('"),
+        3,
+        "kafka.topic_pattern",
+        "regular expression",
+    ),
+    "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),
+    "no YAML": ("stream: [orders\n", 2, "(file)", ""),
+    "no mapping": ("- orders\n", 1, "(file)", "mapping"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_where_it_is_broken(name):
+    """One sentence a person can act on, and the same as data."""
+    text, line, key, allowed = BROKEN[name]
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(text, "orders.yaml")
+    problem = next(p for p in refused.value.problems if p["key"] == key)
+    assert (problem["file"], problem["line"]) == ("orders.yaml", line)
+    assert allowed in problem["allowed"]
+    assert f"orders.yaml:{line}: {key}: got " in refused.value.message
+
+
+def test_all_problems_of_a_file_are_shown_at_once():
+    """Nobody wants to mend a file one error at a time."""
+    text = GOOD + "shedule: x\ntimezone: Mars/Olympus\nschedule: hourly\n"
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(text, "f.yaml")
+    assert [p["line"] for p in refused.value.problems] == [6, 7, 8]
+
+
+def test_defaults_are_those_of_the_reference():
+    """A file of five lines is a stream."""
+    stream = parse_stream(GOOD, "f.yaml")
+    assert stream.kafka.connection == "kafka_default"
+    assert stream.kafka.isolation_level == "read_committed"
+    assert stream.table.partition_by == ["topic_id"]
+    assert (stream.start, stream.gaps, stream.on_incident) == ("earliest", "explain", "halt")
+    assert stream.ledger_location == "/data/lake/orders.ledger"
+    assert stream.limits.max_records_per_run == 5_000_000
+    assert set(stream.on_reset.model_dump().values()) == {"fail"}
+
+
+def test_numbers_may_carry_underscores():
+    """As the reference writes them."""
+    text = GOOD + "limits: {max_records_per_run: 5_000}\n"
+    assert parse_stream(text, "f.yaml").limits.max_records_per_run == 5000
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
+    """Not a traceback."""
+    with pytest.raises(StreamFileError, match=r"nowhere\.yaml:1"):
+        read_stream(tmp_path / "nowhere.yaml")
