@@ -9,6 +9,7 @@ from tests.unit.build import head, observation, plan, position, seen, topic
 from tideline.core.advancing import advance_head
 from tideline.core.coverage import total
 from tideline.core.detection import find_resets
+from tideline.core.observation import TableObservation
 from tideline.core.offsets import OffsetRange
 from tideline.core.planning import plan_ranges, share_fairly
 
@@ -35,6 +36,7 @@ def test_nobody_starves_under_the_smallest_budget(available):
     assert served == set(range(len(available)))
 
 
+TABLE = TableObservation(True, "t", 1, "orders", "l")
 arrivals = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=1, max_size=8)
 
 
@@ -46,7 +48,8 @@ def test_runs_tile_the_log(batches, per_run, per_partition):
     landed = {p: [] for p in range(3)}
     for batch in [*batches, *[[0, 0, 0]] * 300]:
         ends = [end + more for end, more in zip(ends, batch, strict=True)]
-        now = observation(topic(*(seen(end=ends[p], partition=p) for p in range(3))))
+        partitions = (seen(end=ends[p], partition=p) for p in range(3))
+        now = observation(topic(*partitions), table=TABLE)
         assert not find_resets(known, now, stream="orders", ledger_id="l")
         proposal = plan_ranges(
             known,
