@@ -141,7 +141,7 @@ class KafkaCluster:
     def _public(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
         for attempt in Retrying(
             stop=stop_after_delay(self.settings.patience_seconds),
-            wait=wait_exponential_jitter(initial=0.1, max=2),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2),
             retry=retry_if_exception_type(Passing),
             reraise=True,
         ):

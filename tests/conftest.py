@@ -1,0 +1,38 @@
+"""Real parts for the suites that promise them: one broker and one Spark session for all tests."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real import InProcessSpark, World
+from tideline.embedded.broker import Broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real broker on a free port."""
+    found = Broker(tmp_path_factory.mktemp("kafka")).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[InProcessSpark]:
+    """A real Spark session that runs the same job file as spark-submit does."""
+    found = InProcessSpark()
+    yield found
+    found.stop()
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def world(broker: Broker, tmp_path: Path) -> World:
+    """Names of its own on the shared broker, a lake of its own."""
+    return World(broker, tmp_path, f"t{os.getpid()}-{next(_numbers)}")

@@ -1,0 +1,142 @@
+"""What every ledger store must do; each store runs the same tests."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.core.head import Head
+from tideline.core.result import RunRecord
+from tideline.errors import CommitConflict, ServiceAway, StreamBusy
+from tideline.ledger import Ledger
+from tideline.ports import HistoryEntry
+
+
+@pytest.fixture(params=["delta"])
+def new_store(request, tmp_path):
+    """A factory of stores that all look at the same place."""
+    return {"delta": lambda: DeltaLedgerStore(str(tmp_path / "ledger"))}[request.param]
+
+
+def record(run_id, status="proposed"):
+    return RunRecord(run_id, "live", status, "digest", datetime.now(UTC))
+
+
+def test_an_empty_ledger_is_read_as_empty_and_created_by_the_first_write(new_store):
+    """Reading must not leave anything behind."""
+    assert new_store().read().version == -1
+    assert new_store().read().version == -1
+    Ledger(new_store(), "s").update(lambda s: s.with_next_token())
+    assert Ledger(new_store(), "s").read().control.token == 1
+
+
+def test_the_ledger_s_id_is_chosen_once(new_store):
+    """It ties the table to this ledger."""
+    first = Ledger(new_store(), "s").update(lambda s: s.with_next_token()).control.ledger_id
+    assert Ledger(new_store(), "s").read().control.ledger_id == first
+
+
+def test_of_two_commits_from_one_version_the_second_fails_and_writes_nothing(new_store):
+    """Compare-and-swap."""
+    Ledger(new_store(), "s").update(lambda s: s.with_next_token())
+    one, two = new_store(), new_store()
+    base_one, base_two = one.read(), two.read()
+    one.commit(base_one, put={"head": '{"live_runs": 1}'})
+    with pytest.raises(CommitConflict):
+        two.commit(base_two, put={"head": '{"live_runs": 2}'})
+    assert new_store().read().documents["head"] == '{"live_runs": 1}'
+
+
+def test_concurrent_updates_all_count(new_store):
+    """Nobody's increment is lost."""
+    Ledger(new_store(), "s").update(lambda s: s.with_next_token())
+
+    def work():
+        ledger = Ledger(new_store(), "s")
+        for _ in range(10):
+            ledger.update(lambda s: s.with_next_token())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Ledger(new_store(), "s").read().control.token == 41
+
+
+def test_replaced_documents_do_not_pile_up(new_store):
+    """Reading the state costs as much after many updates as after one."""
+    ledger = Ledger(new_store(), "s")
+    for _ in range(60):
+        ledger.update(lambda s: s.with_next_token())
+    assert set(new_store().read().documents) == {"control", "head"}
+
+
+def test_closed_runs_leave_the_state_and_are_found_in_the_history(new_store):
+    """O(open runs) to read, any run id to find."""
+    ledger = Ledger(new_store(), "s")
+    for number in range(5):
+        ledger.update(lambda s, n=number: s.with_run(record(f"run-{n}", "done")))
+    ledger.update(lambda s: s.with_run(record("open")))
+    assert set(Ledger(new_store(), "s").read().runs) == {"open"}
+    assert ledger.find_run("run-3").status == "done"
+    assert ledger.find_run("open").status == "proposed"
+    assert ledger.find_run("never") is None
+    assert [r.run_id for r in ledger.closed_runs()] == [f"run-{n}" for n in range(5)]
+
+
+def test_the_newest_entry_of_a_key_counts(new_store):
+    """A replay rewrites what is known about a closed run."""
+    ledger = Ledger(new_store(), "s")
+    ledger.update(lambda s: s.with_run(record("a", "done")))
+    ledger.update(lambda s: s.with_run(replace(record("a", "done"), superseded_by="b")))
+    assert ledger.find_run("a").superseded_by == "b"
+    assert len(list(ledger.closed_runs())) == 1
+
+
+def test_history_keeps_versions_in_order(new_store):
+    """Oldest first, whatever files they lie in."""
+    store = new_store()
+    for number in range(3):
+        store.commit(store.read(), put={}, history=[HistoryEntry("run", f"k{number}", "{}")])
+    versions = [e.version for e in store.history("run")]
+    assert versions == sorted(versions)
+    assert [e.key for e in store.history("run", "k1")] == ["k1"]
+
+
+def test_a_change_that_changes_nothing_writes_nothing(new_store):
+    """A refused or repeated step leaves the version where it was."""
+    ledger = Ledger(new_store(), "s")
+    version = ledger.update(lambda s: s.with_next_token()).version
+    before = ledger.read().version
+    ledger.update(lambda s: s)
+    assert ledger.read().version == before > version
+
+
+def test_a_lease_keeps_others_out_until_it_is_given_back(new_store):
+    """By holder, so that nobody gives back what somebody else has."""
+    mine, yours = Ledger(new_store(), "s"), Ledger(new_store(), "s")
+    with mine.lease("writer"), pytest.raises(StreamBusy, match="writer"), yours.lease("writer"):
+        pass
+    with yours.lease("writer"):
+        pass
+
+
+def test_head_and_runs_move_in_one_step(new_store):
+    """A crash cannot fall between them."""
+    ledger = Ledger(new_store(), "s")
+    ledger.update(lambda s: s.with_run(record("a")))
+    moved = Head(live_runs=7)
+    ledger.update(lambda s: replace(s.with_run(record("a", "done")), head=moved))
+    state = ledger.read()
+    assert (state.head, dict(state.runs)) == (moved, {})
+
+
+def test_a_store_that_cannot_be_written_is_away(tmp_path):
+    """The ledger's own trouble is passing, and says where."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(ServiceAway, match="ledger"):
+        Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())

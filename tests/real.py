@@ -1,0 +1,212 @@
+"""Helpers around real parts: topics, producers, streams, runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+from deltalake import DeltaTable
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+
+import ingest_range
+from tideline.adapters.jars import spark_jars
+from tideline.adapters.java import find_java
+from tideline.adapters.spark_submit import configuration
+from tideline.adapters.stream_files import read_stream
+from tideline.core.plan import RunRequest
+from tideline.embedded.process import wait_until
+from tideline.embedded.sample import ProducerLog
+from tideline.errors import ServiceAway
+from tideline.steps.auditing import audit_stream
+from tideline.steps.run_batch import run_batch
+from tideline.wiring import open_ledger, open_run
+
+ROOT = Path(__file__).parents[1]
+
+
+class InProcessSpark:
+    """The Spark application in this process: real Spark, without a JVM start per run."""
+
+    def __init__(self):
+        self.submits = 0
+        self._session = None
+
+    @property
+    def session(self):
+        """The session, started at first use."""
+        if self._session is None:
+            from tideline.spark.session import build_session
+
+            properties = configuration("local[2]")
+            options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
+            jars = ",".join(map(str, spark_jars()))
+            os.environ["JAVA_HOME"] = str(find_java().home)
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
+                ["--master", "local[2]", "--jars", jars, *options, "pyspark-shell"]
+            )
+            self._session = build_session("tests")
+        return self._session
+
+    def submit(self, job_path):
+        """Run the job file as spark-submit would."""
+        self.submits += 1
+        result = ingest_range.run(job_path, self.session)
+        if result.error:
+            raise ServiceAway("the application failed")
+
+    def stop(self):
+        """End the session."""
+        if self._session is not None:
+            self._session.stop()
+
+
+class World:
+    """One test's topics and streams.
+
+    Args:
+        name: Prefix of every name on the shared broker.
+    """
+
+    def __init__(self, broker, folder, name):
+        self.broker = broker
+        self.folder = folder
+        self.name = name
+        self.log = ProducerLog(broker.bootstrap_servers)
+        os.environ[f"AIRFLOW_CONN_{self.connection.upper()}"] = json.dumps(
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+        )
+        os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = '{"conn_type": "spark", "host": "local[2]"}'
+
+    @property
+    def connection(self):
+        """Id of the Kafka connection."""
+        return "kafka_" + self.name.replace("-", "_")
+
+    def topic(self, suffix="orders"):
+        """A topic's name on the shared broker."""
+        return f"{self.name}-{suffix}"
+
+    @contextmanager
+    def admin(self):
+        """An admin client for faults and set-up."""
+        client = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def create(self, suffix="orders", partitions=3, **config):
+        """Create a topic; its full name."""
+        name = self.topic(suffix)
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=config)])
+            admin.wait_for_topics([name])
+        return name
+
+    def delete(self, suffix="orders"):
+        """Delete a topic and wait until the broker has forgotten it."""
+        name = self.topic(suffix)
+        with self.admin() as admin:
+            admin.delete_topics([name])
+            wait_until(lambda: name not in admin.list_topics(), f"{name} is still there", 20)
+
+    def topic_id(self, suffix="orders"):
+        """The topic's id now."""
+        with self.admin() as admin:
+            return str(admin.describe_topics([self.topic(suffix)])[0]["topic_id"])
+
+    def send(self, count, suffix="orders", partition=0, value=b"x"):
+        """Send the same small record many times to one partition."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.broker.bootstrap_servers, linger_ms=20, batch_size=100_000
+        )
+        for _ in range(count):
+            producer.send(self.topic(suffix), value, partition=partition)
+        producer.flush()
+        producer.close()
+
+    def delete_records(self, before, suffix="orders", partition=0):
+        """Move the log start offset."""
+        with self.admin() as admin:
+            admin.delete_records({TopicPartition(self.topic(suffix), partition): before})
+
+    def stream(self, topics=("orders",), **changes):
+        """A stream file in the test's folder, read back."""
+        return read_stream(self.stream_file(topics, **changes))
+
+    def stream_file(self, topics=("orders",), name="orders", kafka=None, **changes):
+        """Write a stream file; its path."""
+        data = {
+            "stream": name,
+            "kafka": kafka or {"topics": [self.topic(t) for t in topics]},
+            "table": {"uri": str(self.folder / "lake" / name)},
+            **changes,
+        }
+        data["kafka"].setdefault("connection", self.connection)
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(data))
+        return path
+
+    def run(self, stream, run_id, spark):
+        """One run in this process; the closed record."""
+        with open_run(stream, run_id, RunRequest(), spark) as context:
+            return run_batch(context)
+
+    def audit(self, stream):
+        """Ledger, table and broker against each other."""
+        with open_run(stream, "audit", RunRequest()) as context:
+            return audit_stream(context)
+
+
+def head(stream):
+    """Next offsets by (topic, partition)."""
+    return {
+        (p.topic, p.partition): p.next_offset for p in open_ledger(stream).read().head.positions
+    }
+
+
+def spans(record):
+    """Planned ranges as (partition, start, end)."""
+    return [(r.partition, r.start_offset, r.end_offset) for r in record.plan.ranges]
+
+
+def table_rows(stream, *columns):
+    """The table's rows as tuples, in the order of the coordinates."""
+    wanted = columns or ("topic", "partition", "offset")
+    found = DeltaTable(stream.table.uri).to_pyarrow_table(columns=list(wanted)).to_pydict()
+    return sorted(zip(*(found[c] for c in wanted), strict=True), key=repr)
+
+
+def table_version(stream):
+    """Newest version of the table."""
+    return DeltaTable(stream.table.uri).version()
+
+
+def tideline(*arguments, env=None, **options):
+    """Start the command line in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tideline", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "plugins"), **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+def finished(process, timeout=300):
+    """Exit status, JSON (or text) of standard output, standard error."""
+    output, errors = process.communicate(timeout=timeout)
+    try:
+        answer = json.loads(output)
+    except ValueError:
+        answer = output
+    return process.returncode, answer, errors

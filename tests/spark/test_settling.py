@@ -1,0 +1,156 @@
+"""What a crashed run leaves open, and how the next one settles it (R1, R3, R5)."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.real import head, spans, table_rows, table_version
+from tideline.core.plan import RunRequest
+from tideline.errors import AttemptFenced, StreamBusy
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.wiring import open_ledger, open_run
+
+
+@pytest.fixture
+def stream(world):
+    """A stream of one topic with 100 records waiting."""
+    world.create(partitions=1)
+    world.send(100)
+    return world.stream()
+
+
+def freeze_only(stream, run_id, spark):
+    """A run that died after its plan was frozen."""
+    with open_run(stream, run_id, RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        return detect_earliest_reset(run)
+
+
+def commit_only(stream, run_id, spark):
+    """A run that died after the table's commit, before the head moved."""
+    record = freeze_only(stream, run_id, spark)
+    with open_run(stream, run_id, RunRequest(), spark) as run:
+        ingest_ranges(run)
+    return record
+
+
+def test_a_frozen_plan_is_executed_as_it_is(world, stream, spark):
+    """ "latest" is never asked twice (R1)."""
+    freeze_only(stream, "a", spark)
+    world.send(50)
+    assert spans(world.run(stream, "a", spark)) == [(0, 0, 100)]
+
+
+def test_a_run_that_died_before_it_froze_is_planned_anew(world, stream, spark):
+    """A proposal binds nobody."""
+    with open_run(stream, "a", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+    world.send(50)
+    with open_run(stream, "b", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+    assert spans(world.run(stream, "a", spark)) == [(0, 0, 150)]
+
+
+def test_the_same_run_finishes_what_it_committed_without_reading(world, stream, spark):
+    """The table proves the rows."""
+    commit_only(stream, "a", spark)
+    submits, version = spark.submits, table_version(stream)
+    assert world.run(stream, "a", spark).status == "done"
+    assert (spark.submits, table_version(stream)) == (submits, version)
+    assert len(table_rows(stream)) == 100
+
+
+def test_the_next_run_finishes_what_another_committed_and_goes_on(world, stream, spark):
+    """The open plan is verified and advanced, then the new range is planned behind it."""
+    commit_only(stream, "a", spark)
+    world.send(50)
+    assert spans(world.run(stream, "b", spark)) == [(0, 100, 150)]
+    assert open_ledger(stream).find_run("a").status == "done"
+    found, _ = world.audit(stream)
+    assert found.clean
+    assert found.rows == 150
+
+
+def test_the_next_run_finishes_a_plan_that_was_never_read(world, stream, spark):
+    """It executes that plan, not one of its own; the rest is the next run's."""
+    frozen = freeze_only(stream, "a", spark)
+    world.send(50)
+    finished = world.run(stream, "b", spark)
+    assert finished.plan.plan_id == frozen.plan.plan_id
+    assert open_ledger(stream).find_run("a").status == "done"
+    assert spans(world.run(stream, "c", spark)) == [(0, 100, 150)]
+    assert world.run(stream, "a", spark).status == "done"
+    assert len(table_rows(stream)) == 150
+
+
+def test_a_plan_that_can_no_longer_be_read_is_superseded(world, stream, spark):
+    """Rows below the log start are gone; the next run says so, the old one ends green."""
+    from tideline.errors import ResetDetected
+
+    freeze_only(stream, "a", spark)
+    world.delete_records(before=40)
+    with pytest.raises(ResetDetected, match=r"\[0, 40\)"):
+        world.run(stream, "b", spark)
+    assert world.run(stream, "a", spark).status == "superseded"
+
+
+def test_rows_that_are_in_the_table_are_never_reported_lost(world, stream, spark):
+    """Committed, then expired before the advance: settled from the table."""
+    commit_only(stream, "a", spark)
+    world.delete_records(before=100)
+    world.send(10)
+    assert spans(world.run(stream, "b", spark)) == [(0, 100, 110)]
+
+
+def test_two_runs_cannot_freeze_over_each_other(world, stream, spark):
+    """Airflow lets a manual run in between another run's tasks."""
+    with (
+        open_run(stream, "a", RunRequest(), spark) as a,
+        open_run(stream, "b", RunRequest(), spark) as b,
+    ):
+        plan_offset_ranges(a)
+        detect_earliest_reset(a)
+        plan_offset_ranges(b)
+        assert detect_earliest_reset(b).finishes == "a"
+
+
+def test_a_proposal_made_before_another_run_froze_is_not_frozen(world, stream, spark):
+    """The second to freeze is told to try again, and then finds the first one's plan."""
+    with open_run(stream, "a", RunRequest(), spark) as a:
+        plan_offset_ranges(a)
+        record = a.record()
+        with open_run(stream, "b", RunRequest(), spark) as b:
+            plan_offset_ranges(b)
+            a.ledger.update(lambda s: s.with_run(record))
+            detect_earliest_reset(a)
+            with pytest.raises(StreamBusy):
+                detect_earliest_reset(b)
+
+
+def test_an_older_attempt_publishes_nothing(world, stream, spark):
+    """Its token is not larger than the table's: the write is skipped, and that is noticed."""
+    commit_only(stream, "a", spark)
+
+    def older(state):
+        return replace(state, control=replace(state.control, token=-1))
+
+    with open_run(stream, "b", RunRequest(), spark) as run:
+        world.send(10)
+        run.ledger.update(older)
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+        version = table_version(stream)
+        with pytest.raises(AttemptFenced):
+            ingest_ranges(run)
+    assert table_version(stream) == version
+    assert head(stream)[(world.topic(), 0)] == 100
+
+
+def test_a_run_id_stands_for_one_stream_s_plan(world, stream, spark):
+    """Two streams may use the same run id; their plans differ."""
+    second = world.stream(name="second")
+    one = world.run(stream, "same", spark)
+    two = world.run(second, "same", spark)
+    assert one.plan.plan_id != two.plan.plan_id
