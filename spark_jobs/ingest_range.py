@@ -45,7 +45,8 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:
         traceback.print_exc()
-        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {error}")
+        first_lines = " ".join(str(error).split("\n")[:2])[:1000]
+        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {first_lines}")
     draft = Path(f"{job.result_path}.{os.getpid()}")
     draft.write_text(to_json(result))
     draft.replace(job.result_path)
@@ -54,5 +55,5 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
 
 if __name__ == "__main__":
     outcome = run(sys.argv[1])
-    print(outcome)
+    print(outcome, file=sys.stderr)
     sys.exit(1 if outcome.error else 0)

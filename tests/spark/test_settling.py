@@ -37,7 +37,7 @@ def commit_only(stream, run_id, spark):
 
 
 def test_a_frozen_plan_is_executed_as_it_is(world, stream, spark):
-    """ "latest" is never asked twice (R1)."""
+    """The end of the log is never asked for twice (R1)."""
     freeze_only(stream, "a", spark)
     world.send(50)
     assert spans(world.run(stream, "a", spark)) == [(0, 0, 100)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -65,7 +66,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
             .option("userMetadata", mark)
             .save(job.table_uri)
         )
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if "DELTA_CONCURRENT_TRANSACTION" in str(error):
             raise _fenced(job) from error
         raise

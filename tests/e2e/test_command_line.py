@@ -1,0 +1,195 @@
+"""`tideline` as a user starts it: processes of their own, real Spark, signals."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.real import finished, head, spans, table_rows, table_version, tideline
+from tideline.adapters.stream_files import read_stream
+from tideline.embedded.process import wait_until
+from tideline.failpoints import PLACES
+from tideline.wiring import open_ledger
+
+
+@pytest.fixture
+def orders(world):
+    """A stream file whose topic holds 100 records."""
+    world.create(partitions=1)
+    world.send(100)
+    return world.stream_file()
+
+
+def clean(path):
+    status, answer, _ = finished(tideline("audit", path, "--json"))
+    return status == 0 and answer["clean"]
+
+
+def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(world, orders):
+    """One JSON object on standard output, whatever Spark and the logs have to say."""
+    status, plan, _ = finished(tideline("plan", orders, "--json"))
+    assert status == 0
+    assert plan["findings"] == []
+    assert plan["ranges"][0]["end_offset"] == 100
+    status, answer, errors = finished(tideline("run", orders, "--run-id", "one", "--json"))
+    assert status == 0, errors
+    assert (answer["status"], answer["run_id"], answer["lane"]) == ("done", "one", "live")
+    assert (answer["rows"], answer["offset_lag"], answer["incidents"]) == (100, 0, [])
+    assert answer["table_version"] == 1
+    (found,) = answer["ranges"]
+    assert found == {
+        "topic": world.topic(),
+        "topic_id": world.topic_id(),
+        "generation": 0,
+        "partition": 0,
+        "start_offset": 0,
+        "end_offset": 100,
+        "rows": 100,
+    }
+    status, ledger, _ = finished(tideline("ledger", orders, "--json"))
+    assert status == 0
+    assert ledger["location"].endswith("orders.ledger")
+    (position,) = ledger["head"]
+    assert position["next_offset"] == 100
+    assert set(position) >= {"topic", "topic_id", "generation", "partition", "leader_epoch"}
+    status, audit, _ = finished(tideline("audit", orders, "--json"))
+    assert status == 0
+    lists = ("gaps", "overlaps", "duplicates", "missing", "foreign")
+    assert [audit[k] for k in lists] == [[], [], [], [], []]
+
+
+def test_an_idle_run_is_cheap(orders, world, spark):
+    """No JVM: it would take longer than this to start one."""
+    world.run(read_stream(orders), "lands", spark)
+    began = time.monotonic()
+    status, answer, _ = finished(tideline("run", orders, "--json"))
+    seconds = time.monotonic() - began
+    assert (status, answer["status"]) == (0, "nothing_to_do")
+    assert seconds < 8
+
+
+def test_exit_statuses(world, orders, spark, tmp_path):
+    """2 bad input, 3 halted, 4 away, 6 audit not clean; each with JSON."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("stream: x\n")
+    status, answer, errors = finished(tideline("validate", orders, broken, "--json"))
+    assert status == 2
+    assert answer["problems"][0]["file"] == str(broken)
+    assert f"{broken}:1: kafka" in errors
+
+    stream = read_stream(orders)
+    world.run(stream, "lands", spark)
+    extra = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": 1000}
+    away = {
+        f"AIRFLOW_CONN_{world.connection.upper()}": json.dumps(
+            {"conn_type": "kafka", "extra": extra}
+        )
+    }
+    status, answer, _ = finished(tideline("run", orders, "--json", env=away))
+    assert (status, answer["status"], answer["retriable"]) == (4, "retry", True)
+
+    missing = {f"AIRFLOW_CONN_{world.connection.upper()}": ""}
+    status, answer, errors = finished(tideline("run", orders, "--json", env=missing))
+    assert (status, answer["error"]) == (2, "ConnectionMissing"), errors
+
+    world.send(50)
+    world.delete_records(before=120)
+    status, answer, errors = finished(tideline("run", orders, "--json"))
+    assert (status, answer["status"]) == (3, "halted")
+    (incident,) = answer["incidents"]
+    assert incident["class"] == "retention_loss"
+    assert (incident["lost_start"], incident["lost_end"]) == (100, 120)
+    assert incident["decision"] is None
+    assert "Next:" in errors
+    status, answer, _ = finished(tideline("incident", orders, incident["id"], "--json"))
+    assert (status, answer["incidents"][0]["id"]) == (0, incident["id"])
+    assert "accept_loss" in answer["incidents"][0]["choices"]
+
+    spark.session.sql(f"DELETE FROM delta.`{stream.table.uri}` WHERE offset < 10").collect()
+    status, answer, _ = finished(tideline("audit", orders, "--json"))
+    assert (status, answer["clean"]) == (6, False)
+    assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_at_a_step_s_boundary_the_run_is_finished_by_its_next_attempt(
+    world, orders, spark, place
+):
+    """Kill -9 anywhere between two effects: same run id again, one copy, the head right."""
+    stream = read_stream(orders)
+    point = {"TIDELINE_FAILPOINT": f"{place}:kill"}
+    process = tideline("run", orders, "--run-id", "killed", "--json", env=point)
+    status, _, errors = finished(process)
+    assert status == -signal.SIGKILL, errors
+    record = world.run(stream, "killed", spark)
+    assert record.status == "done"
+    assert head(stream) == {(world.topic(), 0): 100}
+    world.send(7)
+    assert spans(world.run(stream, "next", spark)) == [(0, 100, 107)]
+    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 107
+    assert clean(orders)
+
+
+def test_after_the_commit_the_next_attempt_reads_nothing_again(world, orders, spark):
+    """Killed between the table's commit and the head's move."""
+    stream = read_stream(orders)
+    point = {"TIDELINE_FAILPOINT": "ingest:committed:kill"}
+    finished(tideline("run", orders, "--run-id", "killed", env=point))
+    assert head(stream) == {(world.topic(), 0): 0}
+    submits, version = spark.submits, table_version(stream)
+    world.run(stream, "killed", spark)
+    assert (spark.submits, table_version(stream)) == (submits, version)
+    assert head(stream) == {(world.topic(), 0): 100}
+
+
+def test_two_runs_at_the_same_instant_land_once(world, orders):
+    """One lands, the other is told to try later or finds nothing."""
+    processes = [tideline("run", orders, "--json") for _ in range(2)]
+    answers = [finished(p) for p in processes]
+    outcomes = sorted((status, answer["status"]) for status, answer, _ in answers)
+    assert outcomes[0] in [(0, "done"), (0, "nothing_to_do")]
+    assert sum(answer["rows"] for _, answer, _ in answers) == 100
+    assert outcomes in [
+        [(0, "done"), (0, "nothing_to_do")],
+        [(0, "done"), (4, "retry")],
+    ]
+    stream = read_stream(orders)
+    assert head(stream) == {(world.topic(), 0): 100}
+    assert clean(orders)
+
+
+def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publishes_nothing(
+    world, orders
+):
+    """SIGSTOP when the first data file is there and no commit is; the lease runs out."""
+    world.send(300_000, value=b"x" * 200)
+    stream = read_stream(orders)
+    table = world.folder / "lake" / "orders"
+    short = {"TIDELINE_LEASE_SECONDS": "3"}
+    zombie = tideline("run", orders, "--run-id", "same", "--json", env=short)
+    try:
+        wait_until(lambda: any(table.glob("topic_id=*/*.parquet")), "no data file", 120, 0.001)
+        os.killpg(zombie.pid, signal.SIGSTOP)
+        assert not (table / "_delta_log" / f"{1:020}.json").exists(), "stopped too late"
+        before = finished(tideline("run", orders, "--run-id", "same", "--json", env=short))
+        if before[0] == 4:  # the lease had not run out yet
+            wait_until(lambda: _lease_expired(stream), "the lease holds on", 30)
+            before = finished(tideline("run", orders, "--run-id", "same", "--json", env=short))
+        assert (before[0], before[1]["status"]) == (0, "done"), before[2]
+        version, rows = table_version(stream), table_rows(stream, "offset", "plan_id")
+    finally:
+        os.killpg(zombie.pid, signal.SIGCONT)
+    status, answer, errors = finished(zombie)
+    assert (status, answer["error"]) == (4, "AttemptFenced"), errors
+    assert (table_version(stream), table_rows(stream, "offset", "plan_id")) == (version, rows)
+    assert head(stream) == {(world.topic(), 0): 300_100}
+    assert clean(orders)
+
+
+def _lease_expired(stream):
+    from datetime import UTC, datetime
+
+    leases = open_ledger(stream).read().control.leases
+    return all(lease.expires_at < datetime.now(UTC) for lease in leases)
