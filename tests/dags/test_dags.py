@@ -1,0 +1,116 @@
+"""What Airflow sees when it parses: Dags, tasks, no services."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import json, socket, sys
+
+def refuse(*args, **kwargs):
+    raise AssertionError("a Dag file opened a connection")
+
+socket.socket.connect = refuse
+socket.create_connection = refuse
+sys.path[:0] = [%(plugins)r, %(dags)r]
+import tideline_streams
+from airflow.sdk import DAG
+
+dags = {k: v for k, v in vars(tideline_streams).items() if isinstance(v, DAG)}
+print(json.dumps({
+    name: {
+        "tasks": [t.task_id for t in dag.topological_sort()],
+        "downstream": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks},
+        "rules": {t.task_id: str(t.trigger_rule.value) for t in dag.tasks},
+        "schedule": str(type(dag.timetable).__name__),
+        "catchup": dag.catchup,
+        "max_active_runs": dag.max_active_runs,
+        "tags": sorted(dag.tags),
+        "params": sorted(dag.params),
+        "doc": dag.doc_md,
+        "outlets": [o.name for t in dag.tasks for o in t.outlets],
+    }
+    for name, dag in dags.items()
+}))
+"""
+
+
+def parse(streams, tmp_path):
+    """Parse the Dag file in an interpreter where connecting anywhere raises."""
+    import json
+
+    program = PROGRAM % {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
+    env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def streams(tmp_path):
+    """A folder with one stream."""
+    folder = tmp_path / "streams"
+    folder.mkdir()
+    data = {
+        "stream": "orders",
+        "kafka": {"topics": ["orders"]},
+        "table": {"uri": "/data/lake/orders"},
+        "schedule": "*/10 * * * *",
+        "airflow": {"tags": ["sales"]},
+    }
+    (folder / "orders.yaml").write_text(yaml.safe_dump(data))
+    return folder
+
+
+def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
+    """Names and order are a contract; parsing touches no service."""
+    dag = parse(streams, tmp_path)["orders"]
+    assert dag["tasks"] == [
+        "plan_offset_ranges",
+        "detect_earliest_reset",
+        "resolve_reset",
+        "ingest_ranges",
+        "verify_ranges",
+        "advance_offsets",
+    ]
+    assert dag["downstream"]["detect_earliest_reset"] == ["resolve_reset"]
+    assert dag["rules"]["ingest_ranges"] == "none_failed"
+    assert dag["schedule"] == "CronDataIntervalTimetable"
+    assert (dag["catchup"], dag["max_active_runs"]) == (False, 1)
+    assert dag["tags"] == ["sales", "tideline"]
+    assert dag["params"] == ["plan_only", "reason"]
+    assert dag["outlets"] == ["tideline/orders"]
+
+
+def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, tmp_path):
+    """One typing error must not take a hundred streams down."""
+    (streams / "broken.yaml").write_text("stream: broken\nkafka: {topics: [a]}\ntabel: {}\n")
+    dags = parse(streams, tmp_path)
+    assert dags["orders"]["tasks"]
+    assert dags["broken"]["tasks"] == ["read_stream_file"]
+    assert "broken.yaml:3: tabel" in dags["broken"]["doc"]
+    assert "refused" in dags["broken"]["tags"]
+
+
+def test_the_shipped_stream_parses(tmp_path):
+    """dags/streams is what a new user sees first."""
+    assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)
+
+
+def test_connecting_is_really_refused_here(tmp_path):
+    """Or the first test would prove nothing."""
+    program = PROGRAM.split("sys.path")[0] + "\nsocket.create_connection(('127.0.0.1', 1))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "a Dag file opened a connection" in done.stderr
+    assert socket  # the module that is patched there

@@ -1,0 +1,142 @@
+"""Runs under a real Airflow: its scheduler, its API, its clearing."""
+
+import pytest
+
+from tests.real import World, head, spans, table_rows, table_version
+from tideline.embedded.airflow_client import AirflowClient
+from tideline.embedded.stack import Stack
+from tideline.errors import ServiceAway
+from tideline.wiring import open_ledger
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """A real broker and a real Airflow."""
+    found = Stack.build(tmp_path_factory.mktemp("stack")).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def client(stack) -> AirflowClient:
+    """Logged in."""
+    return stack.airflow.client()
+
+
+class AirflowWorld(World):
+    """Streams in the folder that Airflow parses, with the stack's own connection."""
+
+    connection = "kafka_default"
+
+    def stream_file(self, *args, **kwargs):
+        """Without retries: a failure should be seen at once."""
+        kwargs.setdefault("airflow", {"retries": 0})
+        path = super().stream_file(*args, **kwargs)
+        target = self.streams / path.name
+        target.write_text(path.read_text())
+        return target
+
+
+@pytest.fixture
+def world(stack, tmp_path, request):
+    found = AirflowWorld(stack.broker, tmp_path, request.node.name.replace("_", "-")[5:40])
+    found.streams = stack.streams
+    return found
+
+
+def started(world, client, name, **changes):
+    """A stream whose Dag is parsed and active."""
+    stream = world.stream(name=name, **changes)
+    client.wait_for_dag(name)
+    client.pause(name, False)
+    return stream
+
+
+def states(client, dag_id, run_id):
+    return {name: t["state"] for name, t in client.tasks(dag_id, run_id).items()}
+
+
+def test_a_dag_run_lands_halts_and_is_cleared(world, client):
+    """One stream's life: land, find nothing, clear, plan only, halt."""
+    world.create(partitions=2)
+    world.send(100)
+    world.send(60, partition=1)
+    stream = started(world, client, "life")
+
+    client.trigger("life", "first")
+    assert client.wait_for_run("life", "first") == "success"
+    assert states(client, "life", "first") == {
+        "plan_offset_ranges": "success",
+        "detect_earliest_reset": "success",
+        "resolve_reset": "skipped",
+        "ingest_ranges": "success",
+        "verify_ranges": "success",
+        "advance_offsets": "success",
+    }
+    record = open_ledger(stream).find_run("first")
+    assert spans(record) == [(0, 0, 100), (1, 0, 60)]
+
+    (event,) = client.call("GET", "/assets/events", source_dag_id="life")["asset_events"]
+    assert event["extra"]["rows"] == 160
+    assert event["extra"]["table_version"] == record.landing.version
+    assert [r["end_offset"] for r in event["extra"]["ranges"]] == [100, 60]
+
+    version = table_version(stream)
+    client.trigger("life", "idle")
+    assert client.wait_for_run("life", "idle") == "success"
+    assert states(client, "life", "idle")["ingest_ranges"] == "skipped"
+    assert states(client, "life", "idle")["advance_offsets"] == "skipped"
+    assert table_version(stream) == version
+
+    before = head(stream)
+    world.send(5)
+    client.clear("life", "first", ["ingest_ranges"])
+    assert client.wait_for_run("life", "first") == "success"
+    assert client.tasks("life", "first")["ingest_ranges"]["try_number"] == 2
+    assert head(stream) == before
+    assert table_version(stream) == version + 1
+    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 160
+
+    client.trigger("life", "asks", {"plan_only": True, "reason": "what would you do?"})
+    assert client.wait_for_run("life", "asks") == "success"
+    assert states(client, "life", "asks")["ingest_ranges"] == "skipped"
+    assert "[100, 105)" in client.log("life", "asks", "plan_offset_ranges")
+    assert open_ledger(stream).find_run("asks") is None
+
+    world.delete_records(before=103)
+    client.trigger("life", "halted")
+    assert client.wait_for_run("life", "halted") == "failed"
+    found = states(client, "life", "halted")
+    assert found["detect_earliest_reset"] == "failed"
+    assert found["ingest_ranges"] == "upstream_failed"
+    log = client.log("life", "halted", "detect_earliest_reset")
+    for part in (f"{world.topic()}-0: retention_loss", "[100, 103)", "Next:"):
+        assert part in log
+    assert head(stream) == before
+
+
+def test_what_the_form_does_not_know_is_refused(world, client):
+    """Airflow itself accepts any key; a wrong type it refuses at the trigger."""
+    world.create(partitions=1)
+    stream = started(world, client, "form")
+    client.trigger("form", "typo", {"plan_olny": True})
+    assert client.wait_for_run("form", "typo") == "failed"
+    log = client.log("form", "typo", "plan_offset_ranges")
+    assert "plan_olny: unknown key; allowed: plan_only, reason" in log
+    with pytest.raises(ServiceAway, match="400"):
+        client.trigger("form", "type", {"plan_only": "maybe"})
+    assert open_ledger(stream).read().version == -1
+
+
+def test_clearing_the_last_task_reads_nothing_again(world, client):
+    """advance_offsets alone moves nothing and writes nothing."""
+    world.create(partitions=1)
+    world.send(50)
+    stream = started(world, client, "retried")
+    client.trigger("retried", "one")
+    assert client.wait_for_run("retried", "one") == "success"
+    version = table_version(stream)
+    client.clear("retried", "one", ["advance_offsets"])
+    assert client.wait_for_run("retried", "one") == "success"
+    assert table_version(stream) == version
+    assert head(stream) == {(world.topic(), 0): 50}
