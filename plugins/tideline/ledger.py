@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from tideline.core.head import Head
 from tideline.core.ledger_state import Control, Lease, LedgerState
 from tideline.core.result import RunRecord
-from tideline.errors import CommitConflict, StreamBusy
+from tideline.errors import CommitConflict, StreamBusy, TidelineError
+from tideline.host import process_identity
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
@@ -101,14 +101,14 @@ class Ledger:
             return before
         documents = _encode(after)
         put = {k: v for k, v in documents.items() if base.documents.get(k) != v}
-        closed = [r for r in after.runs.values() if _closed(r)]
-        self.store.commit(
-            base,
-            put=put,
-            drop=set(base.documents) - set(documents),
-            history=[HistoryEntry("run", r.run_id, to_json(r)) for r in closed],
-        )
-        return replace(after, runs={k: r for k, r in after.runs.items() if not _closed(r)})
+        closed = {r.run_id: r for r in after.runs.values() if _closed(r)}
+        history = [HistoryEntry("run", key, to_json(r)) for key, r in closed.items()]
+        for ended in after.closed_incidents:
+            history.append(HistoryEntry("incident", ended.incident_id, to_json(ended)))
+        drop = set(base.documents) - set(documents)
+        self.store.commit(base, put=put, drop=drop, history=history)
+        still_open = {k: r for k, r in after.runs.items() if k not in closed}
+        return replace(after, runs=still_open, closed_incidents=())
 
     @contextmanager
     def lease(self, name: str) -> Iterator[None]:
@@ -134,7 +134,10 @@ class Ledger:
         finally:
             stop.set()
             keeper.join()
-            self.update(lambda state: state.without_lease(name, self.holder))
+            try:
+                self.update(lambda state: state.without_lease(name, self.holder))
+            except TidelineError as error:  # it runs out by itself; what the block did counts
+                log.warning("the %s lease was not given back: %s", name, error)
 
     def _take(self, state: LedgerState, name: str) -> LedgerState:
         now = datetime.now(UTC)
@@ -157,7 +160,7 @@ class Ledger:
                 holder=self.holder,
                 host=socket.gethostname(),
                 pid=os.getpid(),
-                process_started=_process_started(os.getpid()),
+                process_started=process_identity(os.getpid()),
                 expires_at=now + timedelta(seconds=lease_seconds()),
             )
         )
@@ -194,20 +197,4 @@ def _is_gone(lease: Lease) -> bool:
     """Whether the holder ran on this host and has ended; elsewhere only expiry tells."""
     if lease.host != socket.gethostname() or not lease.process_started:
         return False
-    return _process_started(lease.pid) != lease.process_started
-
-
-def _process_started(pid: int) -> str:
-    """Start time of a process in clock ticks since boot (proc(5), field 22), empty if unknown."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else f"{_boot_id()}:{fields[19]}"
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return process_identity(lease.pid) != lease.process_started

@@ -88,7 +88,7 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert (dag["catchup"], dag["max_active_runs"]) == (False, 1)
     assert dag["tags"] == ["sales", "tideline"]
     assert dag["params"] == ["plan_only", "reason"]
-    assert dag["outlets"] == ["tideline/orders"]
+    assert dag["outlets"] == ["tideline/orders/settled", "tideline/orders"]
 
 
 def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, tmp_path):

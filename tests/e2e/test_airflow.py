@@ -3,6 +3,7 @@
 import pytest
 
 from tests.real import World, head, spans, table_rows, table_version
+from tests.spark.test_settling import commit_only
 from tideline.embedded.airflow_client import AirflowClient
 from tideline.embedded.stack import Stack
 from tideline.errors import ServiceAway
@@ -113,6 +114,20 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     for part in (f"{world.topic()}-0: retention_loss", "[100, 103)", "Next:"):
         assert part in log
     assert head(stream) == before
+
+
+def test_an_event_tells_of_rows_that_another_run_had_landed(world, client, spark):
+    """A run that died after its commit: the next one settles it and says so."""
+    world.create(partitions=1)
+    world.send(30)
+    stream = started(world, client, "settles")
+    commit_only(stream, "died", spark)
+    client.trigger("settles", "next")
+    assert client.wait_for_run("settles", "next") == "success"
+    assert states(client, "settles", "next")["ingest_ranges"] == "skipped"
+    (event,) = client.call("GET", "/assets/events", source_dag_id="settles")["asset_events"]
+    assert (event["source_task_id"], event["extra"]["rows"]) == ("plan_offset_ranges", 30)
+    assert head(stream) == {(world.topic(), 0): 30}
 
 
 def test_what_the_form_does_not_know_is_refused(world, client):

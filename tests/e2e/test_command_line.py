@@ -98,6 +98,9 @@ def test_exit_statuses(world, orders, spark, tmp_path):
     world.delete_records(before=120)
     status, answer, errors = finished(tideline("run", orders, "--json"))
     assert (status, answer["status"]) == (3, "halted")
+    assert {"run_id", "plan_id", "lane", "ranges", "rows", "offset_lag", "table_version"} <= set(
+        answer
+    )
     (incident,) = answer["incidents"]
     assert incident["class"] == "retention_loss"
     assert (incident["lost_start"], incident["lost_end"]) == (100, 120)

@@ -5,9 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from deltalake import DeltaTable
 
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.core.head import Head
+from tideline.core.incident import Finding
 from tideline.core.result import RunRecord
 from tideline.errors import CommitConflict, ServiceAway, StreamBusy
 from tideline.ledger import Ledger
@@ -106,6 +108,23 @@ def test_history_keeps_versions_in_order(new_store):
     assert [e.key for e in store.history("run", "k1")] == ["k1"]
 
 
+def test_incidents_are_numbered_attached_to_and_kept(new_store):
+    """The same finding is the same incident, with what is at stake now."""
+    finding = Finding("retention_loss", "c", "e", "a", "n", "orders", "id", 0, 100, 120)
+    worse = replace(finding, lost_end=200)
+    ledger, time = Ledger(new_store(), "s"), datetime.now(UTC)
+    ledger.update(lambda s: s.with_incidents([finding], "first", time))
+    state = ledger.update(lambda s: s.with_incidents([worse], "second", time))
+    (incident,) = state.control.incidents
+    assert (incident.incident_id, incident.run_id) == ("incident-1", "first")
+    assert incident.finding.lost_end == 200
+    ledger.update(lambda s: s.without_incidents("no longer found"))
+    assert ledger.read().control.incidents == ()
+    assert "no longer found" in next(iter(new_store().history("incident"))).body
+    state = ledger.update(lambda s: s.with_incidents([finding], "third", time))
+    assert state.control.incidents[0].incident_id == "incident-2"
+
+
 def test_a_change_that_changes_nothing_writes_nothing(new_store):
     """A refused or repeated step leaves the version where it was."""
     ledger = Ledger(new_store(), "s")
@@ -140,3 +159,14 @@ def test_a_store_that_cannot_be_written_is_away(tmp_path):
     blocked.write_text("not a folder")
     with pytest.raises(ServiceAway, match="ledger"):
         Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())
+
+
+def test_a_long_history_is_merged(tmp_path):
+    """Active files do not grow with every closed run."""
+    store = DeltaLedgerStore(str(tmp_path / "ledger"))
+    for number in range(230):
+        store.commit(store.read(), put={}, history=[HistoryEntry("run", f"k{number:03}", "{}")])
+    table = DeltaTable(str(tmp_path / "ledger"))
+    assert len(table.file_uris()) < 40
+    assert [e.key for e in store.history("run", "k100")] == ["k100"]
+    assert len(list(store.history("run"))) == 230

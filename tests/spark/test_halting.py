@@ -139,6 +139,41 @@ def test_a_broker_that_is_away_is_no_finding(world, landed, spark, tmp_path):
     assert not open_ledger(landed).read().control.incidents
 
 
+def test_a_table_that_was_dropped_under_an_open_plan_is_not_made_anew(world, landed, spark):
+    """The rows of earlier runs were in it."""
+    from tideline.core.plan import RunRequest
+    from tideline.steps.detect_earliest_reset import detect_earliest_reset
+    from tideline.steps.plan_offset_ranges import plan_offset_ranges
+    from tideline.wiring import open_run
+
+    world.send(10)
+    with open_run(landed, "open", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+    shutil.rmtree(landed.table.uri)
+    with pytest.raises(ResetDetected, match="the table is gone"):
+        world.run(landed, "open", spark)
+    assert not (world.folder / "lake" / "orders").exists()
+
+
+def test_another_cluster_s_topics_are_not_adopted(world, spark, tmp_path):
+    """Or they would be missed for good once the connection points back."""
+    world.create("a", partitions=1)
+    world.send(5, "a")
+    stream = world.stream(kafka={"topic_pattern": f"{world.name}-.*"})
+    world.run(stream, "lands", spark)
+    other = Broker(tmp_path / "other").start()
+    try:
+        elsewhere = World(other, world.folder, world.name)
+        elsewhere.create("b", partitions=1)
+        assert halts(world, stream, spark).kind == "cluster_changed"
+    finally:
+        other.stop()
+    World(world.broker, world.folder, world.name)
+    world.send(5, "a")
+    assert world.run(stream, "back", spark).status == "done"
+
+
 def test_a_finding_that_is_no_longer_there_lets_the_next_run_go_on(world, landed, spark, tmp_path):
     """A connection that pointed to the wrong cluster for a while."""
     other = Broker(tmp_path / "other").start()

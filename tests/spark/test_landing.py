@@ -76,7 +76,7 @@ def test_idle_runs_start_no_spark_and_leave_the_table_alone(world, spark):
 
 def test_everything_about_a_record_is_kept(world, spark):
     """Key, value, headers, timestamp and its type; a tombstone is a row."""
-    name = world.create(partitions=1)
+    name = world.create(partitions=1, **{"retention.ms": "-1"})  # the stamp below is an old one
     stamp = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
     producer = KafkaProducer(bootstrap_servers=world.broker.bootstrap_servers)
     producer.send(

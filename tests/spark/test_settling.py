@@ -6,8 +6,9 @@ import pytest
 
 from tests.real import head, spans, table_rows, table_version
 from tideline.core.plan import RunRequest
-from tideline.errors import AttemptFenced, StreamBusy
+from tideline.errors import AttemptFenced
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.dry_run import dry_run
 from tideline.steps.ingest_ranges import ingest_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
@@ -116,17 +117,26 @@ def test_two_runs_cannot_freeze_over_each_other(world, stream, spark):
         assert detect_earliest_reset(b).finishes == "a"
 
 
-def test_a_proposal_made_before_another_run_froze_is_not_frozen(world, stream, spark):
-    """The second to freeze is told to try again, and then finds the first one's plan."""
+def test_a_proposal_that_another_run_replaced_is_made_again(world, stream, spark):
+    """Whoever detects second settles what the first one froze."""
     with open_run(stream, "a", RunRequest(), spark) as a:
         plan_offset_ranges(a)
-        record = a.record()
         with open_run(stream, "b", RunRequest(), spark) as b:
             plan_offset_ranges(b)
-            a.ledger.update(lambda s: s.with_run(record))
-            detect_earliest_reset(a)
-            with pytest.raises(StreamBusy):
-                detect_earliest_reset(b)
+            detect_earliest_reset(b)
+        assert detect_earliest_reset(a).finishes == "b"
+
+
+def test_looking_and_auditing_settle_nothing_but_know_what_landed(world, stream, spark):
+    """Committed, not advanced, expired since: no loss for `plan` and `audit` either."""
+    commit_only(stream, "a", spark)
+    world.delete_records(before=100)
+    with open_run(stream, "x", RunRequest(), spark) as run:
+        proposal, findings = dry_run(run)
+    assert (proposal.ranges, findings) == ((), ())
+    found, findings = world.audit(stream)
+    assert (found.clean, findings, len(found.unverified)) == (True, (), 1)
+    assert head(stream) == {(world.topic(), 0): 0}
 
 
 def test_an_older_attempt_publishes_nothing(world, stream, spark):

@@ -37,6 +37,12 @@ def test_any_other_position_refuses(known):
         advanced(head(known), plan(planned(100, 200)))
 
 
+def test_another_table_than_the_known_one_refuses():
+    """Rows in a replaced table do not make up for those that were in the old one."""
+    with pytest.raises(StreamBusy, match="table t, the ledger knows table u"):
+        advanced(head(position(100), table_id="u"), plan(planned(100, 200)))
+
+
 def test_a_backfill_adds_coverage_and_moves_nothing():
     """The head belongs to the live lane."""
     after = advanced(head(position(500)), plan(planned(100, 200), lane="backfill"))

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.build import OTHER_ID, head, observation, position, seen, topic
 from tideline.core.first_positions import adopt_new_partitions
 from tideline.core.head import Head
+from tideline.core.observation import PartitionObservation
 from tideline.errors import BadInput
 
 
@@ -43,8 +44,29 @@ def test_a_group_without_an_offset_is_refused_unless_the_partition_is_empty():
 
 def test_an_offset_past_the_end_is_refused():
     """It would wait for records that were never asked for."""
-    with pytest.raises(BadInput, match="past its end 40"):
-        adopted(Head(), NOW, start="offsets", looked_up={("orders", 0): 41, ("orders", 1): 3})
+    with pytest.raises(BadInput, match="past its end 50"):
+        adopted(Head(), NOW, start="offsets", looked_up={("orders", 0): 51, ("orders", 1): 3})
+
+
+def test_an_offset_behind_an_open_transaction_is_a_start():
+    """Nothing is read there yet, and nothing is skipped."""
+    places = {("orders", 0): 45, ("orders", 1): 3}
+    assert adopted(Head(), NOW, start="timestamp 2026", looked_up=places)[("orders", 0)] == 45
+
+
+def test_first_positions_are_resolved_together():
+    """Adopted later, a partition that was silent for a moment would begin somewhere else."""
+    silent = observation(topic(seen(start=7), PartitionObservation(1, fault="no leader")))
+    assert (
+        adopt_new_partitions(Head(), silent, start="latest", isolation_level="read_committed")
+        == Head()
+    )
+
+
+def test_nothing_is_adopted_from_another_cluster():
+    """Its topics would be missed as soon as the connection points back."""
+    elsewhere = observation(topic(seen(), name="new", topic_id=OTHER_ID), cluster="cluster-2")
+    assert adopted(head(position(10)), elsewhere) == {("orders", 0): 10}
 
 
 def test_an_offset_before_the_log_start_is_kept_for_detection():

@@ -21,13 +21,14 @@ def connection(name, value):
         del os.environ[variable]
 
 
+HERE = __file__  # any file that can be read
 SASL = {
     "bootstrap.servers": "a:1",
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "SCRAM-SHA-512",
     "sasl.username": "me",
     "sasl.password": 'se"cret',
-    "ssl.ca.location": "/ca.pem",
+    "ssl.ca.location": HERE,
 }
 
 
@@ -36,7 +37,7 @@ def test_both_clients_get_the_same_login():
     settings = KafkaSettings("k", SASL)
     python = settings.for_python()
     assert python["sasl_plain_password"] == 'se"cret'
-    assert python["ssl_cafile"] == "/ca.pem"
+    assert python["ssl_cafile"] == HERE
     spark = settings.for_spark()
     assert 'password="se\\"cret";' in spark["kafka.sasl.jaas.config"]
     assert spark["kafka.ssl.truststore.type"] == "PEM"
@@ -52,7 +53,11 @@ def test_secrets_stay_out_of_the_repr():
     [
         ({}, "bootstrap.servers: missing"),
         ({"bootstrap.servers": "a:1", "sasl.jaas.config": "x"}, "sasl.jaas.config: unknown"),
-        ({"bootstrap.servers": "a:1", "sasl.mechanism": "GUESS"}, "PLAIN, SCRAM-SHA-256"),
+        (SASL | {"sasl.mechanism": "GUESS"}, "PLAIN, SCRAM-SHA-256"),
+        (SASL | {"sasl.password": ""}, "sasl.password: missing; allowed: required by SASL_SSL"),
+        (SASL | {"security.protocol": "sasl_ssl"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        (SASL | {"ssl.ca.location": "/nowhere.pem"}, "a file that can be read"),
+        (SASL | {"ssl.certificate.location": HERE}, "ssl.key.location: missing"),
         ({"bootstrap.servers": "a:1", "request.timeout.ms": "soon"}, "a whole number"),
     ],
 )

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import PyFileSystem
 
+from tideline.adapters.delta_files import read_parquet
 from tideline.core.audit import Stored
 from tideline.core.coverage import Intervals, union
 from tideline.core.observation import TableObservation
@@ -63,13 +61,12 @@ class DeltaTableReader:
     """One table.
 
     Args:
-        uri: Address; `s3a://` is spelled `s3://` for delta-rs.
+        uri: Address, as in the stream file.
         storage_options: delta-rs options of the object store.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.uri = uri
-        self._address = uri.replace("s3a://", "s3://", 1)
         self._options = dict(storage_options or {})
 
     def observe(self) -> TableObservation:
@@ -173,12 +170,9 @@ class DeltaTableReader:
         self, table: DeltaTable, file: DataFile
     ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
         """Offsets in one file, by identity; reads coordinate columns only."""
-        storage = PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
         columns = [n for n in _IDENTITY if n not in file.constants]
         try:
-            data = pq.read_table(
-                file.path, columns=[*columns, "offset"], filesystem=storage, partitioning=None
-            )
+            data = read_parquet(table, file.path, [*columns, "offset"], self._options)
         except OSError as error:
             raise self._away(error) from error
         if not columns:
@@ -199,7 +193,7 @@ class DeltaTableReader:
 
     def _open(self, version: int | None) -> DeltaTable | None:
         try:
-            return DeltaTable(self._address, version=version, storage_options=self._options)
+            return DeltaTable(self.uri, version=version, storage_options=self._options)
         except delta_errors.TableNotFoundError:
             return None
         except (delta_errors.DeltaError, OSError) as error:

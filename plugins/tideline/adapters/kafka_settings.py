@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConnectionMissing
@@ -39,6 +40,8 @@ _WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
 
 ALLOWED = (*_FOR_PYTHON, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
 _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -66,13 +69,31 @@ class KafkaSettings:
             raise self._refused(unknown[0], "unknown property", f"one of {', '.join(ALLOWED)}")
         if not self.properties.get("bootstrap.servers"):
             raise self._refused("bootstrap.servers", "missing", "host:port[,host:port...]")
-        mechanism = self.properties.get("sasl.mechanism")
-        if mechanism is not None and mechanism not in _LOGIN_MODULES:
-            raise self._refused("sasl.mechanism", repr(mechanism), ", ".join(_LOGIN_MODULES))
+        self._check_security()
         for name in _NUMBERS:
             value = self.properties.get(name)
             if value is not None and not str(value).isdecimal():
                 raise self._refused(name, repr(value), "a whole number")
+
+    def _check_security(self) -> None:
+        protocol = self.properties.get("security.protocol", "PLAINTEXT")
+        if protocol not in _PROTOCOLS:
+            raise self._refused("security.protocol", repr(protocol), ", ".join(_PROTOCOLS))
+        if protocol.startswith("SASL"):
+            mechanism = self.properties.get("sasl.mechanism")
+            if mechanism not in _LOGIN_MODULES:
+                raise self._refused("sasl.mechanism", repr(mechanism), ", ".join(_LOGIN_MODULES))
+            for name in ("sasl.username", "sasl.password"):
+                if not self.properties.get(name):
+                    raise self._refused(name, "missing", f"required by {protocol}")
+        if "ssl.certificate.location" in self.properties and not self.properties.get(
+            "ssl.key.location"
+        ):
+            raise self._refused("ssl.key.location", "missing", "required by the certificate")
+        for name in _FILES:
+            path = self.properties.get(name)
+            if path is not None and not Path(path).is_file():
+                raise self._refused(name, repr(path), "a file that can be read")
 
     def _refused(self, name: str, found: str, allowed: str) -> ConnectionMissing:
         return ConnectionMissing(
@@ -105,7 +126,7 @@ class KafkaSettings:
         """Options of Spark's Kafka source; PEM files are named, secrets are inline."""
         given = self.properties
         options = {f"kafka.{n}": str(given[n]) for n in (*_FOR_BOTH, *_FETCHING) if n in given}
-        if "sasl.mechanism" in given:
+        if str(given.get("security.protocol")).startswith("SASL"):
             module = _LOGIN_MODULES[given["sasl.mechanism"]]
             user = _quoted(given.get("sasl.username", ""))
             password = _quoted(given.get("sasl.password", ""))

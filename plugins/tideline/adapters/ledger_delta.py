@@ -14,6 +14,7 @@ opens the state's files only, so it costs O(partitions) however long the history
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,16 +22,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
-from pyarrow.fs import PyFileSystem
 
+from tideline.adapters.delta_files import read_parquet, write_parquet
 from tideline.errors import CommitConflict, ServiceAway
 from tideline.ports import HistoryEntry, Snapshot
 
+log = logging.getLogger("tideline")
 _COLUMNS = pa.schema(
     [
         pa.field("kind", pa.string()),
@@ -43,6 +43,8 @@ _COLUMNS = pa.schema(
 _SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 _HISTORY = "history:"
 _COMMITS_PER_SLOT = 1000
+_COMMITS_PER_TIDY = 200
+_KEEP_HOURS = 24
 _CONFIGURATION: dict[str, str | None] = {
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 1 days",
@@ -103,8 +105,7 @@ class DeltaLedgerStore:
             actions.append(self._add(table, slot, [HistoryEntry("state", slot, body, version)]))
         closed = [HistoryEntry(e.kind, e.key, e.body, version) for e in history]
         if closed:
-            slot = f"{_HISTORY}{version // _COMMITS_PER_SLOT:08d}"
-            actions.append(self._add(table, slot, closed))
+            actions.append(self._add(table, _history_slot(version), closed))
         properties = CommitProperties(
             app_transactions=[Transaction("tideline-ledger", version)],
             custom_metadata={"tideline": "ledger"},
@@ -117,6 +118,21 @@ class DeltaLedgerStore:
             raise CommitConflict(f"{self._uri}: somebody else wrote first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
             raise self._away(error) from error
+        if version % _COMMITS_PER_TIDY == 0:
+            self._tidy(version)
+
+    def _tidy(self, version: int) -> None:
+        """Merge small history files and delete what was replaced a day ago; never fails a run."""
+        table = self._open()
+        if table is None:
+            return
+        slots = {_history_slot(version), _history_slot(max(0, version - _COMMITS_PER_TIDY))}
+        try:
+            for slot in sorted(slots):
+                table.optimize.compact(partition_filters=[("slot", "=", slot)])
+            table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+        except (delta_errors.DeltaError, OSError) as error:
+            log.warning("ledger %s was not tidied: %s", self._uri, error)
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
         """Closed records of a kind, oldest version first."""
@@ -181,8 +197,7 @@ class DeltaLedgerStore:
         )
         path = f"{slot.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
         try:
-            pq.write_table(rows, path, filesystem=self._files_of(table), compression="zstd")
-            size = self._files_of(table).get_file_info(path).size
+            size = write_parquet(table, path, rows, self._options)
         except OSError as error:
             raise self._away(error) from error
         keys = sorted(e.key for e in entries)
@@ -197,15 +212,11 @@ class DeltaLedgerStore:
 
     def _rows(self, table: DeltaTable, path: str) -> list[dict[str, Any]]:
         try:
-            rows: list[dict[str, Any]] = pq.read_table(
-                path, schema=_COLUMNS, filesystem=self._files_of(table)
-            ).to_pylist()
+            found = read_parquet(table, path, _COLUMNS.names, self._options)
         except OSError as error:
             raise self._away(error) from error
+        rows: list[dict[str, Any]] = found.to_pylist()
         return rows
-
-    def _files_of(self, table: DeltaTable) -> PyFileSystem:
-        return PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
 
     def _away(self, error: Exception) -> ServiceAway:
         return ServiceAway(
@@ -213,6 +224,10 @@ class DeltaLedgerStore:
             " nothing moved, try again when its store is back",
             ledger=self._uri,
         )
+
+
+def _history_slot(version: int) -> str:
+    return f"{_HISTORY}{version // _COMMITS_PER_SLOT:08d}"
 
 
 def _files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[str, str]]:

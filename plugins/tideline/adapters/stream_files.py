@@ -51,20 +51,21 @@ def read_stream(path: str | Path) -> Stream:
 
 def parse_stream(text: str, file: str) -> Stream:
     """The stream in a YAML text; `file` is only for messages."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         node = yaml.compose(text, Loader=loader)
-    except yaml.YAMLError as error:
+        lines = dict(_lines_by_key(node))
+        twice = list(_keys_given_twice(node))
+        data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         line = mark.line + 1 if mark is not None else 1
-        raise _refuse([Problem(file, line, "(file)", "no YAML", problem)]) from error
-    lines = dict(_lines_by_key(node))
+        raise _refuse([Problem(file, line, "(file)", "no usable YAML", problem)]) from error
     problems = [
         Problem(file, line, _dotted(where), "the key twice", "each key may stand once")
-        for where, line in _keys_given_twice(node)
+        for where, line in twice
     ]
-    data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
     if not isinstance(data, dict):
         raise _refuse([Problem(file, 1, "(file)", repr(data), "a mapping with stream, kafka, ...")])
     stream = None
@@ -77,7 +78,9 @@ def parse_stream(text: str, file: str) -> Stream:
         len(schedule.split()) == 5 and croniter.is_valid(schedule)
     ):
         allowed = "a cron expression of five fields, for example '*/10 * * * *'"
-        problems.append(Problem(file, lines[("schedule",)], "schedule", repr(schedule), allowed))
+        problems.append(
+            Problem(file, lines.get(("schedule",), 1), "schedule", repr(schedule), allowed)
+        )
     if problems or stream is None:
         raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
     return stream
@@ -100,6 +103,8 @@ def _refuse(problems: list[Problem]) -> StreamFileError:
 def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key is a word", problem_mark=key.start_mark)
             where = (*at, key.value)
             yield where, key.start_mark.line + 1
             yield from _lines_by_key(value, where)

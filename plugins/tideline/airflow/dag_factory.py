@@ -46,7 +46,7 @@ def build_dag(stream: Stream) -> DAG:
     ) as dag:
         table = Asset(name=f"tideline/{stream.stream}", uri=_asset_uri(stream.table.uri))
         chain(
-            PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream),
+            PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
             DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
             ResolveReset(task_id="resolve_reset", stream=stream),
             # Runs although resolve_reset is usually skipped, and only if nothing failed.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow.sdk.observability import stats
 
@@ -16,6 +16,7 @@ from tideline.adapters.connections import find_connection, spark_master
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.spark_submit import application, configuration, environment, package_zip
 from tideline.airflow.translate import airflow_run, plan_only
+from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.json_codec import to_data
@@ -41,7 +42,19 @@ class StreamOperator(BaseOperator):
 
 
 class PlanOffsetRanges(StreamOperator):
-    """Returns the ranges that the run would read, or has frozen."""
+    """Returns the ranges that the run would read, or has frozen.
+
+    Publishes the asset event of an earlier run that it found landed and closed. The alias makes
+    that conditional: an asset among the outlets would get an event from every run.
+
+    Args:
+        asset: The stream's table.
+    """
+
+    def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
+        self.alias = AssetAlias(f"{asset.name}/settled")
+        super().__init__(stream=stream, outlets=[self.alias], **arguments)
+        self.asset = asset
 
     def execute(self, context: Any) -> list[str]:
         """Plan; with plan_only nothing is stored."""
@@ -51,6 +64,9 @@ class PlanOffsetRanges(StreamOperator):
                 ranges = proposal.ranges
             else:
                 record = plan_offset_ranges(run)
+                if run.settled is not None:
+                    event = asset_event(run.settled)
+                    context["outlet_events"][self.alias].add(self.asset, extra=event)
                 found = record.plan or record.proposal
                 ranges = found.ranges if found is not None else ()
             for planned in ranges:
@@ -156,26 +172,25 @@ class AdvanceOffsets(StreamOperator):
             record = advance_offsets(run)
         if record.plan is None or record.landing is None:
             raise AirflowSkipException("nothing was landed")
-        event: dict[str, Any] = {
-            "plan_id": record.plan.plan_id,
-            "lane": record.lane,
-            "rows": sum(v.rows for v in record.verified),
-            "table_version": record.landing.version,
-            "ranges": [
-                {
-                    "topic": v.planned.topic,
-                    "topic_id": v.planned.topic_id,
-                    "generation": v.planned.generation,
-                    "partition": v.planned.partition,
-                    "start_offset": v.planned.start_offset,
-                    "end_offset": v.planned.end_offset,
-                    "rows": v.rows,
-                }
-                for v in record.verified
-            ],
-        }
+        event = asset_event(record)
         context["outlet_events"][self.asset].extra = event
         tags = {"stream": self.stream.stream}
         stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)
         stats.gauge("tideline.rows", event["rows"], tags=tags)
         return event
+
+
+def asset_event(record: RunRecord) -> dict[str, Any]:
+    """What a closed run tells those who wait for its table."""
+    assert record.plan is not None
+    assert record.landing is not None
+    names = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
+    return {
+        "plan_id": record.plan.plan_id,
+        "lane": record.lane,
+        "rows": sum(v.rows for v in record.verified),
+        "table_version": record.landing.version,
+        "ranges": [
+            {**{n: getattr(v.planned, n) for n in names}, "rows": v.rows} for v in record.verified
+        ],
+    }

@@ -30,6 +30,11 @@ def airflow_run(
     """
     try:
         dag_run = context["dag_run"]
+        if dag_run.run_type == "backfill":
+            raise BadInput(
+                f"run {dag_run.run_id}: backfills are not there yet; a live run would ignore the"
+                " window, so this one does nothing"
+            )
         _check_form(dag_run.conf or {})
         with open_run(stream, dag_run.run_id, RunRequest(), spark) as run:
             if plan_only(context):

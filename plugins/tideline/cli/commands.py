@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,8 @@ from tideline.cli.output import Output, grid, incident_data
 from tideline.core.incident import CHOICES
 from tideline.core.plan import PlannedRange, RunRequest
 from tideline.core.result import RunRecord
-from tideline.errors import BadInput, ServiceAway, StreamFileError
+from tideline.core.stream import Stream
+from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
 from tideline.json_codec import to_data
 from tideline.steps.auditing import audit_stream
 from tideline.steps.dry_run import dry_run
@@ -71,8 +73,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     if options.run_id is None:
         options.run_id = f"manual__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
-    with open_run(stream, options.run_id, RunRequest()) as context:
-        record = run_batch(context)
+    try:
+        with open_run(stream, options.run_id, RunRequest()) as context:
+            record = run_batch(context)
+    except TidelineError as error:
+        output.error(error, _unfinished(stream, options.run_id))
+        return error.exit_code
     data = run_data(record)
     columns = (*_RANGE, "rows")
     table = grid(columns, ([r[name] for name in columns] for r in data["ranges"]))
@@ -103,11 +109,17 @@ def run_data(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def run_facts(options: argparse.Namespace) -> dict[str, Any]:
-    """What is known of a run that did not come to its end."""
-    if not hasattr(options, "run_id"):
-        return {}
-    return {"run_id": options.run_id, "ranges": [], "rows": 0}
+def _unfinished(stream: Stream, run_id: str) -> dict[str, Any]:
+    """What the ledger knows of a run that did not come to its end."""
+    record = None
+    with suppress(ServiceAway):
+        record = open_ledger(stream).find_run(run_id)
+    if record is None:
+        record = RunRecord(run_id, RunRequest().lane, "proposed", "", datetime.now(UTC))
+    data = run_data(record)
+    if record.plan is not None and not record.verified:
+        data["ranges"] = [_range_data(r) for r in record.plan.ranges]
+    return data
 
 
 def ledger(options: argparse.Namespace, output: Output) -> int:

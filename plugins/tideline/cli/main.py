@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -23,20 +24,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     _log_to_stderr(options.verbose)
+    # So that `with` and `finally` give leases back and stop what was started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     output = Output(options.json)
     try:
         status: int = options.answer(options, output)
     except TidelineError as error:
-        output.error(error, commands.run_facts(options))
+        output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         traceback.print_exc()
-        output.error(
-            TidelineError(f"a fault of ours: {type(error).__name__}: {error}"),
-            commands.run_facts(options),
-        )
+        output.error(TidelineError(f"a fault of ours: {type(error).__name__}: {error}"))
         return 1
     return status
 

@@ -35,11 +35,11 @@ class Output:
         for line in lines:
             self._console.print(line, markup=not isinstance(line, str))
 
-    def error(self, error: TidelineError, facts: Mapping[str, Any]) -> None:
-        """Print why a command ends without its answer."""
+    def error(self, error: TidelineError, facts: Mapping[str, Any] | None = None) -> None:
+        """Print why a command ends without its answer, and what is known all the same."""
         if self.as_json:
             data = {
-                **facts,
+                **(facts or {}),
                 "status": error.status,
                 "error": type(error).__name__,
                 "message": error.message,

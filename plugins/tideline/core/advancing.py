@@ -26,6 +26,11 @@ def advance_head(head: Head, plan: BatchPlan, *, table_id: str, table_version: i
     Raises:
         StreamBusy: The head is neither at the plan's start nor past its end.
     """
+    if head.table_id not in (None, table_id):
+        raise StreamBusy(
+            f"plan {plan.plan_id} landed in table {table_id}, the ledger knows table"
+            f" {head.table_id}; nothing moved"
+        )
     positions = {(p.topic, p.partition): p for p in head.positions}
     moved = False
     if plan.lane == "live":

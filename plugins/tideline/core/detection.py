@@ -43,7 +43,7 @@ def find_resets(
     Returns:
         Findings, worst place first; `passing` ones ask for another look, never for a verdict.
     """
-    findings = list(_table_findings(head, observation.table, stream, ledger_id))
+    findings = list(table_findings(head.table_id, observation.table, stream, ledger_id))
     if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
         findings.append(
             Finding(
@@ -56,24 +56,34 @@ def find_resets(
         )
         return tuple(findings)
     seen_topics = {t.topic: t for t in observation.topics}
-    for name, positions in head.topics.items():
+    known_topics = head.topics
+    for name, positions in known_topics.items():
         findings.extend(_topic_findings(name, positions, seen_topics.get(name)))
     for topic in observation.topics:
-        findings.extend(_faults_of_new_partitions(topic, head))
+        findings.extend(_faults_of_new_partitions(topic, known_topics.get(topic.topic, [])))
     return tuple(findings)
 
 
-def _table_findings(
-    head: Head, table: TableObservation, stream: str, ledger_id: str
+def table_findings(
+    known_id: str | None, table: TableObservation, stream: str, ledger_id: str
 ) -> Iterator[Finding]:
+    """What speaks against writing to the table (R13).
+
+    Args:
+        known_id: The table's id as the ledger knows it; None before the first commit.
+        table: The table now.
+        stream: Name of the stream that it should carry.
+        ledger_id: Id of the ledger that it should carry.
+    """
+
     def changed(cause: str, expected: str, actual: str, next_step: str) -> Finding:
         return Finding("table_changed", cause, expected, actual, next_step)
 
     if not table.exists:
-        if head.table_id is not None:
+        if known_id is not None:
             yield changed(
                 "the table is gone",
-                f"table {head.table_id}",
+                f"table {known_id}",
                 "no Delta table at the address",
                 "restore the table, or give the stream a new table and a new ledger",
             )
@@ -99,10 +109,10 @@ def _table_findings(
             f"ledger {table.ledger_id}",
             "restore the ledger that wrote this table, or give the stream a new table address",
         )
-    elif head.table_id is not None and table.table_id != head.table_id:
+    elif known_id is not None and table.table_id != known_id:
         yield changed(
             "the table was replaced",
-            f"table {head.table_id}",
+            f"table {known_id}",
             f"table {table.table_id}",
             "restore the table that the ledger knows",
         )
@@ -227,9 +237,11 @@ def _partition_findings(
             yield _passing(*args, f"high watermark {seen.high_watermark}", f"at least {known}")
 
 
-def _faults_of_new_partitions(topic: TopicObservation, head: Head) -> Iterator[Finding]:
+def _faults_of_new_partitions(
+    topic: TopicObservation, positions: list[PartitionPosition]
+) -> Iterator[Finding]:
     """What is not in the head yet and did not answer must not be passed over."""
-    known = {p.partition for p in head.topics.get(topic.topic, ())}
+    known = {p.partition for p in positions}
     if not known and topic.refusal is not None:
         yield _unknown(topic.topic, topic.topic_id, None, topic.refusal)
     elif not known and topic.fault is not None:

@@ -27,8 +27,9 @@ def adopt_new_partitions(
 ) -> Head:
     """The head with a position for every observed partition.
 
-    Known positions stay as they are. A topic whose id differs from the known one is left to
-    detection, and so is a partition that did not answer.
+    Known positions stay as they are. Another cluster, a topic whose id differs from the known
+    one, and a partition that did not answer are left to detection. The first positions of a
+    stream are resolved together: nothing is adopted until every topic and partition answers.
 
     Args:
         head: The head so far; `head.start is None` means that this is the stream's first look.
@@ -42,7 +43,11 @@ def adopt_new_partitions(
     Raises:
         BadInput: An explicit start misses a partition, or lies past its end.
     """
+    if head.cluster_id not in (None, observation.cluster_id):
+        return head
     first_look = head.start is None
+    if first_look and not all(t.answered for t in observation.topics):
+        return head
     known = head.topics
     added: list[PartitionPosition] = []
     for topic in observation.topics:
@@ -99,13 +104,16 @@ def _start_offset(
             f" name an offset for it, or use earliest or latest",
             partition=where,
         )
-    if offset > end:
+    log_end = seen.high_watermark
+    assert log_end is not None
+    # A time or a group was looked up after the end was taken: the log may have grown since.
+    if start.startswith("offsets") and offset > log_end:
         raise BadInput(
-            f"start: {start} puts {where} at {offset}, past its end {end}; allowed are"
-            f" offsets up to {end}",
+            f"start: {start} puts {where} at {offset}, past its end {log_end}; allowed are"
+            f" offsets up to {log_end}",
             partition=where,
             offset=offset,
-            end_offset=end,
+            end_offset=log_end,
         )
     return offset
 

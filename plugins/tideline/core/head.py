@@ -19,7 +19,7 @@ class PartitionPosition:
         generation: Which filling of the partition, from 0.
         partition: Partition number.
         next_offset: First offset not yet ingested.
-        leader_epoch: Epoch observed when `next_offset` was planned; None before the first plan.
+        leader_epoch: Epoch observed when `next_offset` was planned; None for an empty log.
     """
 
     topic: str

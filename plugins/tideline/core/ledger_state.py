@@ -37,6 +37,7 @@ class Control:
     Args:
         ledger_id: Written into the table's properties; ties the two together.
         token: The last fencing token given out (R5).
+        incidents_opened: How many there ever were; the next one's number.
     """
 
     ledger_id: str
@@ -44,6 +45,7 @@ class Control:
     token: int = 0
     leases: tuple[Lease, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    incidents_opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,14 @@ class LedgerState:
     Args:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
+        closed_incidents: On their way into the history with the next write.
     """
 
     version: int
     control: Control
     head: Head = field(default_factory=Head)
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
+    closed_incidents: tuple[Incident, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not settled yet (R3), None if there is none."""
@@ -112,24 +116,27 @@ class LedgerState:
     def with_incidents(
         self, findings: Iterable[Finding], run_id: str, now: datetime
     ) -> LedgerState:
-        """Open an incident per finding; later runs attach to one that is open already (R8)."""
-        incidents = list(self.control.incidents)
-        known = {incident_key(i.finding) for i in incidents}
+        """Open an incident per finding; one that is open already learns what is at stake now."""
+        incidents = {incident_key(i.finding): i for i in self.control.incidents}
+        opened = self.control.incidents_opened
         for finding in findings:
             key = incident_key(finding)
-            if key not in known:
-                known.add(key)
-                number = sum(1 for i in incidents if i.run_id == run_id) + 1
-                incidents.append(Incident(f"{run_id}#{number}", run_id, now, finding))
-        if len(incidents) == len(self.control.incidents):
+            if key in incidents:
+                incidents[key] = replace(incidents[key], finding=finding)
+            else:
+                opened += 1
+                incidents[key] = Incident(f"incident-{opened}", run_id, now, finding)
+        after = tuple(incidents.values())
+        if after == self.control.incidents:
             return self
-        return self._control(incidents=tuple(incidents))
+        return self._control(incidents=after, incidents_opened=opened)
 
-    def without_incidents(self, gone: Iterable[Incident]) -> LedgerState:
-        """Close incidents whose findings are no longer there."""
-        closed = {i.incident_id for i in gone}
-        kept = tuple(i for i in self.control.incidents if i.incident_id not in closed)
-        return self if len(kept) == len(self.control.incidents) else self._control(incidents=kept)
+    def without_incidents(self, decision: str) -> LedgerState:
+        """Close every open incident, saying why."""
+        if not self.control.incidents:
+            return self
+        closed = tuple(replace(i, decision=decision) for i in self.control.incidents)
+        return replace(self._control(incidents=()), closed_incidents=closed)
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]

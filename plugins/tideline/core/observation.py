@@ -62,6 +62,11 @@ class TopicObservation:
     fault: str | None = None
     refusal: str | None = None
 
+    @property
+    def answered(self) -> bool:
+        """Whether the topic exists and every partition gave its offsets."""
+        return self.topic_id is not None and all(p.answered for p in self.partitions)
+
     def partition(self, number: int) -> PartitionObservation | None:
         """The partition with that number, None if the topic has none."""
         if number < len(self.partitions) and self.partitions[number].partition == number:

@@ -3,69 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-from tideline.core.observation import Observation, PartitionObservation
+from tideline.core.observation import Observation, PartitionObservation, TopicObservation
 from tideline.core.plan import BatchPlan, PlannedRange
 
 
-def obstacles(plan: BatchPlan, observation: Observation) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why one planned range cannot be read now.
+
+    Args:
+        kind: `gone` for good, `passing`, or `refused` by the cluster.
+    """
+
+    kind: Literal["gone", "passing", "refused"]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]:
     """What keeps a plan from being read again; empty when nothing does.
 
     The plan's own epochs and bounds count, not the head's. A replay needs every offset of
     `[start, end)`: the same cluster and topic id, a log start at or below the start, and the
-    plan's leader epoch reaching the end.
+    plan's leader epoch reaching the end. A stale or lagging leader proves nothing.
 
     Args:
         plan: The frozen plan.
         observation: A look taken with the plan's epochs.
     """
     if observation.cluster_id != plan.cluster_id:
-        return (f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}",)
-    return tuple(_obstacles(plan, observation))
-
-
-def unanswered(plan: BatchPlan, observation: Observation) -> tuple[str, ...]:
-    """Planned places about which the cluster gave no settled answer."""
-    found = []
-    for planned in plan.ranges:
-        topic = observation.topic(planned.topic)
-        seen = None if topic is None else topic.partition(planned.partition)
-        fault = "no answer" if topic is None else topic.fault
-        if fault is None and seen is not None:
-            fault = seen.fault
-        if fault is not None:
-            found.append(f"{planned.topic}-{planned.partition}: {fault}")
-    return tuple(found)
-
-
-def _obstacles(plan: BatchPlan, observation: Observation) -> Iterator[str]:
+        text = f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}"
+        return (Obstacle("gone", text),)
     topics = {t.topic: t for t in observation.topics}
-    for planned in plan.ranges:
-        topic = topics.get(planned.topic)
-        if topic is None or topic.topic_id is None:
-            yield f"{planned}: the topic is gone"
-        elif topic.topic_id != planned.topic_id:
-            yield f"{planned}: topic id {topic.topic_id} is not the plan's {planned.topic_id}"
-        else:
-            problem = _problem(planned, topic.partition(planned.partition))
-            if problem is not None:
-                yield f"{planned}: {problem}"
+    return tuple(
+        Obstacle(found.kind, f"{planned}: {found.text}")
+        for planned in plan.ranges
+        for found in _of_topic(planned, topics.get(planned.topic))
+    )
 
 
-def _problem(planned: PlannedRange, seen: PartitionObservation | None) -> str | None:
+def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
+    if topic is None or topic.fault is not None:
+        yield Obstacle("passing", "no answer" if topic is None else str(topic.fault))
+    elif topic.refusal is not None:
+        yield Obstacle("refused", topic.refusal)
+    elif topic.topic_id is None:
+        yield Obstacle("gone", "the topic is gone")
+    elif topic.topic_id != planned.topic_id:
+        yield Obstacle("gone", f"topic id {topic.topic_id} is not the plan's {planned.topic_id}")
+    else:
+        yield from _of_partition(planned, topic.partition(planned.partition))
+
+
+def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> Iterator[Obstacle]:
     if seen is None:
-        return "the partition is gone"
+        yield Obstacle("gone", "the partition is gone")
+        return
     if seen.refusal is not None:
-        return seen.refusal
+        yield Obstacle("refused", seen.refusal)
+        return
     start, end = seen.log_start_offset, seen.high_watermark
-    if start is None or end is None:
-        return "no offsets known"
-    if start > planned.start_offset:
-        left = f"[{start}, {planned.end_offset})" if start < planned.end_offset else "nothing"
-        return f"the log starts at {start}; still there: {left}"
+    if seen.fault is not None or start is None or end is None:
+        yield Obstacle("passing", seen.fault or "no offsets known")
+        return
+    if (planned.leader_epoch or 0) > (seen.leader_epoch or 0) and seen.leader_epoch is not None:
+        yield Obstacle("passing", f"leader epoch {seen.leader_epoch} is below the plan's")
+        return
     epoch_end = seen.epoch_end_offset
     if epoch_end is not None and epoch_end < planned.end_offset:
-        return f"the log was truncated at {epoch_end}"
-    if end < planned.end_offset:
-        return f"the log ends at {end}"
-    return None
+        yield Obstacle("gone", f"the log was truncated at {epoch_end}")
+    elif start > planned.start_offset:
+        left = f"[{start}, {planned.end_offset})" if start < planned.end_offset else "nothing"
+        yield Obstacle("gone", f"the log starts at {start}; still there: {left}")
+    elif end < planned.end_offset:
+        yield Obstacle("passing", f"the leader's log ends at {end}")

@@ -130,8 +130,12 @@ Start = Annotated[
 class Limits(_Section):
     """How much one run may take, counted in offsets."""
 
-    max_records_per_run: int = Field(5_000_000, ge=1, description="Offsets over all partitions.")
-    max_records_per_partition: int = Field(1_000_000, ge=1, description="Offsets of one partition.")
+    max_records_per_run: int = Field(
+        5_000_000, ge=1, strict=True, description="Offsets over all partitions."
+    )
+    max_records_per_partition: int = Field(
+        1_000_000, ge=1, strict=True, description="Offsets of one partition."
+    )
 
 
 class OnReset(_Section):
@@ -163,8 +167,10 @@ class AirflowSettings(_Section):
     start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
     tags: list[str] = Field(default_factory=list, description="Tags besides `tideline`.")
     owner: str = Field("data", description="Owner of the tasks.")
-    retries: int = Field(2, ge=0, le=100, description="Retries of a task.")
-    retry_delay_seconds: int = Field(60, ge=0, description="Seconds between two tries.")
+    retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
+    retry_delay_seconds: int = Field(
+        60, ge=0, strict=True, description="Seconds between two tries."
+    )
 
 
 class Stream(_Section):
@@ -205,14 +211,19 @@ class Stream(_Section):
 
     @whole(mode="after")
     def _table_is_not_ledger(self) -> Stream:
-        if self.ledger_location == self.table.uri:
-            raise ValueError("ledger_uri: the ledger and the table need different addresses")
+        table, ledger = (_plain(a) for a in (self.table.uri, self.ledger_location))
+        if f"{ledger}/".startswith(f"{table}/") or f"{table}/".startswith(f"{ledger}/"):
+            raise ValueError("ledger_uri: neither of ledger and table may lie inside the other")
         return self
 
     @property
     def ledger_location(self) -> str:
         """Address of the ledger."""
         return self.ledger_uri or f"{self.table.uri.rstrip('/')}.ledger"
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://").rstrip("/")
 
 
 def safe_uri(value: str) -> str:

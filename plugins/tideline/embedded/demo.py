@@ -70,9 +70,12 @@ def run_demo(output: Output) -> int:
     finally:
         stack.stop()
         say("everything is stopped")
-    shutil.rmtree(folder, ignore_errors=True)
     seconds = round(time.monotonic() - began)
     exact = bool(proof["clean"] and proof["exact"])
+    if exact:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        say(f"the evidence is kept in {folder}")
     verdict = "proven" if exact else "NOT PROVEN"
     output.answer(
         {**proof, "status": "done" if exact else "failed", "seconds": seconds},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,14 +19,27 @@ HOST = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on right now, all different."""
-    with contextlib.ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            probe = stack.enter_context(socket.socket())
-            probe.bind((HOST, 0))
-            found.append(int(probe.getsockname()[1]))
-        return found
+    """Ports that nothing listens on right now, all different.
+
+    They lie below the kernel's ephemeral range: no outgoing connection can take one between now
+    and the server's start, and no connection attempt can meet itself there.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(15_000, _first_ephemeral_port())
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            if port not in found:
+                found.append(port)
+    return found
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        first = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]
+    except OSError:
+        return 32_768  # Linux' default
+    return max(int(first), 20_000)
 
 
 def is_listening(port: int) -> bool:

@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
@@ -79,8 +80,9 @@ class Comparison:
 
 def compare(log: ProducerLog, table: Path) -> Comparison:
     """Read every row of the table and hold it against the producer's log."""
-    columns = ["topic_id", "partition", "offset", "value"]
-    rows = DeltaTable(str(table)).to_pyarrow_table(columns=columns).to_pydict()
+    query = QueryBuilder().register("landed", DeltaTable(str(table)))
+    found_rows = query.execute('SELECT topic_id, "partition", "offset", value FROM landed')
+    rows = pa.table(found_rows.read_all()).to_pydict()
     places = list(zip(rows["topic_id"], rows["partition"], rows["offset"], strict=True))
     found = dict(zip(places, map(value_hash, rows["value"]), strict=True))
     copies = Counter(places)

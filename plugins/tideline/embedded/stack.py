@@ -13,6 +13,7 @@ from tideline.embedded.airflow_services import EmbeddedAirflow
 from tideline.embedded.broker import Broker
 from tideline.embedded.process import Server
 from tideline.errors import BadInput
+from tideline.host import process_identity
 
 _MINIMUM_FREE_BYTES = 2 * 1024**3
 
@@ -90,7 +91,15 @@ class Stack:
             "username": self.airflow.username,
             "password": self.airflow.password,
             "streams_folder": str(self.streams),
-            "processes": [{"name": s.name, "pid": s.pid, "log": str(s.log)} for s in servers],
+            "processes": [
+                {
+                    "name": s.name,
+                    "pid": s.pid,
+                    "started": process_identity(s.pid),
+                    "log": str(s.log),
+                }
+                for s in servers
+            ],
         }
 
 
@@ -114,8 +123,11 @@ def down(root: Path) -> None:
         print("nothing is up")
         return
     for item in json.loads(facts_file.read_text())["processes"]:
-        Server(item["name"], item["pid"], Path(item["log"])).stop()
-        print(f"stopped {item['name']}")
+        if process_identity(item["pid"]) == item["started"] != "":
+            Server(item["name"], item["pid"], Path(item["log"])).stop()
+            print(f"stopped {item['name']}")
+        else:
+            print(f"{item['name']} is gone already")
     shutil.rmtree(root / ".stack", ignore_errors=True)
     facts_file.unlink()
 

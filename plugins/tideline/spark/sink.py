@@ -88,7 +88,8 @@ def stage(rows: DataFrame, job: SparkJob) -> DataFrame:
     Raises:
         ReplayUnavailable: Fewer rows than the table holds; they stay.
     """
-    folder = staging_folder(job)
+    remove_staging(rows.sparkSession, job)  # what a killed attempt left
+    folder = f"{_staging(job)}/{job.plan_id}-{job.token}"
     rows.write.mode("overwrite").parquet(folder)
     staged = rows.sparkSession.read.schema(rows.schema).parquet(folder)
     count = staged.count()
@@ -101,17 +102,17 @@ def stage(rows: DataFrame, job: SparkJob) -> DataFrame:
     return staged
 
 
-def staging_folder(job: SparkJob) -> str:
-    """Where a replay's rows wait; Delta ignores folders that begin with an underscore."""
-    return f"{job.table_uri.rstrip('/')}/_tideline_staging/{job.plan_id}-{job.token}"
-
-
 def remove_staging(spark: SparkSession, job: SparkJob) -> None:
-    """Remove the staging folder, if there is one."""
+    """Remove whatever is staged for the table: one writer at a time holds the lease."""
     jvm = spark._jvm
     assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(staging_folder(job))
+    path = jvm.org.apache.hadoop.fs.Path(_staging(job))
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _staging(job: SparkJob) -> str:
+    """Where a replay's rows wait; Delta ignores folders that begin with an underscore."""
+    return f"{job.table_uri.rstrip('/')}/_tideline_staging"
 
 
 def _fenced(job: SparkJob) -> AttemptFenced:

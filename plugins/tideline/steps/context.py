@@ -23,7 +23,7 @@ class RunContext:
     Args:
         run_id: The run's id; the same id again replays its plan.
         kafka_options: Options of Spark's Kafka source; secret.
-        reads: How many times this run started Spark, for tests and reports.
+        settled: An earlier run whose open plan this one found in the table and closed.
     """
 
     stream: Stream
@@ -34,7 +34,7 @@ class RunContext:
     table: TablePort
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
-    reads: int = 0
+    settled: RunRecord | None = None
 
     def record(self) -> RunRecord | None:
         """What the ledger knows about this run id.

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 from tideline.core.detection import find_resets
 from tideline.core.incident import Finding
 from tideline.core.ledger_state import LedgerState, incident_key
 from tideline.core.plan import BatchProposal, freeze
 from tideline.core.result import RunRecord
-from tideline.errors import ResetDetected, ServiceAway, StreamBusy
+from tideline.errors import ServiceAway, StreamBusy
 from tideline.failpoints import reach
 from tideline.steps.context import RunContext, log, now
-from tideline.steps.plan_offset_ranges import propose
+from tideline.steps.halting import halt
+from tideline.steps.plan_offset_ranges import plan_offset_ranges, propose
+
+_STALE_AFTER = timedelta(seconds=60)
+"""A look older than this is taken again: the task may have waited, or been cleared."""
 
 
 def detect_earliest_reset(run: RunContext) -> RunRecord:
@@ -25,14 +30,13 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         ResetDetected: Something was found; an incident is open and no position moved.
         ServiceAway: The cluster did not settle in time.
     """
-    record = run.record()
-    assert record is not None, "plan_offset_ranges comes first"
+    # Another run's proposal replaces one that was never frozen: then plan again.
+    record = run.record() or plan_offset_ranges(run)
     if record.status != "proposed":
         return record
-    state, proposal = _settled(run, record)
-    findings = _find(run, state, proposal)
+    state, proposal, findings = _settled(run, record)
     if findings:
-        _halt(run, findings)
+        halt(run, findings)
     plan = freeze(
         proposal,
         stream=run.stream.stream,
@@ -58,7 +62,7 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
             proposal=None,
             updated_at=now(),
         )
-        return latest.without_incidents(latest.control.incidents).with_run(frozen)
+        return latest.without_incidents("no longer found").with_run(frozen)
 
     run.ledger.update(put_if_absent)
     reach("detect:frozen")
@@ -67,44 +71,36 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
     return winner
 
 
-def _settled(run: RunContext, record: RunRecord) -> tuple[LedgerState, BatchProposal]:
-    """A proposal made from today's head, with no answer in flux."""
+def _settled(
+    run: RunContext, record: RunRecord
+) -> tuple[LedgerState, BatchProposal, tuple[Finding, ...]]:
+    """A fresh proposal made from today's head, and findings that two looks agree on."""
     deadline = time.monotonic() + run.kafka.patience_seconds
     pause_seconds = 0.2
+    last_verdict: set[tuple[object, ...]] = set()
     while True:
         state = run.ledger.read()
         proposal = record.proposal
         assert proposal is not None
-        if proposal.head_digest == state.head.digest:
-            passing = [f for f in _find(run, state, proposal) if f.kind == "passing"]
-            if not passing:
-                return state, proposal
-            if time.monotonic() > deadline:
+        fresh = now() - proposal.observation.observed_at < _STALE_AFTER
+        if fresh and proposal.head_digest == state.head.digest:
+            findings = find_resets(
+                state.head,
+                proposal.observation,
+                stream=run.stream.stream,
+                ledger_id=state.control.ledger_id,
+            )
+            passing = [f for f in findings if f.kind == "passing"]
+            verdict = {incident_key(f) for f in findings}
+            if not passing and verdict == last_verdict:
+                return state, proposal, findings
+            if passing and time.monotonic() > deadline:
                 raise ServiceAway(
                     "the cluster did not settle: " + " ".join(str(f) for f in passing),
                     places=[f.place for f in passing],
                 )
-            log.info("looking again: %s", passing[0])
+            last_verdict = verdict
+            log.info("looking again: %s", findings[0] if findings else "nothing is left")
             time.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 2, 5.0)
         record = propose(run)
-
-
-def _find(run: RunContext, state: LedgerState, proposal: BatchProposal) -> tuple[Finding, ...]:
-    return find_resets(
-        state.head,
-        proposal.observation,
-        stream=run.stream.stream,
-        ledger_id=state.control.ledger_id,
-    )
-
-
-def _halt(run: RunContext, findings: tuple[Finding, ...]) -> None:
-    for kind in sorted({f.kind for f in findings}):
-        policy = getattr(run.stream.on_reset, kind)
-        if policy != "fail":
-            log.warning("on_reset.%s: %s is not acted on yet, the run fails", kind, policy)
-    state = run.ledger.update(lambda s: s.with_incidents(findings, run.run_id, now()))
-    keys = {incident_key(f) for f in findings}
-    incidents = [i for i in state.control.incidents if incident_key(i.finding) in keys]
-    raise ResetDetected("\n".join(str(f) for f in findings), incidents=incidents)

@@ -6,13 +6,14 @@ from tideline.core.detection import find_resets
 from tideline.core.incident import Finding
 from tideline.core.plan import BatchProposal
 from tideline.steps.context import RunContext
+from tideline.steps.landing import settled_head
 from tideline.steps.observing import look
 
 
 def dry_run(run: RunContext) -> tuple[BatchProposal, tuple[Finding, ...]]:
     """What a live run would read now, and what speaks against it."""
     state = run.ledger.read()
-    head, proposal = look(run, state)
+    head, proposal = look(run, settled_head(run, state))
     findings = find_resets(
         head,
         proposal.observation,

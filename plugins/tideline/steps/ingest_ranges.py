@@ -6,16 +6,19 @@ import tempfile
 from pathlib import Path
 
 from tideline import errors
+from tideline.core.detection import table_findings
+from tideline.core.ledger_state import LedgerState
+from tideline.core.observation import TableObservation
 from tideline.core.plan import BatchPlan
-from tideline.core.replay import obstacles, unanswered
 from tideline.core.result import Landing, RunRecord
 from tideline.errors import ReplayUnavailable, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
 from tideline.steps.context import RunContext, log
+from tideline.steps.halting import halt
 from tideline.steps.landing import proven_landing
-from tideline.steps.observing import observe_plan
+from tideline.steps.observing import plan_obstacles
 
 
 def ingest_ranges(run: RunContext) -> Landing | None:
@@ -25,6 +28,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
     replayed: read into a staging folder, counted, and only then put in place (R4).
 
     Raises:
+        ResetDetected: The table is not the one that the ledger knows.
         ReplayUnavailable: Kafka cannot serve the plan as it was; the table stays as it is.
         AttemptFenced: A newer attempt has written.
         ServiceAway: Spark failed in a way that may pass.
@@ -40,8 +44,8 @@ def ingest_ranges(run: RunContext) -> Landing | None:
     with run.ledger.lease("writer"):
         state = run.ledger.update(lambda s: s.with_next_token())
         token, ledger_id = state.control.token, state.control.ledger_id
+        table = _check_target(run, plan, state)
         _check_readable(run, plan)
-        table = run.table.observe()
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         rows_there = sum(found.rows for found in landed.values())
         reach("ingest:leased")
@@ -58,18 +62,24 @@ def ingest_ranges(run: RunContext) -> Landing | None:
     return landing
 
 
+def _check_target(run: RunContext, plan: BatchPlan, state: LedgerState) -> TableObservation:
+    """The table, after making sure that it is the one that the ledger knows (R13)."""
+    table = run.table.observe()
+    known_id = state.head.table_id or plan.table_id
+    findings = tuple(table_findings(known_id, table, run.stream.stream, state.control.ledger_id))
+    if findings:
+        halt(run, findings)
+    return table
+
+
 def _check_readable(run: RunContext, plan: BatchPlan) -> None:
-    observation = observe_plan(run, plan)
-    waiting = unanswered(plan, observation)
-    if waiting:
-        raise ServiceAway(f"plan {plan.plan_id} cannot be read yet: {'; '.join(waiting)}")
-    reasons = obstacles(plan, observation)
-    if reasons:
+    gone = plan_obstacles(run, plan)
+    if gone:
         raise ReplayUnavailable(
             f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
-            f" frozen: {'; '.join(reasons)}. The table stays as it is",
+            f" frozen: {'; '.join(map(str, gone))}. The table stays as it is",
             plan_id=plan.plan_id,
-            reasons=list(reasons),
+            reasons=[str(o) for o in gone],
         )
 
 
@@ -101,7 +111,6 @@ def _submit(
         job_file = Path(folder, "job.json")
         job_file.touch(mode=0o600)
         job_file.write_text(to_json(job))
-        run.reads += 1
         failure: TidelineError | None = None
         try:
             run.spark.submit(str(job_file))

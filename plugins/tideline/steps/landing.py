@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tideline.core.advancing import advance_head
+from tideline.core.head import Head
+from tideline.core.ledger_state import LedgerState
 from tideline.core.plan import BatchPlan
 from tideline.core.result import Landing, RunRecord
 from tideline.core.verification import Mismatch, VerifiedRange, verify_ranges
@@ -27,6 +30,21 @@ def proven_landing(
     if bad or sum(v.rows for v in good) < landing.rows:
         return None
     return landing, good
+
+
+def settled_head(run: RunContext, state: LedgerState) -> Head:
+    """The head as it will be once an open plan is settled whose rows the table proves (R3).
+
+    Rows that are in the table are never reported lost, also by those who only look.
+    """
+    left_open = state.open_live_run()
+    proven = proven_landing(run, left_open) if left_open is not None else None
+    if left_open is None or left_open.plan is None or proven is None:
+        return state.head
+    landing, _ = proven
+    return advance_head(
+        state.head, left_open.plan, table_id=landing.table_id, table_version=landing.version
+    )
 
 
 def find_landing(run: RunContext, record: RunRecord) -> Landing | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.core.first_positions import Places, adopt_new_partitions
 from tideline.core.head import Head
-from tideline.core.ledger_state import LedgerState
 from tideline.core.observation import Observation
 from tideline.core.plan import BatchPlan, BatchProposal
 from tideline.core.planning import plan_ranges
+from tideline.core.replay import Obstacle, obstacles
 from tideline.core.stream import StartAt
-from tideline.errors import BadInput
+from tideline.errors import BadInput, Halted, ServiceAway
 from tideline.steps.context import RunContext, log
 
 
-def look(run: RunContext, state: LedgerState) -> tuple[Head, BatchProposal]:
+def look(run: RunContext, head: Head) -> tuple[Head, BatchProposal]:
     """One look, and what a live run would do about it.
 
     Returns:
@@ -26,7 +25,7 @@ def look(run: RunContext, state: LedgerState) -> tuple[Head, BatchProposal]:
         BadInput: The start that the stream file names does not fit the log.
         ServiceAway: The cluster or the table cannot be asked.
     """
-    stream, head = run.stream, state.head
+    stream = run.stream
     # The end for a start by time is taken before the look-up, so that nothing falls between (R10).
     observation = observe(run, head)
     adopted = adopt_new_partitions(
@@ -48,32 +47,55 @@ def look(run: RunContext, state: LedgerState) -> tuple[Head, BatchProposal]:
 
 def observe(run: RunContext, head: Head) -> Observation:
     """Known topics by name whatever a pattern lists (R14), and those the stream asks for."""
-    wanted = set(run.stream.kafka.topics) | set(head.topics)
-    if run.stream.kafka.topic_pattern is not None:
-        wanted |= set(run.kafka.topics_matching(run.stream.kafka.topic_pattern))
+    kafka = run.stream.kafka
+    known = set(head.topics)
+    wanted = known | set(kafka.topics)
+    if kafka.topic_pattern is not None:
+        wanted |= set(run.kafka.topics_matching(kafka.topic_pattern))
     epochs = {
         (p.topic, p.partition): p.leader_epoch for p in head.positions if p.leader_epoch is not None
     }
     observation = run.kafka.observe(wanted, epochs)
-    missing = [
-        t.topic for t in observation.topics if t.topic_id is None and not (t.fault or t.refusal)
-    ]
-    never_seen = sorted(set(missing) - set(head.topics))
-    if never_seen:
+    never_seen = {
+        t.topic
+        for t in observation.topics
+        if t.topic_id is None and not t.fault and not t.refusal and t.topic not in known
+    }
+    named = sorted(never_seen & set(kafka.topics))
+    if named:
         raise BadInput(
             f"stream {run.stream.stream}: kafka.topics: no such topic in cluster"
-            f" {observation.cluster_id}: {', '.join(never_seen)}; create it or correct the name",
-            topics=never_seen,
+            f" {observation.cluster_id}: {', '.join(named)}; create it or correct the name",
+            topics=named,
         )
-    return replace(observation, table=run.table.observe())
+    # What a pattern listed may be deleted by the time it is asked for: it was never followed.
+    topics = tuple(t for t in observation.topics if t.topic not in never_seen)
+    return replace(observation, topics=topics, table=run.table.observe())
 
 
-def observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
-    """A look with a plan's own epochs, for reading that plan again."""
-    epochs: Mapping[tuple[str, int], int] = {
+def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
+    """What keeps a frozen plan from being read, for good: two looks agree on it.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer now.
+        Halted: The cluster refuses to answer.
+    """
+    found = _look_at_plan(run, plan)
+    if found and found != _look_at_plan(run, plan):
+        raise ServiceAway(f"plan {plan.plan_id}: the cluster's answers change; try again")
+    return found
+
+
+def _look_at_plan(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
+    epochs = {
         (r.topic, r.partition): r.leader_epoch for r in plan.ranges if r.leader_epoch is not None
     }
-    return run.kafka.observe({r.topic for r in plan.ranges}, epochs)
+    found = obstacles(plan, run.kafka.observe({r.topic for r in plan.ranges}, epochs))
+    for kind, error in (("refused", Halted), ("passing", ServiceAway)):
+        texts = [str(o) for o in found if o.kind == kind]
+        if texts:
+            raise error(f"plan {plan.plan_id} cannot be read now: {'; '.join(texts)}")
+    return found
 
 
 def _looked_up(run: RunContext, head: Head, observation: Observation) -> Places | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tideline.core.ledger_state import LedgerState
-from tideline.core.replay import obstacles, unanswered
 from tideline.core.result import RunRecord
-from tideline.errors import ServiceAway, StreamBusy
+from tideline.errors import StreamBusy
 from tideline.failpoints import reach
-from tideline.steps.advance_offsets import advance
+from tideline.steps.advance_offsets import advance, tell_group
 from tideline.steps.context import RunContext, log, now
 from tideline.steps.landing import proven_landing
-from tideline.steps.observing import look, observe_plan
+from tideline.steps.observing import look, plan_obstacles
 
 
 def plan_offset_ranges(run: RunContext) -> RunRecord:
@@ -35,7 +34,7 @@ def propose(run: RunContext) -> RunRecord:
         StreamBusy: The head moved meanwhile.
     """
     state = run.ledger.read()
-    head, proposal = look(run, state)
+    head, proposal = look(run, state.head)
     record = RunRecord(
         run_id=run.run_id,
         lane=run.request.lane,
@@ -72,19 +71,18 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
     if proven is not None:
         log.info("its rows are in the table: verified, nothing is read again")
         advance(run, left_open, plan, *proven)
+        tell_group(run)
+        run.settled = run.ledger.find_run(left_open.run_id)
         return None
-    observation = observe_plan(run, plan)
-    waiting = unanswered(plan, observation)
-    if waiting:
-        raise ServiceAway(f"cannot settle plan {plan.plan_id} yet: {'; '.join(waiting)}")
-    reasons = obstacles(plan, observation)
-    if reasons:
-        log.warning("it can no longer be read and is superseded: %s", "; ".join(reasons))
-        run.ledger.update(
-            lambda state: state.with_plan_closed(
-                plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
+    gone = plan_obstacles(run, plan)
+    if gone:
+        log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
+        with run.ledger.lease("writer"):  # nobody is still writing it
+            run.ledger.update(
+                lambda state: state.with_plan_closed(
+                    plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
+                )
             )
-        )
         return None
     log.info("this run finishes it")
     record = RunRecord(
