@@ -132,6 +132,23 @@ class World:
         producer.flush()
         producer.close()
 
+    def transactions(self, *batches, suffix="orders"):
+        """Transactions to partition 0, each (value, records, whether it commits)."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.broker.bootstrap_servers, transactional_id=self.name
+        )
+        producer.init_transactions()
+        for value, count, commits in batches:
+            producer.begin_transaction()
+            for _ in range(count):
+                producer.send(self.topic(suffix), value, partition=0)
+            producer.flush()
+            if commits:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+        producer.close()
+
     def delete_records(self, before, suffix="orders", partition=0):
         """Move the log start offset."""
         with self.admin() as admin:

@@ -228,18 +228,8 @@ def test_a_topic_that_never_was_is_bad_input(world, spark):
 
 def test_missing_offsets_do_not_pass_without_a_policy(world, spark):
     """A marker's offset has no row; explain cannot show evidence yet, so it refuses."""
-    from kafka import KafkaProducer
-
     name = world.create(partitions=1)
-    producer = KafkaProducer(
-        bootstrap_servers=world.broker.bootstrap_servers, transactional_id=world.name
-    )
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send(name, b"x", partition=0)
-    producer.flush()
-    producer.commit_transaction()
-    producer.close()
+    world.transactions((b"x", 1, True))
     stream = world.stream()
     with pytest.raises(VerificationFailed, match=r"no row for \[1, 2\)"):
         world.run(stream, "run", spark)

@@ -139,20 +139,9 @@ def test_added_partitions_are_read_from_zero(world, spark):
 def test_aborted_records_stay_out_and_nobody_waits_for_them(world, spark):
     """read_committed with gaps: transactional; a trailing marker ends the range."""
     name = world.create(partitions=1)
-    producer = KafkaProducer(
-        bootstrap_servers=world.broker.bootstrap_servers, transactional_id=world.name
+    world.transactions(
+        (b"kept", 10, True), (b"aborted", 10, False), (b"kept", 10, True), (b"no", 10, False)
     )
-    producer.init_transactions()
-    for value, commit in ((b"kept", True), (b"aborted", False), (b"kept", True), (b"no", False)):
-        producer.begin_transaction()
-        for _ in range(10):
-            producer.send(name, value, partition=0)
-        producer.flush()
-        if commit:
-            producer.commit_transaction()
-        else:
-            producer.abort_transaction()
-    producer.close()
     stream = world.stream(gaps="transactional")
     began = datetime.now(UTC)
     record = world.run(stream, "run", spark)
@@ -167,15 +156,7 @@ def test_aborted_records_stay_out_and_nobody_waits_for_them(world, spark):
 def test_a_range_of_nothing_but_markers_is_a_valid_empty_read(world, spark):
     """The head moves past it; the commit is there to prove it."""
     name = world.create(partitions=1)
-    producer = KafkaProducer(
-        bootstrap_servers=world.broker.bootstrap_servers, transactional_id=world.name
-    )
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send(name, b"no", partition=0)
-    producer.flush()
-    producer.abort_transaction()
-    producer.close()
+    world.transactions((b"no", 1, False))
     stream = world.stream(gaps="transactional")
     record = world.run(stream, "run", spark)
     assert (record.status, record.verified[0].rows) == ("done", 0)

