@@ -12,6 +12,7 @@ from tideline.core.detection import find_resets
 from tideline.core.observation import TableObservation
 from tideline.core.offsets import OffsetRange
 from tideline.core.planning import plan_ranges, share_fairly
+from tideline.core.result import Landing
 
 amounts = st.lists(st.integers(0, 1000), max_size=8)
 
@@ -63,7 +64,7 @@ def test_runs_tile_the_log(batches, per_run, per_partition):
         frozen = replace(plan(), ranges=proposal.ranges)
         for planned in proposal.ranges:
             landed[planned.partition].append(planned.offsets)
-        known = advance_head(known, frozen, table_id="t", table_version=1)
+        known = advance_head(known, frozen, Landing("t", 1, 1, 1, 1))
         if not proposal.ranges and batch == [0, 0, 0]:
             break
     for p in range(3):

@@ -6,11 +6,12 @@ from tests.unit.build import ID, OTHER_ID, head, plan, planned, position
 from tideline.core.advancing import advance_head
 from tideline.core.coverage import Coverage
 from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.result import Landing
 from tideline.errors import StreamBusy
 
 
 def advanced(known, frozen):
-    return advance_head(known, frozen, table_id="t", table_version=5)
+    return advance_head(known, frozen, Landing("t", version=5, token=1, rows=100, bytes=2000))
 
 
 def test_the_position_becomes_the_plan_s_end():
@@ -18,6 +19,7 @@ def test_the_position_becomes_the_plan_s_end():
     after = advanced(head(position(100, epoch=3)), plan(planned(100, 200, epoch=4)))
     assert (after.positions[0].next_offset, after.positions[0].leader_epoch) == (200, 4)
     assert (after.table_id, after.table_version, after.live_runs) == ("t", 5, 1)
+    assert after.bytes_per_record == 20
 
 
 def test_advancing_twice_moves_nothing_more():

@@ -63,6 +63,22 @@ def test_what_the_caps_leave_is_the_lag():
     assert (proposal.estimated_records, proposal.offset_lag) == (200, 800)
 
 
+def test_bytes_are_estimated_from_rows_landed_before():
+    """In the table, not in the log; unknown before the first run."""
+    now = observation(topic(seen(end=200)))
+    estimates = [
+        plan_ranges(
+            head(position(100), bytes_per_record=known),
+            now,
+            isolation_level="read_committed",
+            max_records_per_run=NO_CAP,
+            max_records_per_partition=NO_CAP,
+        ).estimated_bytes
+        for known in (None, 12.5)
+    ]
+    assert estimates == [None, 1250]
+
+
 def test_covered_offsets_are_not_read_again():
     """R12: the live lane moves over what a backfill has landed."""
     landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(90, 150),))

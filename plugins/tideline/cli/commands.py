@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import uuid
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from tideline.adapters.stream_files import read_stream
+from tideline.adapters.stream_files import Problem, read_stream
 from tideline.cli.output import Output, grid, incident_data
 from tideline.core.incident import CHOICES
 from tideline.core.plan import PlannedRange, RunRequest
@@ -37,9 +38,10 @@ def validate(options: argparse.Namespace, output: Output) -> int:
             messages.append(error.message)
             continue
         if stream.stream in names:
-            messages.append(
-                f"{file}:1: stream: got {stream.stream!r}; {names[stream.stream]} has it already"
-            )
+            first = names[stream.stream]
+            problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
+            problems.append(asdict(problem))
+            messages.append(str(problem))
         names.setdefault(stream.stream, file)
     if messages:
         raise StreamFileError("\n".join(messages), problems=problems)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from tideline.core.coverage import add_coverage, covered_until
 from tideline.core.head import Head, PartitionPosition
 from tideline.core.plan import BatchPlan
+from tideline.core.result import Landing
 from tideline.errors import StreamBusy
 
 
-def advance_head(head: Head, plan: BatchPlan, *, table_id: str, table_version: int) -> Head:
+def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
     """The head after a plan's rows have been verified in the table.
 
     A partition whose position is at or past the plan's end in the same generation stays where
@@ -20,15 +21,14 @@ def advance_head(head: Head, plan: BatchPlan, *, table_id: str, table_version: i
     Args:
         head: The head as the ledger holds it now.
         plan: The frozen plan.
-        table_id: The table that holds the rows.
-        table_version: The version that they were verified in.
+        landing: The verified commit.
 
     Raises:
         StreamBusy: The head is neither at the plan's start nor past its end.
     """
-    if head.table_id not in (None, table_id):
+    if head.table_id not in (None, landing.table_id):
         raise StreamBusy(
-            f"plan {plan.plan_id} landed in table {table_id}, the ledger knows table"
+            f"plan {plan.plan_id} landed in table {landing.table_id}, the ledger knows table"
             f" {head.table_id}; nothing moved"
         )
     positions = {(p.topic, p.partition): p for p in head.positions}
@@ -53,9 +53,10 @@ def advance_head(head: Head, plan: BatchPlan, *, table_id: str, table_version: i
         head,
         positions=tuple(positions[key] for key in sorted(positions)),
         coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
-        table_id=table_id,
-        table_version=max(table_version, head.table_version or 0),
+        table_id=landing.table_id,
+        table_version=max(landing.version, head.table_version or 0),
         live_runs=head.live_runs + (1 if moved else 0),
+        bytes_per_record=landing.bytes / landing.rows if landing.rows else head.bytes_per_record,
     )
 
 

@@ -50,6 +50,7 @@ class Head:
         table_id: The table that holds the rows; None before the first commit.
         table_version: Newest version known to hold only what the ledger knows.
         live_runs: How many live runs have advanced.
+        bytes_per_record: Table bytes per landed row of the last run; None before the first.
     """
 
     cluster_id: str | None = None
@@ -59,6 +60,7 @@ class Head:
     table_id: str | None = None
     table_version: int | None = None
     live_runs: int = 0
+    bytes_per_record: float | None = None
 
     @property
     def digest(self) -> str:

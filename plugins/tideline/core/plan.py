@@ -65,7 +65,7 @@ class BatchProposal:
         ranges: Non-empty ranges only, sorted by topic and partition.
         offset_lag: Offsets that the caps leave for later runs.
         head_digest: Fingerprint of the positions that it was made from.
-        estimated_bytes: From the size of rows landed before; None before the first.
+        estimated_bytes: In the table, from the size of rows landed before; None before the first.
     """
 
     observation: Observation

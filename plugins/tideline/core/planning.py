@@ -51,7 +51,6 @@ def plan_ranges(
     isolation_level: str,
     max_records_per_run: int,
     max_records_per_partition: int,
-    bytes_per_record: float | None = None,
     blocked: frozenset[PartitionPosition] = frozenset(),
 ) -> BatchProposal:
     """What a live run would read now.
@@ -64,7 +63,6 @@ def plan_ranges(
         isolation_level: `read_committed` stops at the last stable offset.
         max_records_per_run: Cap over all partitions, counted in offsets.
         max_records_per_partition: Cap for one partition, counted in offsets.
-        bytes_per_record: Table bytes per landed row so far, None if unknown.
         blocked: Positions that an open incident keeps from moving.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
@@ -93,7 +91,9 @@ def plan_ranges(
         isolation_level=isolation_level,
         estimated_records=records,
         head_digest=head.digest,
-        estimated_bytes=None if bytes_per_record is None else round(records * bytes_per_record),
+        estimated_bytes=None
+        if head.bytes_per_record is None
+        else round(records * head.bytes_per_record),
     )
 
 

@@ -52,9 +52,7 @@ def advance(
     def move(state: LedgerState) -> LedgerState:
         head = state.head
         if record.is_open:
-            head = advance_head(
-                head, plan, table_id=landing.table_id, table_version=landing.version
-            )
+            head = advance_head(head, plan, landing)
         return replace(state.with_run(record), head=head).with_plan_closed(
             plan.plan_id, status="done", landing=landing, verified=verified, updated_at=now()
         )

@@ -50,10 +50,10 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
     def put_if_absent(latest: LedgerState) -> LedgerState:
         """Whoever comes second uses the winner's plan."""
         current = latest.runs.get(run.run_id)
-        if current is None or current.status != "proposed":
+        if current is not None and current.status != "proposed":
             return latest
-        other = latest.open_live_run()
-        if other is not None or latest.head.digest != proposal.head_digest:
+        moved = latest.head.digest != proposal.head_digest
+        if current is None or latest.open_live_run() is not None or moved:
             raise StreamBusy("another live run was planned meanwhile; run again")
         frozen = replace(
             current,
@@ -94,10 +94,10 @@ def _settled(
             verdict = {incident_key(f) for f in findings}
             if not passing and verdict == last_verdict:
                 return state, proposal, findings
-            if passing and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 raise ServiceAway(
-                    "the cluster did not settle: " + " ".join(str(f) for f in passing),
-                    places=[f.place for f in passing],
+                    "the cluster did not settle: " + " ".join(str(f) for f in findings),
+                    places=[f.place for f in findings],
                 )
             last_verdict = verdict
             log.info("looking again: %s", findings[0] if findings else "nothing is left")

@@ -10,7 +10,7 @@ from tideline.core.detection import table_findings
 from tideline.core.ledger_state import LedgerState
 from tideline.core.observation import TableObservation
 from tideline.core.plan import BatchPlan
-from tideline.core.result import Landing, RunRecord
+from tideline.core.result import Landing
 from tideline.errors import ReplayUnavailable, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
@@ -49,7 +49,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         rows_there = sum(found.rows for found in landed.values())
         reach("ingest:leased")
-        _submit(run, record, plan, ledger_id, token, rows_there)
+        _submit(run, plan, ledger_id, token, rows_there)
         reach("ingest:committed")
     landing = run.table.find_landing(plan.plan_id, after_version=table.version)
     if landing is None or landing.token != token:
@@ -83,14 +83,7 @@ def _check_readable(run: RunContext, plan: BatchPlan) -> None:
         )
 
 
-def _submit(
-    run: RunContext,
-    record: RunRecord,
-    plan: BatchPlan,
-    ledger_id: str,
-    token: int,
-    rows_there: int,
-) -> None:
+def _submit(run: RunContext, plan: BatchPlan, ledger_id: str, token: int, rows_there: int) -> None:
     with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
         job = SparkJob(
             stream=run.stream.stream,

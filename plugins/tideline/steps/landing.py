@@ -42,9 +42,7 @@ def settled_head(run: RunContext, state: LedgerState) -> Head:
     if left_open is None or left_open.plan is None or proven is None:
         return state.head
     landing, _ = proven
-    return advance_head(
-        state.head, left_open.plan, table_id=landing.table_id, table_version=landing.version
-    )
+    return advance_head(state.head, left_open.plan, landing)
 
 
 def find_landing(run: RunContext, record: RunRecord) -> Landing | None:

@@ -22,12 +22,18 @@ def run_batch(run: RunContext) -> RunRecord:
         TidelineError: The first step that fails; nothing after it has happened.
     """
     with run.ledger.lease(run.request.lane):
+        log.info("planning")
         plan_offset_ranges(run)
+        log.info("detecting")
         record = detect_earliest_reset(run)
         resolve_reset(run)
         if record.status in ("nothing_to_do", "superseded"):
             log.info("nothing to do")
             return record
+        if record.plan is not None:
+            partitions, offsets = len(record.plan.ranges), record.plan.estimated_records
+            log.info("ingesting %s offsets of %s partitions", f"{offsets:,}", partitions)
         ingest_ranges(run)
+        log.info("verifying")
         verify_ranges(run)
         return advance_offsets(run)
