@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from tests.real import World, head, table_rows, table_version
+from tideline.core.plan import RunRequest
 from tideline.embedded.broker import Broker
 from tideline.errors import (
     BadInput,
@@ -13,7 +14,11 @@ from tideline.errors import (
     ServiceAway,
     VerificationFailed,
 )
-from tideline.wiring import open_ledger
+from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.wiring import open_ledger, open_run
 
 
 @pytest.fixture
@@ -141,11 +146,6 @@ def test_a_broker_that_is_away_is_no_finding(world, landed, spark, tmp_path):
 
 def test_a_table_that_was_dropped_under_an_open_plan_is_not_made_anew(world, landed, spark):
     """The rows of earlier runs were in it."""
-    from tideline.core.plan import RunRequest
-    from tideline.steps.detect_earliest_reset import detect_earliest_reset
-    from tideline.steps.plan_offset_ranges import plan_offset_ranges
-    from tideline.wiring import open_run
-
     world.send(10)
     with open_run(landed, "open", RunRequest(), spark) as run:
         plan_offset_ranges(run)
@@ -187,6 +187,34 @@ def test_a_finding_that_is_no_longer_there_lets_the_next_run_go_on(world, landed
     world.send(5)
     assert world.run(landed, "back", spark).status == "done"
     assert not open_ledger(landed).read().control.incidents
+
+
+def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(world, landed, spark):
+    """Spark reads by name: the rows may be another incarnation's (R7)."""
+    world.send(10)
+    before = head(landed)
+    with open_run(landed, "doubtful", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+        ingest_ranges(run)
+        world.delete()
+        world.create(partitions=1)
+        world.send(300)
+        with pytest.raises(ResetDetected, match="topic_recreated"):
+            advance_offsets(run)
+    assert head(landed) == before
+
+
+def test_a_log_start_that_moved_after_the_read_blocks_nothing(world, landed, spark):
+    """The rows are here."""
+    world.send(10)
+    with open_run(landed, "moved", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+        ingest_ranges(run)
+        world.delete_records(before=110)
+        assert advance_offsets(run).status == "done"
+    assert len(table_rows(landed)) == 110
 
 
 def test_an_empty_ledger_beside_a_filled_table_is_refused(world, landed, spark):

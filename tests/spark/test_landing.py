@@ -2,12 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
+from deltalake import DeltaTable
 from kafka import KafkaProducer
 
 from tests.real import head, spans, table_rows, table_version
 from tideline.core.coverage import overlaps, total
 from tideline.core.offsets import OffsetRange
-from tideline.wiring import open_ledger
+from tideline.core.plan import RunRequest
+from tideline.core.table import read_mark
+from tideline.wiring import open_ledger, open_run
 
 
 def clean(world, stream):
@@ -170,9 +173,6 @@ def test_a_group_s_committed_offsets_can_be_the_start(world, spark):
     world.send(10)
     world.send(10, partition=1)
     stream = world.stream(start={"group": world.name}, kafka={"topics": [name]})
-    from tideline.core.plan import RunRequest
-    from tideline.wiring import open_run
-
     with open_run(stream, "x", RunRequest()) as context:
         context.kafka.commit_group(world.name, {(name, 0): 4, (name, 1): 10})
     assert spans(world.run(stream, "run", spark)) == [(0, 4, 10)]
@@ -197,19 +197,12 @@ def test_a_consumer_group_is_told_the_next_offsets(world, spark):
     world.send(10)
     stream = world.stream(kafka={"topics": [name], "commit_group": world.name})
     world.run(stream, "run", spark)
-    from tideline.core.plan import RunRequest
-    from tideline.wiring import open_run
-
     with open_run(stream, "x", RunRequest()) as context:
         assert context.kafka.committed_offsets(world.name, [(name, 0)]) == {(name, 0): 10}
 
 
 def test_the_commit_says_what_it_holds(world, spark):
     """Plan id, token and ranges are in the table's own history."""
-    from deltalake import DeltaTable
-
-    from tideline.core.table import read_mark
-
     world.create(partitions=1)
     world.send(10)
     stream = world.stream()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.real import head, spans, table_rows, table_version
 from tideline.core.plan import RunRequest
-from tideline.errors import AttemptFenced
+from tideline.errors import AttemptFenced, ResetDetected
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
 from tideline.steps.dry_run import dry_run
 from tideline.steps.ingest_ranges import ingest_ranges
@@ -88,8 +88,6 @@ def test_the_next_run_finishes_a_plan_that_was_never_read(world, stream, spark):
 
 def test_a_plan_that_can_no_longer_be_read_is_superseded(world, stream, spark):
     """Rows below the log start are gone; the next run says so, the old one ends green."""
-    from tideline.errors import ResetDetected
-
     freeze_only(stream, "a", spark)
     world.delete_records(before=40)
     with pytest.raises(ResetDetected, match=r"\[0, 40\)"):

@@ -8,11 +8,13 @@ from tests.unit.build import (
     OTHER_ID,
     head,
     observation,
+    plan,
+    planned,
     position,
     seen,
     topic,
 )
-from tideline.core.detection import find_resets
+from tideline.core.detection import find_resets, find_resets_after_read
 from tideline.core.head import Head
 from tideline.core.observation import TableObservation
 
@@ -146,6 +148,25 @@ def test_one_bad_partition_is_one_finding():
         ledger_id="ledger-1",
     )
     assert [f.place for f in findings] == ["orders-0"]
+
+
+@pytest.mark.parametrize(
+    ("case", "now", "verdict"),
+    [
+        ("nothing happened", observation(topic(seen(end=250))), []),
+        ("the log start moved", observation(topic(seen(start=250, end=300))), []),
+        ("a partition was added", observation(topic(seen(), seen(partition=1, start=9))), []),
+        ("re-created", observation(topic(seen(end=250), topic_id=OTHER_ID)), ["topic_recreated"]),
+        ("cut below the end", observation(topic(seen(epoch=4, epoch_end=150))), ["truncation"]),
+        ("gone", observation(topic(topic_id=None)), ["topic_missing"]),
+        ("another cluster", observation(topic(seen()), cluster="other"), ["cluster_changed"]),
+        ("no answer", observation(topic(seen(fault="NotLeaderError"))), ["passing"]),
+    ],
+)
+def test_what_happened_while_a_plan_was_read(case, now, verdict):
+    """R7: the plan's own bounds count, and what is only gone behind them is no matter."""
+    findings = find_resets_after_read(plan(planned(100, 200)), now)
+    assert [f.kind for f in findings] == verdict, case
 
 
 OURS = {"stream": "orders", "ledger_id": "ledger-1"}

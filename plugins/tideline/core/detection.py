@@ -27,6 +27,7 @@ from tideline.core.observation import (
     TableObservation,
     TopicObservation,
 )
+from tideline.core.plan import BatchPlan
 
 
 def find_resets(
@@ -43,25 +44,50 @@ def find_resets(
     Returns:
         Findings, worst place first; `passing` ones ask for another look, never for a verdict.
     """
-    findings = list(table_findings(head.table_id, observation.table, stream, ledger_id))
+    of_table = table_findings(head.table_id, observation.table, stream, ledger_id)
+    return (*of_table, *_log_findings(head, observation))
+
+
+def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
     if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
-        findings.append(
-            Finding(
-                kind="cluster_changed",
-                cause="the brokers belong to another cluster",
-                expected=f"cluster {head.cluster_id}",
-                actual=f"cluster {observation.cluster_id}",
-                next_step="point the connection back, or decide to restart on the new cluster",
-            )
+        yield Finding(
+            kind="cluster_changed",
+            cause="the brokers belong to another cluster",
+            expected=f"cluster {head.cluster_id}",
+            actual=f"cluster {observation.cluster_id}",
+            next_step="point the connection back, or decide to restart on the new cluster",
         )
-        return tuple(findings)
+        return
     seen_topics = {t.topic: t for t in observation.topics}
     known_topics = head.topics
     for name, positions in known_topics.items():
-        findings.extend(_topic_findings(name, positions, seen_topics.get(name)))
+        yield from _topic_findings(name, positions, seen_topics.get(name))
     for topic in observation.topics:
-        findings.extend(_faults_of_new_partitions(topic, known_topics.get(topic.topic, [])))
-    return tuple(findings)
+        yield from _faults_of_new_partitions(topic, known_topics.get(topic.topic, []))
+
+
+def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[Finding, ...]:
+    """What happened to the log while a plan was read, and makes its rows doubtful (R7).
+
+    Another cluster, another topic id, an epoch that no longer reaches the plan's end, or no settled
+    answer. A log start that has moved since is no matter: the rows are here. Nor are new
+    partitions. The plan's own epochs and bounds count, not the head's.
+
+    Args:
+        plan: The plan whose rows were just read.
+        observation: A look taken after that, with the plan's epochs.
+    """
+    read = Head(
+        cluster_id=plan.cluster_id,
+        positions=tuple(
+            PartitionPosition(
+                r.topic, r.topic_id, r.generation, r.partition, r.end_offset, r.leader_epoch
+            )
+            for r in plan.ranges
+        ),
+    )
+    findings = _log_findings(read, observation)
+    return tuple(f for f in findings if f.kind != "retention_loss")
 
 
 def table_findings(

@@ -73,6 +73,14 @@ def observe(run: RunContext, head: Head) -> Observation:
     return replace(observation, topics=topics, table=run.table.observe())
 
 
+def observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
+    """A look at a plan's topics with the plan's own epochs."""
+    epochs = {
+        (r.topic, r.partition): r.leader_epoch for r in plan.ranges if r.leader_epoch is not None
+    }
+    return run.kafka.observe({r.topic for r in plan.ranges}, epochs)
+
+
 def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
     """What keeps a frozen plan from being read, for good: two looks agree on it.
 
@@ -87,10 +95,7 @@ def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
 
 
 def _look_at_plan(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
-    epochs = {
-        (r.topic, r.partition): r.leader_epoch for r in plan.ranges if r.leader_epoch is not None
-    }
-    found = obstacles(plan, run.kafka.observe({r.topic for r in plan.ranges}, epochs))
+    found = obstacles(plan, observe_plan(run, plan))
     for kind, error in (("refused", Halted), ("passing", ServiceAway)):
         texts = [str(o) for o in found if o.kind == kind]
         if texts:
