@@ -24,18 +24,20 @@ from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from tideline.adapters.kafka_answers import (
+    Place,
+    partition_observation,
+    partitions_by_leader,
+    topic_observation,
+)
 from tideline.adapters.kafka_settings import KafkaSettings
-from tideline.core.observation import Observation, PartitionObservation, TopicObservation
+from tideline.core.observation import Observation
 from tideline.errors import Halted, Passing, ServiceAway
 
 Answer = TypeVar("Answer")
-Place = tuple[str, int]
 
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-_MISSING = (3, 100)  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
-_PASSING_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 76, 78, 100, 103})
-"""Kafka error codes that another look may find gone (protocol guide, "Error Codes")."""
 _ABSENT_EPOCH = -1
 
 
@@ -167,7 +169,7 @@ class KafkaCluster:
 
     async def _observe(self, topics: list[str], epochs: Mapping[Place, int]) -> Observation:
         before = await self._metadata(topics)
-        by_leader = _partitions_by_leader(before)
+        by_leader = partitions_by_leader(before)
         starts: dict[Place, Any] = {}
         ends: dict[Place, Any] = {}
         stable: dict[Place, Any] = {}
@@ -184,10 +186,10 @@ class KafkaCluster:
         for topic in sorted(before["topics"], key=lambda t: str(t["name"])):
             name = topic["name"]
             partitions = tuple(
-                _partition(name, p, starts, ends, stable, epoch_ends)
+                partition_observation(name, p, starts, ends, stable, epoch_ends, _error_name)
                 for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
             )
-            observed.append(_topic(topic, after.get(name), partitions))
+            observed.append(topic_observation(topic, after.get(name), partitions, _error_name))
         return Observation(datetime.now(UTC), str(before["cluster_id"]), tuple(observed))
 
     async def _list_offsets(
@@ -219,7 +221,7 @@ class KafkaCluster:
         metadata = await self._metadata(sorted({name for name, _ in places}))
         wanted = set(places)
         found: dict[Place, int | None] = {}
-        for leader, led in _partitions_by_leader(metadata).items():
+        for leader, led in partitions_by_leader(metadata).items():
             asked = [place for place in led if place in wanted]
             if not asked:
                 continue
@@ -234,66 +236,8 @@ class KafkaCluster:
         return found
 
 
-def _partitions_by_leader(metadata: Mapping[str, Any]) -> dict[int, list[Place]]:
-    led: dict[int, list[Place]] = defaultdict(list)
-    for topic in metadata["topics"]:
-        for partition in topic["partitions"]:
-            if not partition["error_code"] and partition["leader_id"] >= 0:
-                led[partition["leader_id"]].append((topic["name"], partition["partition_index"]))
-    return dict(sorted(led.items()))
-
-
-def _topic(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any] | None,
-    partitions: tuple[PartitionObservation, ...],
-) -> TopicObservation:
-    name = str(before["name"])
-    code = before["error_code"]
-    codes = {code, after["error_code"] if after is not None else None}
-    if code in _MISSING and codes <= set(_MISSING):
-        return TopicObservation(name, None)
-    if code and code not in _PASSING_CODES:
-        return TopicObservation(name, None, refusal=kafka_errors.for_code(code).__name__)
-    if after is None or codes != {0}:
-        worst = max(c for c in (*codes, 0) if c is not None)
-        return TopicObservation(name, None, fault=kafka_errors.for_code(worst).__name__)
-    if before["topic_id"] != after["topic_id"]:
-        return TopicObservation(name, None, fault="topic id changed while it was looked at")
-    return TopicObservation(name, str(before["topic_id"]), partitions)
-
-
-def _partition(
-    topic: str,
-    metadata: Mapping[str, Any],
-    starts: Mapping[Place, Any],
-    ends: Mapping[Place, Any],
-    stable: Mapping[Place, Any],
-    epoch_ends: Mapping[Place, Any],
-) -> PartitionObservation:
-    number = int(metadata["partition_index"])
-    place = (topic, number)
-    answers = [known.get(place) for known in (starts, ends, stable)]
-    codes = [metadata["error_code"], *(a.error_code for a in answers if a is not None)]
-    epoch_end = epoch_ends.get(place)
-    if epoch_end is not None:
-        codes.append(epoch_end.error_code)
-    errors = [code for code in codes if code]
-    if not errors and None in answers:
-        return PartitionObservation(number, fault="no leader")
-    if errors:
-        text = kafka_errors.for_code(errors[0]).__name__
-        if all(code in _PASSING_CODES for code in errors):
-            return PartitionObservation(number, fault=text)
-        return PartitionObservation(number, refusal=text)
-    return PartitionObservation(
-        partition=number,
-        leader_epoch=ends[place].leader_epoch if ends[place].leader_epoch >= 0 else None,
-        log_start_offset=starts[place].offset,
-        high_watermark=ends[place].offset,
-        last_stable_offset=stable[place].offset,
-        epoch_end_offset=None if epoch_end is None else epoch_end.end_offset,
-    )
+def _error_name(code: int) -> str:
+    return str(kafka_errors.for_code(code).__name__)
 
 
 def _translated(error: Exception, settings: KafkaSettings) -> Passing | Halted:

@@ -24,10 +24,10 @@ from tideline.core.observation import (
     UNDEFINED_EPOCH_END,
     Observation,
     PartitionObservation,
-    TableObservation,
     TopicObservation,
 )
 from tideline.core.plan import BatchPlan
+from tideline.core.table_watch import table_findings
 
 
 def find_resets(
@@ -88,60 +88,6 @@ def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[F
     )
     findings = _log_findings(read, observation)
     return tuple(f for f in findings if f.kind != "retention_loss")
-
-
-def table_findings(
-    known_id: str | None, table: TableObservation, stream: str, ledger_id: str
-) -> Iterator[Finding]:
-    """What speaks against writing to the table (R13).
-
-    Args:
-        known_id: The table's id as the ledger knows it; None before the first commit.
-        table: The table now.
-        stream: Name of the stream that it should carry.
-        ledger_id: Id of the ledger that it should carry.
-    """
-
-    def changed(cause: str, expected: str, actual: str, next_step: str) -> Finding:
-        return Finding("table_changed", cause, expected, actual, next_step)
-
-    if not table.exists:
-        if known_id is not None:
-            yield changed(
-                "the table is gone",
-                f"table {known_id}",
-                "no Delta table at the address",
-                "restore the table, or give the stream a new table and a new ledger",
-            )
-        return
-    if table.stream is None:
-        yield changed(
-            "the table was not created by Tideline",
-            f"a table of stream {stream}, or none",
-            f"table {table.table_id} without Tideline's mark",
-            "give the stream a table address of its own",
-        )
-    elif table.stream != stream:
-        yield changed(
-            "the table belongs to another stream",
-            f"a table of stream {stream}",
-            f"a table of stream {table.stream}",
-            "one stream, one table: give this stream an address of its own",
-        )
-    elif table.ledger_id != ledger_id:
-        yield changed(
-            "the table belongs to another ledger; this ledger is new or was replaced",
-            f"ledger {ledger_id}",
-            f"ledger {table.ledger_id}",
-            "restore the ledger that wrote this table, or give the stream a new table address",
-        )
-    elif known_id is not None and table.table_id != known_id:
-        yield changed(
-            "the table was replaced",
-            f"table {known_id}",
-            f"table {table.table_id}",
-            "restore the table that the ledger knows",
-        )
 
 
 def _topic_findings(

@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 from tideline import errors
-from tideline.core.detection import table_findings
 from tideline.core.ledger_state import LedgerState
 from tideline.core.observation import TableObservation
 from tideline.core.plan import BatchPlan
 from tideline.core.result import Landing
+from tideline.core.table_watch import table_findings
 from tideline.errors import ReplayUnavailable, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
