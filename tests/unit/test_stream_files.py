@@ -86,8 +86,8 @@ BROKEN = {
     "a list for a key": (GOOD + "? [a, b]\n: 1\n", 6, "(file)", "a key is a word"),
     "a ledger inside the table": (
         GOOD + "ledger_uri: /data/lake/orders/ledger\n",
-        1,
-        "(file)",
+        6,
+        "ledger_uri",
         "inside the other",
     ),
     "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),

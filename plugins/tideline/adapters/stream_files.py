@@ -126,13 +126,16 @@ def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tup
 
 def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
     location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
+    given = error["input"]
+    if not location and error["type"] in Stream.model_fields:
+        location, given = (error["type"],), given.get(error["type"])
     line = 1
     for length in range(len(location), 0, -1):
         found = lines.get(location[:length]) or lines.get(tuple(map(str, location[:length])))
         if found is not None:
             line = found
             break
-    value = "nothing" if error["type"] == "missing" else _short(error["input"])
+    value = "nothing" if error["type"] == "missing" else _short(given)
     return Problem(file, line, _dotted(location) or "(file)", value, _allowed(error, location))
 
 

@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
+from pydantic_core import PydanticCustomError
 
 from tideline.core.incident import CHOICES
 
@@ -213,7 +214,10 @@ class Stream(_Section):
     def _table_is_not_ledger(self) -> Stream:
         table, ledger = (_plain(a) for a in (self.table.uri, self.ledger_location))
         if f"{ledger}/".startswith(f"{table}/") or f"{table}/".startswith(f"{ledger}/"):
-            raise ValueError("ledger_uri: neither of ledger and table may lie inside the other")
+            raise PydanticCustomError(
+                "ledger_uri",  # the key that the whole file's check is about
+                "neither of ledger and table may lie inside the other",
+            )
         return self
 
     @property
