@@ -12,7 +12,7 @@ from typing import Any
 from tideline.embedded.airflow_services import EmbeddedAirflow
 from tideline.embedded.broker import Broker
 from tideline.embedded.process import Server
-from tideline.errors import BadInput
+from tideline.errors import BadInput, TidelineError
 from tideline.host import process_identity
 
 _MINIMUM_FREE_BYTES = 2 * 1024**3
@@ -113,7 +113,8 @@ def up(root: Path) -> None:
     facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
     print(f"Kafka    {stack.broker.bootstrap_servers}")
-    print(f"Streams  {stack.streams}")
+    print(f"Streams  {stack.streams}: put a stream file there, or run it from a shell with")
+    print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
 
 
 def down(root: Path) -> None:
@@ -133,4 +134,7 @@ def down(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"up": up, "down": down}[sys.argv[1]](Path.cwd())
+    try:
+        {"up": up, "down": down}[sys.argv[1]](Path.cwd())
+    except TidelineError as error:
+        sys.exit(f"{error}")
