@@ -32,7 +32,7 @@ demo: $(READY)  ## Land sample events through a real broker, Airflow and Spark, 
 up: $(READY)  ## Start a broker and Airflow to look around; facts in .stack.json
 	$(BIN)/python -m tideline.embedded.stack up
 
-down: $(READY)  ## Stop what `make up` started
+down: $(READY)  ## Stop what `make up` started and remove its data and stream files
 	$(BIN)/python -m tideline.embedded.stack down
 
 test: $(READY) lint  ## Lint, then all tests but the slow suites
@@ -59,6 +59,6 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements-dev.in -o requirements-dev.txt
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
 .PHONY: help setup demo up down test lint format schema lock clean

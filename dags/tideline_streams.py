@@ -28,31 +28,33 @@ class RefusedStream(BaseOperator):
         raise StreamFileError(self.message)
 
 
-def _refused(path: Path, message: str) -> DAG:
+def _refused(name: str, message: str) -> DAG:
     """A Dag without a schedule that says what is wrong; the other streams go on."""
     log.error("%s", message)
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
-    with DAG(dag_id=name, schedule=None, tags=["tideline", "refused"], doc_md=message) as dag:
+    dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    with DAG(dag_id=dag_id, schedule=None, tags=["tideline", "refused"], doc_md=message) as dag:
         RefusedStream(task_id="read_stream_file", message=message)
     return dag
 
 
 def _dags(paths: list[Path]) -> dict[str, DAG]:
-    dags: dict[str, DAG] = {}
-    for path in paths:
+    dags: list[DAG] = []
+    streams = {}
+    for path in sorted(paths):
         try:
-            dag = build_dag(read_stream(path))
-            if dag.dag_id in dags:
-                dag = _refused(path, f"{path}: stream {dag.dag_id} is in another file already")
+            stream = read_stream(path)
         except StreamFileError as error:
-            dag = _refused(path, str(error))
-        dags.setdefault(dag.dag_id, dag)
-    return dags
+            dags.append(_refused(path.stem, str(error)))
+            continue
+        if stream.stream in streams:
+            message = f"{path}: stream {stream.stream} is in another file already"
+            dags.append(_refused(f"{path.stem}.refused", message))
+        else:
+            streams[stream.stream] = stream
+    wanted = get_parsing_context().dag_id  # a task's own process needs one Dag only
+    built = [build_dag(s) for name, s in streams.items() if wanted in (None, name)]
+    return {dag.dag_id: dag for dag in [*dags, *built]}
 
 
 _folder = streams_folder()
-_wanted = get_parsing_context().dag_id
-_usual = _folder / f"{_wanted}.yaml"
-# In a task's own process its file is enough, if it is named as usual.
-_found = _dags([_usual]) if _wanted and _usual.exists() else {}
-globals().update(_found if _wanted in _found else _dags(sorted(_folder.glob("*.yaml"))))
+globals().update(_dags([*_folder.glob("*.yaml"), *_folder.glob("*.yml")]))

@@ -54,5 +54,4 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
 
 if __name__ == "__main__":
     outcome = run(sys.argv[1])
-    print(outcome, file=sys.stderr)
     sys.exit(1 if outcome.error else 0)

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from tideline.core.head import Head
 from tideline.core.ledger_state import Control, Lease, LedgerState
 from tideline.core.result import RunRecord
-from tideline.errors import CommitConflict, StreamBusy, TidelineError
+from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
 from tideline.host import process_identity
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
@@ -169,9 +169,15 @@ class Ledger:
         documents = snapshot.documents
         if _CONTROL not in documents:
             return LedgerState(snapshot.version, Control(uuid.uuid4().hex, self.stream))
+        control = from_json(Control, documents[_CONTROL])
+        if control.stream != self.stream:
+            raise BadInput(
+                f"ledger {self.store.location} belongs to stream {control.stream}, not to"
+                f" {self.stream}: one stream, one table, one ledger; give this one others"
+            )
         return LedgerState(
             version=snapshot.version,
-            control=from_json(Control, documents[_CONTROL]),
+            control=control,
             head=from_json(Head, documents[_HEAD]),
             runs={
                 slot.removeprefix(_RUN): from_json(RunRecord, body)

@@ -101,6 +101,15 @@ def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, 
     assert "refused" in dags["broken"]["tags"]
 
 
+def test_a_name_in_two_files_is_refused_where_it_stands_second(streams, tmp_path):
+    """Neither silently replaces the other; all processes agree on the one."""
+    text = (streams / "orders.yaml").read_text()
+    (streams / "zweite.yml").write_text(text.replace("lake/orders", "lake/other"))
+    dags = parse(streams, tmp_path)
+    assert len(dags["orders"]["tasks"]) == 6
+    assert "orders is in another file already" in dags["zweite.refused"]["doc"]
+
+
 def test_the_shipped_stream_parses(tmp_path):
     """dags/streams is what a new user sees first."""
     assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)

@@ -11,7 +11,7 @@ from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.core.head import Head
 from tideline.core.incident import Finding
 from tideline.core.result import RunRecord
-from tideline.errors import CommitConflict, ServiceAway, StreamBusy
+from tideline.errors import BadInput, CommitConflict, ServiceAway, StreamBusy
 from tideline.ledger import Ledger
 from tideline.ports import HistoryEntry
 
@@ -153,11 +153,11 @@ def test_head_and_runs_move_in_one_step(new_store):
     assert (state.head, dict(state.runs)) == (moved, {})
 
 
-def test_a_store_that_cannot_be_written_is_away(tmp_path):
-    """The ledger's own trouble is passing, and says where."""
+def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
+    """Trying again would not help."""
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(ServiceAway, match="ledger"):
+    with pytest.raises(BadInput, match="the address cannot be used"):
         Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())
 
 
@@ -170,3 +170,20 @@ def test_a_long_history_is_merged(tmp_path):
     assert len(table.file_uris()) < 40
     assert [e.key for e in store.history("run", "k100")] == ["k100"]
     assert len(list(store.history("run"))) == 230
+
+
+def test_a_store_in_trouble_is_away(tmp_path):
+    """Its own faults are passing, and say where."""
+    ledger = Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s")
+    ledger.update(lambda s: s.with_next_token())
+    for file in (tmp_path / "ledger").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(ServiceAway, match="ledger"):
+        Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s").read()
+
+
+def test_another_stream_s_ledger_is_refused(new_store):
+    """Its incidents and positions are not ours."""
+    Ledger(new_store(), "orders").update(lambda s: s.with_next_token())
+    with pytest.raises(BadInput, match="belongs to stream orders, not to payments"):
+        Ledger(new_store(), "payments").read()

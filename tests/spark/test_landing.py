@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
@@ -212,3 +213,16 @@ def test_the_commit_says_what_it_holds(world, spark):
     assert mark["ranges"] == [[world.topic_id(), 0, 0, 0, 10]]
     assert mark["token"] == record.landing.token
     assert mark["ledger_id"] == open_ledger(stream).read().control.ledger_id
+
+
+@pytest.mark.parametrize("columns", [[], ["partition"], ["topic", "generation"]])
+def test_other_partition_columns_change_nothing_but_the_layout(world, spark, columns):
+    """Coordinates are found in paths, in statistics or in the files."""
+    world.create(partitions=2)
+    world.send(20)
+    world.send(10, partition=1)
+    stream = world.stream(table={"uri": str(world.folder / "lake" / "t"), "partition_by": columns})
+    world.run(stream, "run", spark)
+    world.run(stream, "run", spark)
+    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 30
+    assert clean(world, stream)

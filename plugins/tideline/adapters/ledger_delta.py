@@ -27,7 +27,7 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.adapters.delta_files import read_parquet, write_parquet
-from tideline.errors import CommitConflict, ServiceAway
+from tideline.errors import BadInput, CommitConflict, ServiceAway
 from tideline.ports import HistoryEntry, Snapshot
 
 log = logging.getLogger("tideline")
@@ -172,6 +172,13 @@ class DeltaLedgerStore:
                 configuration=_CONFIGURATION,
                 storage_options=self._options,
             )
+        except delta_errors.TableNotFoundError as error:
+            first_line = str(error).splitlines()[0]
+            raise BadInput(
+                f"ledger {self._uri}: the address cannot be used: {first_line}; correct"
+                " table.uri or ledger_uri, or give the rights",
+                ledger=self._uri,
+            ) from error
         except delta_errors.DeltaError as error:
             table = self._open()
             if table is None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tideline.adapters.stream_files import Problem, read_stream
-from tideline.cli.output import Output, grid, incident_data
+from tideline.cli.output import Output, finding_data, grid, incident_data
 from tideline.core.incident import CHOICES
 from tideline.core.plan import PlannedRange, RunRequest
 from tideline.core.result import RunRecord
@@ -57,13 +57,15 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     data = {
         "stream": stream.stream,
         "ranges": [to_data(r) for r in proposal.ranges],
-        "findings": [{**to_data(f), "class": f.kind} for f in findings],
+        "findings": [finding_data(f) for f in findings],
         "estimated_records": proposal.estimated_records,
         "estimated_bytes": proposal.estimated_bytes,
         "offset_lag": proposal.offset_lag,
     }
     rows = [[getattr(r, name) for name in _RANGE] for r in proposal.ranges]
     summary = f"{proposal.estimated_records} offsets to read, {proposal.offset_lag} left for later"
+    if findings:
+        summary = f"nothing will be read: {len(findings)} findings"
     output.answer(data, grid(_RANGE, rows), *(str(f) for f in findings), summary)
     if all(f.kind == "passing" for f in findings):
         return ServiceAway.exit_code if findings else 0
@@ -85,10 +87,14 @@ def run(options: argparse.Namespace, output: Output) -> int:
     columns = (*_RANGE, "rows")
     table = grid(columns, ([r[name] for name in columns] for r in data["ranges"]))
     lines = [table] if data["ranges"] else []
-    summary = (
-        f"{data['status']}: {data['rows']} rows, table version {data['table_version']},"
-        f" {data['offset_lag']} offsets left for later"
-    )
+    summary = "nothing to do"
+    if record.superseded_by is not None:
+        summary = f"nothing to do: superseded by {record.superseded_by}"
+    elif record.landing is not None:
+        summary = (
+            f"done: {data['rows']} rows, table version {record.landing.version},"
+            f" {data['offset_lag']} offsets left for later"
+        )
     output.answer(data, *lines, summary)
     return 0
 
@@ -118,7 +124,7 @@ def _unfinished(stream: Stream, run_id: str) -> dict[str, Any]:
         record = open_ledger(stream).find_run(run_id)
     if record is None:
         record = RunRecord(run_id, RunRequest().lane, "proposed", "", datetime.now(UTC))
-    data = run_data(record)
+    data = {**run_data(record), "offset_lag": None}
     if record.plan is not None and not record.verified:
         data["ranges"] = [_range_data(r) for r in record.plan.ranges]
     return data
@@ -147,7 +153,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         data,
         f"ledger {found.store.location}, version {state.version}",
         grid(columns, ([p[name] for name in columns] for p in head)),
-        "",
+        f"{len(data['incidents'])} open incidents" if data["incidents"] else "",
         grid(plan_columns, ([p[name] for name in plan_columns] for p in data["plans"][-20:])),
     )
     return 0
@@ -176,7 +182,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
     data = {
         **to_data(found),
         "clean": clean,
-        "findings": [{**to_data(f), "class": f.kind} for f in findings],
+        "findings": [finding_data(f) for f in findings],
     }
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
     columns = ("flaw", "topic", "partition", "generation", "start_offset", "end_offset", "offsets")

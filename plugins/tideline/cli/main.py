@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -29,11 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = Output(options.json)
     try:
         status: int = options.answer(options, output)
+        sys.stdout.flush()
     except TidelineError as error:
         output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
         traceback.print_exc()
         output.error(TidelineError(f"a fault of ours: {type(error).__name__}: {error}"))

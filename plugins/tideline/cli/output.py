@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tideline.core.incident import Incident
+from tideline.core.incident import Finding, Incident
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
 
@@ -24,7 +24,8 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self._console = Console(highlight=False, soft_wrap=True)
+        width = None if sys.stdout.isatty() else 250  # nothing is folded where a program reads
+        self._console = Console(highlight=False, soft_wrap=True, width=width)
 
     def answer(self, data: Mapping[str, Any], *lines: str | Table) -> None:
         """Print the answer: the data as JSON, or the lines for a person."""
@@ -64,6 +65,12 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def incident_data(incident: Incident) -> dict[str, Any]:
     """An incident with the keys of the contract."""
-    finding = to_data(incident.finding)
-    finding["class"] = finding.pop("kind")
+    finding = finding_data(incident.finding)
     return {"id": incident.incident_id, **finding, "decision": incident.decision}
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding with the keys of the contract."""
+    data: dict[str, Any] = to_data(finding)
+    data["class"] = data.pop("kind")
+    return data

@@ -55,7 +55,7 @@ def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
             cause="the brokers belong to another cluster",
             expected=f"cluster {head.cluster_id}",
             actual=f"cluster {observation.cluster_id}",
-            next_step="point the connection back, or decide to restart on the new cluster",
+            next_step="point the connection back; for the new cluster, a new stream and table",
         )
         return
     seen_topics = {t.topic: t for t in observation.topics}
@@ -107,7 +107,7 @@ def _topic_findings(
             cause="the topic is gone",
             expected=f"topic id {known_id}",
             actual="no such topic",
-            next_step="re-create or restore it, or decide to retire it",
+            next_step="restore it, or take the topic out of the stream; see the runbook",
             topic=name,
             topic_id=known_id,
         )
@@ -118,8 +118,8 @@ def _topic_findings(
             cause="the topic was deleted and re-created",
             expected=f"topic id {known_id}",
             actual=f"topic id {topic.topic_id}",
-            next_step="decide to restart: the new incarnation is read from its start, the old"
-            " rows stay",
+            next_step="read the new incarnation with a new stream and table, see the runbook; the"
+            " rows of the old one stay",
             topic=name,
             topic_id=known_id,
         )
@@ -138,7 +138,7 @@ def _partition_findings(
             cause="the partition is gone",
             expected=f"partition {position.partition}",
             actual="no such partition",
-            next_step="find out who removed it, or decide to retire it",
+            next_step="find out who removed it; see the runbook",
             topic=position.topic,
             topic_id=position.topic_id,
             partition=position.partition,
@@ -168,7 +168,7 @@ def _partition_findings(
             cause="the log was cut below the position; what stands there now are other records",
             expected=f"leader epoch {position.leader_epoch} to reach {known}",
             actual=f"its end at {found}, log [{seen.log_start_offset}, {seen.high_watermark})",
-            next_step="decide to accept the loss, or to restart from the log's start",
+            next_step="look for unclean elections and replaced disks, then see the runbook",
             lost_start=max(epoch_end, 0),
             lost_end=known,
             topic=position.topic,
@@ -182,8 +182,8 @@ def _partition_findings(
             cause="records were deleted before they were read",
             expected=f"log start at or below {known}",
             actual=f"log start {seen.log_start_offset}",
-            next_step="decide to accept the loss and go on at the log start; raise the retention"
-            " or run more often",
+            next_step="raise the retention or run more often; to go on without the lost"
+            " records, see the runbook",
             lost_start=known,
             lost_end=seen.log_start_offset,
             topic=position.topic,
@@ -198,7 +198,7 @@ def _partition_findings(
                 cause="the log ends below the position",
                 expected=f"an end at or past {known}",
                 actual=f"log [{seen.log_start_offset}, {seen.high_watermark})",
-                next_step="decide to accept the loss, or to restart from the log's start",
+                next_step="look for unclean elections and replaced disks, then see the runbook",
                 lost_start=seen.high_watermark,
                 lost_end=known,
                 topic=position.topic,

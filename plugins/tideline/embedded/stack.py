@@ -113,7 +113,8 @@ def up(root: Path) -> None:
     facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
     print(f"Kafka    {stack.broker.bootstrap_servers}")
-    print(f"Streams  {stack.streams}: put a stream file there, or run it from a shell with")
+    print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag;")
+    print("         `make down` removes the folder. From a shell:")
     print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
 
 

@@ -68,6 +68,7 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
     reach("detect:frozen")
     winner = run.record()
     assert winner is not None
+    log.info("no findings; %s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
     return winner
 
 

@@ -28,7 +28,6 @@ def run_batch(run: RunContext) -> RunRecord:
         record = detect_earliest_reset(run)
         resolve_reset(run)
         if record.status in ("nothing_to_do", "superseded"):
-            log.info("nothing to do")
             return record
         if record.plan is not None:
             partitions, offsets = len(record.plan.ranges), record.plan.estimated_records
