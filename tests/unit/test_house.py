@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tideline.core.schema import stream_schema
+from tideline.embedded.broker import new_cluster_id
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,3 +39,10 @@ def test_every_requirement_is_pinned():
     for line in (ROOT / "requirements.txt").read_text().splitlines():
         if line and not line.lstrip().startswith("#"):
             assert re.fullmatch(r"[A-Za-z0-9._-]+==[^ ]+", line), line
+
+
+def test_a_cluster_id_never_looks_like_an_option():
+    """One in 64 random ids begins with a dash."""
+    ids = {new_cluster_id() for _ in range(2000)}
+    assert all(len(i) == 22 and i[0].isalpha() for i in ids)
+    assert len(ids) == 2000

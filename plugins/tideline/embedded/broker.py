@@ -111,10 +111,17 @@ class Broker:
         return config
 
     def _format(self, java: Java, config: Path) -> None:
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = new_cluster_id()
         tool = [*self._java(java), "kafka.tools.StorageTool", "format"]
         done = subprocess.run(
             [*tool, "-t", cluster_id, "-c", config], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise ServiceAway(f"the broker's folder {self.data}: {done.stdout}{done.stderr}")
+
+
+def new_cluster_id() -> str:
+    """A random id that does not begin with a dash, which the storage tool takes for an option."""
+    raw = uuid.uuid4().bytes
+    letter_first = bytes([raw[0] & 0x7F]) + raw[1:]
+    return urlsafe_b64encode(letter_first).decode().rstrip("=")
