@@ -54,6 +54,9 @@ format: $(READY)  ## Format the code, mend what ruff can mend
 schema: $(READY)  ## Write docs/stream.schema.json from the models
 	$(BIN)/python -m tideline.core.schema > docs/stream.schema.json
 
+verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
+	$(BIN)/python -m tideline.core.verdicts > docs/verdicts.md
+
 lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements-dev.in -o requirements-dev.txt
@@ -61,4 +64,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test lint format schema lock clean
+.PHONY: help setup demo up down test lint format schema verdicts lock clean

@@ -19,27 +19,36 @@ from tideline.errors import TidelineError
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
 from tideline.spark.session import build_session
-from tideline.spark.sink import ensure_table, remove_staging, replace_ranges, stage
+from tideline.spark.sink import (
+    ensure_table,
+    no_rows,
+    remove_staging,
+    replace_ranges,
+    stage,
+    staged_rows,
+)
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
 
 
-def ingest(spark: SparkSession, job: SparkJob) -> SparkResult:
-    """Land one plan's ranges; one action, or two where rows are staged first."""
+def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
+    """One action of the job: land, stage, publish what is staged, or remove (see `SparkJob`)."""
+    if job.action == "remove":
+        return replace_ranges(no_rows(spark), job)
+    if job.action == "publish":
+        result = replace_ranges(staged_rows(spark, job), job)
+        remove_staging(spark, job)
+        return result
     ensure_table(spark, job)
     rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
-    if not job.replace_landed:
-        return replace_ranges(rows, job)
-    result = replace_ranges(stage(rows, job), job)
-    remove_staging(spark, job)
-    return result
+    return stage(rows, job) if job.action == "stage" else replace_ranges(rows, job)
 
 
 def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
     job = from_json(SparkJob, Path(job_file).read_bytes())
     try:
-        result = ingest(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
+        result = execute(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:

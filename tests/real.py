@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -19,6 +20,7 @@ from tideline.adapters.jars import spark_jars
 from tideline.adapters.java import find_java
 from tideline.adapters.spark_submit import configuration
 from tideline.adapters.stream_files import read_stream
+from tideline.core.incident import Decision
 from tideline.core.plan import RunRequest
 from tideline.embedded.process import wait_until
 from tideline.embedded.sample import ProducerLog
@@ -227,3 +229,18 @@ def finished(process, timeout=300):
     except ValueError:
         answer = output
     return process.returncode, answer, errors
+
+
+def decide(stream, choice, incident_id=None, by="ann", reason="it was meant"):
+    """Answer an open incident, the only one if none is named, as `tideline resolve` does."""
+    ledger = open_ledger(stream)
+    if incident_id is None:
+        (incident,) = ledger.read().control.incidents
+        incident_id = incident.incident_id
+    decision = Decision(choice, by, datetime.now(UTC), reason)
+    ledger.update(lambda state: state.with_decision(incident_id, decision))
+
+
+def closed_incidents(stream):
+    """Incidents that were decided and carried out, or vanished."""
+    return list(open_ledger(stream).closed_incidents())

@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tideline.core.head import Head
+from tideline.core.incident import Incident
 from tideline.core.ledger_state import Control, Lease, LedgerState
 from tideline.core.result import RunRecord
 from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
@@ -69,6 +70,12 @@ class Ledger:
         newest = {e.key: e for e in self.store.history("run")}
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield from_json(RunRecord, entry.body)
+
+    def closed_incidents(self) -> Iterator[Incident]:
+        """Every closed incident in the order of closing; reads the whole history."""
+        newest = {e.key: e for e in self.store.history("incident")}
+        for entry in sorted(newest.values(), key=lambda e: e.version):
+            yield from_json(Incident, entry.body)
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tideline.core.audit import Stored
+from tideline.core.coverage import Intervals
+from tideline.core.gap_evidence import Gap
 from tideline.core.observation import Observation, TableObservation
-from tideline.core.offsets import PartitionIdentity
+from tideline.core.offsets import PartitionIdentity, Place
 from tideline.core.plan import PlannedRange
 from tideline.core.result import Landing
 from tideline.core.verification import LandedRange
-
-Place = tuple[str, int]
 
 
 class KafkaPort(Protocol):
@@ -32,19 +32,29 @@ class KafkaPort(Protocol):
     def committed_offsets(self, group: str, partitions: Iterable[Place]) -> dict[Place, int | None]:
         """Next offsets that a group has committed; None where it has not."""
 
+    def examine(
+        self, missing: Mapping[Place, Intervals], isolation_level: str
+    ) -> dict[Place, tuple[Gap, ...]]:
+        """Why offsets have no row, from the batches that the log holds there."""
+
+    def written_at(self, offsets: Mapping[Place, int]) -> dict[Place, datetime | None]:
+        """When the first record at or after an offset was written; None where unknown."""
+
+    def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
+        """The time after which topics delete records; None where time deletes nothing."""
+
     def commit_group(self, group: str, next_offsets: Mapping[Place, int]) -> None:
         """Tell a group its next offsets."""
-
-    @property
-    def patience_seconds(self) -> float:
-        """How long passing faults are waited out."""
 
 
 class TablePort(Protocol):
     """The target table, read only; see `adapters.delta_table`."""
 
-    def observe(self) -> TableObservation:
-        """The table as it is now."""
+    def observe(self, known_version: int | None = None) -> TableObservation:
+        """The table as it is now, with the commits after a known version."""
+
+    def newest_record(self, identity: PartitionIdentity) -> datetime | None:
+        """The largest timestamp among a partition's rows, from file statistics."""
 
     def find_landing(self, plan_id: str, after_version: int | None) -> Landing | None:
         """The newest commit that carries the plan's id, looked for after a version."""
@@ -108,6 +118,17 @@ class LedgerStore(Protocol):
         """Closed records of a kind, oldest version first; of one key, or of all."""
 
 
+SparkAction = Literal["land", "stage", "publish", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """How many distinct offsets of one partition are staged."""
+
+    identity: PartitionIdentity
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class SparkJob:
     """What the Spark application is given, as a file that only its owner can read.
@@ -117,7 +138,8 @@ class SparkJob:
         app_id: Delta application id that the token belongs to.
         kafka_options: Options of Spark's Kafka source; secret.
         result_path: Where the driver leaves a `SparkResult`.
-        replace_landed: Rows of these ranges are in the table already: stage and count first (R4).
+        action: What to do: read and replace; read into the staging folder; replace by what is
+            staged; or remove what stands at the coordinates (R6).
     """
 
     stream: str
@@ -132,16 +154,20 @@ class SparkJob:
     ranges: tuple[PlannedRange, ...]
     kafka_options: Mapping[str, str]
     result_path: str
-    replace_landed: bool = False
-    landed_rows: int = 0
+    action: SparkAction = "land"
 
 
 @dataclass(frozen=True, slots=True)
 class SparkResult:
-    """How the Spark application ended; its exit status loses class and retriability."""
+    """How the Spark application ended; its exit status loses class and retriability.
+
+    Args:
+        staged: What lies in the staging folder, per partition.
+    """
 
     rows: int | None = None
     table_version: int | None = None
+    staged: tuple[StagedRows, ...] = ()
     error: str | None = None
     message: str = ""
 

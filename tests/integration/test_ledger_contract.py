@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.core.head import Head
-from tideline.core.incident import Finding
+from tideline.core.incident import Finding, one_interval
 from tideline.core.result import RunRecord
 from tideline.errors import BadInput, CommitConflict, ServiceAway, StreamBusy
 from tideline.ledger import Ledger
@@ -110,17 +110,18 @@ def test_history_keeps_versions_in_order(new_store):
 
 def test_incidents_are_numbered_attached_to_and_kept(new_store):
     """The same finding is the same incident, with what is at stake now."""
-    finding = Finding("retention_loss", "c", "e", "a", "n", "orders", "id", 0, 100, 120)
-    worse = replace(finding, lost_end=200)
+    finding = Finding("retention_loss", "e", "a", "orders", "id", 0, one_interval(100, 120))
+    worse = replace(finding, intervals=one_interval(100, 200))
     ledger, time = Ledger(new_store(), "s"), datetime.now(UTC)
     ledger.update(lambda s: s.with_incidents([finding], "first", time))
     state = ledger.update(lambda s: s.with_incidents([worse], "second", time))
     (incident,) = state.control.incidents
     assert (incident.incident_id, incident.run_id) == ("incident-1", "first")
     assert incident.finding.lost_end == 200
-    ledger.update(lambda s: s.without_incidents("no longer found"))
+    ledger.update(lambda s: s.with_incidents_closed([incident.closed("gone again", time)]))
     assert ledger.read().control.incidents == ()
-    assert "no longer found" in next(iter(new_store().history("incident"))).body
+    (ended,) = Ledger(new_store(), "s").closed_incidents()
+    assert (ended.outcome, ended.finding) == ("gone again", worse)
     state = ledger.update(lambda s: s.with_incidents([finding], "third", time))
     assert state.control.incidents[0].incident_id == "incident-2"
 

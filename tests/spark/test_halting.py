@@ -12,7 +12,6 @@ from tideline.errors import (
     ReplayUnavailable,
     ResetDetected,
     ServiceAway,
-    VerificationFailed,
 )
 from tideline.steps.advance_offsets import advance_offsets
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
@@ -252,16 +251,6 @@ def test_a_topic_that_never_was_is_bad_input(world, spark):
     """A typing error, not a loss."""
     with pytest.raises(BadInput, match="no such topic"):
         world.run(world.stream(topics=("nowhere",)), "run", spark)
-
-
-def test_missing_offsets_do_not_pass_without_a_policy(world, spark):
-    """A marker's offset has no row; explain cannot show evidence yet, so it refuses."""
-    name = world.create(partitions=1)
-    world.transactions((b"x", 1, True))
-    stream = world.stream()
-    with pytest.raises(VerificationFailed, match=r"no row for \[1, 2\)"):
-        world.run(stream, "run", spark)
-    assert head(stream) == {(name, 0): 0}
 
 
 def test_a_replay_that_kafka_cannot_serve_is_refused_and_the_rows_stay(world, landed, spark):

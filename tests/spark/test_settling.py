@@ -130,8 +130,8 @@ def test_looking_and_auditing_settle_nothing_but_know_what_landed(world, stream,
     commit_only(stream, "a", spark)
     world.delete_records(before=100)
     with open_run(stream, "x", RunRequest(), spark) as run:
-        proposal, findings = dry_run(run)
-    assert (proposal.ranges, findings) == ((), ())
+        dry = dry_run(run)
+    assert (dry.proposal.ranges, dry.findings) == ((), ())
     found, findings = world.audit(stream)
     assert (found.clean, findings, len(found.unverified)) == (True, (), 1)
     assert head(stream) == {(world.topic(), 0): 0}

@@ -2,6 +2,7 @@
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.core.audit import Stored, audit
+from tideline.core.gap_evidence import Gap
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.result import RunRecord
 from tideline.core.verification import VerifiedRange
@@ -11,7 +12,9 @@ IDENTITY = PartitionIdentity(ID, 0, 0)
 
 def run(start, end, plan_id, gaps=(), status="done"):
     ranges = planned(start, end)
-    verified = VerifiedRange(ranges, end - start, tuple(OffsetRange(*g) for g in gaps))
+    verified = VerifiedRange(
+        ranges, end - start, tuple(Gap(OffsetRange(*g), "marker") for g in gaps)
+    )
     frozen = plan(ranges, run_id=plan_id, plan_id=plan_id)
     done = (verified,) if status == "done" else ()
     return RunRecord(plan_id, "live", status, "digest", NOW, plan=frozen, verified=done)

@@ -6,9 +6,15 @@ import sys
 from pathlib import Path
 
 from tideline.core.schema import stream_schema
+from tideline.core.verdicts import build_page
 from tideline.embedded.broker import new_cluster_id
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_of_verdicts_is_current():
+    """Every text on one page, each with what to do; `make verdicts` writes it."""
+    assert (ROOT / "docs/verdicts.md").read_text() == build_page()
 
 
 def test_the_schema_for_editors_is_current():

@@ -7,9 +7,11 @@ are read. Values never are.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from deltalake import exceptions as delta_errors
 from tideline.adapters.delta_files import read_parquet
 from tideline.core.audit import Stored
 from tideline.core.coverage import Intervals, union
-from tideline.core.observation import TableObservation
+from tideline.core.observation import TableCommit, TableObservation
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.plan import PlannedRange
 from tideline.core.result import Landing
@@ -38,6 +40,7 @@ class DataFile:
     Args:
         constants: Identity columns that have one value in the whole file.
         low, high: Smallest and largest offset (inclusive); None without statistics.
+        newest: Largest timestamp; None without statistics.
     """
 
     path: str
@@ -45,6 +48,7 @@ class DataFile:
     constants: Mapping[str, str | int]
     low: int | None
     high: int | None
+    newest: datetime | None = None
 
     @property
     def identity(self) -> PartitionIdentity | None:
@@ -69,8 +73,8 @@ class DeltaTableReader:
         self.uri = uri
         self._options = dict(storage_options or {})
 
-    def observe(self) -> TableObservation:
-        """Marks, id and version, or that there is no table."""
+    def observe(self, known_version: int | None = None) -> TableObservation:
+        """Marks, id and version, or that there is no table; with commits after a known version."""
         table = self._open(None)
         if table is None:
             return TableObservation(exists=False)
@@ -82,7 +86,14 @@ class DeltaTableReader:
             version=table.version(),
             stream=properties.get(STREAM_PROPERTY),
             ledger_id=properties.get(LEDGER_PROPERTY),
+            newer=_newer(table, known_version),
         )
+
+    def newest_record(self, identity: PartitionIdentity) -> datetime | None:
+        """The largest timestamp among a partition's rows, from file statistics."""
+        table = self._open(None)
+        times = [f.newest for f in self.files(table) if f.identity == identity] if table else []
+        return max((t for t in times if t is not None), default=None)
 
     def find_landing(self, plan_id: str, after_version: int | None) -> Landing | None:
         """The newest commit with the plan's mark, among those after a version."""
@@ -164,6 +175,7 @@ class DeltaTableReader:
                 constants=constants,
                 low=action.get("min.offset"),
                 high=action.get("max.offset"),
+                newest=_utc(action.get("max.timestamp")),
             )
 
     def coordinates(
@@ -205,6 +217,32 @@ class DeltaTableReader:
             " nothing moved, try again when its store is back",
             table=self.uri,
         )
+
+
+def _newer(table: DeltaTable, known_version: int | None) -> tuple[TableCommit, ...]:
+    """Commits after a version, oldest first; as many as the log still has."""
+    count = 0 if known_version is None else table.version() - known_version
+    if count <= 0:
+        return ()
+    found = []
+    for commit in table.history(count):
+        mark = read_mark(commit.get("userMetadata"))
+        operation = str(commit.get("operation"))
+        parameters = commit.get("operationParameters", {})
+        found.append(
+            TableCommit(
+                version=int(commit["version"]),
+                operation=operation,
+                appends=operation == "WRITE" and parameters.get("mode") == "Append",
+                ledger_id=mark["ledger_id"] if mark is not None else None,
+                detail=json.dumps(parameters)[:300],
+            )
+        )
+    return tuple(reversed(found))
+
+
+def _utc(instant: datetime | None) -> datetime | None:
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def runs(offsets: np.ndarray) -> Intervals:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tideline.core.observation import PartitionObservation, TopicObservation
+from tideline.core.offsets import Place
 
-Place = tuple[str, int]
 ErrorName = Callable[[int], str]
 
 _MISSING = (3, 100)  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
-_PASSING_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 76, 78, 100, 103})
+_PASSING_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 78, 100, 103})
 """Kafka error codes that another look may find gone (protocol guide, "Error Codes")."""
 
 

@@ -2,7 +2,8 @@
 
 One look costs two Metadata requests, and per leader one ListOffsets request each for the log
 start, the high watermark and the last stable offset, and one OffsetsForLeaderEpoch. The topic ids
-are read before and after, since offsets are asked for by topic name.
+are read before and after, since offsets are asked for by topic name, and from two brokers where
+there are two: one that lags behind would contradict the other.
 
 kafka-python has no public OffsetsForLeaderEpoch and raises on the first partition's error in its
 public ListOffsets, so both go through the admin client's connection manager (`_manager`), as its
@@ -11,6 +12,7 @@ own mixins do; tests/integration/test_kafka_client.py holds that against a real 
 
 from __future__ import annotations
 
+import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -20,18 +22,23 @@ from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from tideline.adapters.kafka_answers import (
-    Place,
     partition_observation,
     partitions_by_leader,
     topic_observation,
 )
+from tideline.adapters.kafka_batches import BatchReader
 from tideline.adapters.kafka_settings import KafkaSettings
+from tideline.core.coverage import Intervals
+from tideline.core.gap_evidence import Gap
 from tideline.core.observation import Observation
+from tideline.core.offsets import Place
 from tideline.errors import Halted, Passing, ServiceAway
 
 Answer = TypeVar("Answer")
@@ -39,6 +46,7 @@ Answer = TypeVar("Answer")
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _ABSENT_EPOCH = -1
+_TOPIC = MetadataRequest.MetadataRequestTopic
 
 
 class KafkaCluster:
@@ -72,11 +80,6 @@ class KafkaCluster:
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
-
-    @property
-    def patience_seconds(self) -> float:
-        """How long passing faults are waited out."""
-        return self.settings.patience_seconds
 
     def topics_matching(self, pattern: str) -> list[str]:
         """Names of topics that the whole pattern matches, internal ones left out."""
@@ -117,6 +120,34 @@ class KafkaCluster:
             if committed is not None and committed.offset >= 0:
                 offsets[place] = committed.offset
         return offsets
+
+    def examine(
+        self, missing: Mapping[Place, Intervals], isolation_level: str
+    ) -> dict[Place, tuple[Gap, ...]]:
+        """Why offsets have no row, from the batches that the log holds there."""
+        found: dict[Place, tuple[Gap, ...]] = self._call(self._examine, missing, isolation_level)
+        return found
+
+    def written_at(self, offsets: Mapping[Place, int]) -> dict[Place, datetime | None]:
+        """When the first record at or after an offset was written; None where unknown."""
+        if not offsets:
+            return {}
+        found: dict[Place, datetime | None] = self._call(self._written_at, offsets)
+        return found
+
+    def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
+        """The time after which topics delete records; None where time deletes nothing."""
+        names = sorted(set(topics))
+        wanted = ["retention.ms", "cleanup.policy"]
+        resources = [ConfigResource(ConfigResourceType.TOPIC, n, wanted) for n in names]
+        answer = self._public(lambda admin: admin.describe_configs(resources, config_filter="all"))
+        found: dict[str, int | None] = dict.fromkeys(names)
+        for name, settings in answer.get("topic", {}).items():
+            values = {key: setting["value"] for key, setting in settings.items()}
+            if "delete" in values.get("cleanup.policy", "delete"):
+                kept = int(values.get("retention.ms", -1))
+                found[name] = kept if kept >= 0 else None
+        return found
 
     def commit_group(self, group: str, next_offsets: Mapping[Place, int]) -> None:
         """Tell a consumer group its next offsets, for lag tools; never read back as truth."""
@@ -162,13 +193,35 @@ class KafkaCluster:
         self.requests += 1
         return await self._connected()._manager.send(request, node_id=node_id)
 
-    async def _metadata(self, topics: list[str] | None) -> dict[str, Any]:
-        self.requests += 1
-        found: dict[str, Any] = await self._connected()._get_cluster_metadata(topics)
+    async def _metadata(
+        self, topics: list[str] | None, node_id: int | None = None
+    ) -> dict[str, Any]:
+        wanted = None if topics is None else [_TOPIC(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found: dict[str, Any] = (await self._send(request, node_id)).to_dict(json=False)
         return found
 
+    async def _examine(
+        self, missing: Mapping[Place, Intervals], isolation_level: str
+    ) -> dict[Place, tuple[Gap, ...]]:
+        committed = isolation_level == "read_committed"
+        metadata = await self._metadata(sorted({topic for topic, _ in missing}))
+        leaders = _leaders(metadata)
+        log_starts: dict[Place, int] = {}
+        for leader, places in partitions_by_leader(metadata).items():
+            asked = [place for place in places if place in missing]
+            starts = await self._list_offsets(leader, asked, _EARLIEST, _READ_UNCOMMITTED)
+            log_starts |= {place: found.offset for place, found in starts.items()}
+        reader = BatchReader(self._send, leaders, committed, log_starts)
+        return {place: await reader.examine(place, gaps) for place, gaps in missing.items()}
+
+    async def _written_at(self, offsets: Mapping[Place, int]) -> dict[Place, datetime | None]:
+        metadata = await self._metadata(sorted({topic for topic, _ in offsets}))
+        return await BatchReader(self._send, _leaders(metadata), committed=False).times(offsets)
+
     async def _observe(self, topics: list[str], epochs: Mapping[Place, int]) -> Observation:
-        before = await self._metadata(topics)
+        first = self._connected()._manager.least_loaded_node()
+        before = await self._metadata(topics, first)
         by_leader = partitions_by_leader(before)
         starts: dict[Place, Any] = {}
         ends: dict[Place, Any] = {}
@@ -181,7 +234,9 @@ class KafkaCluster:
             known = {place: epochs[place] for place in places if place in epochs}
             if known:
                 epoch_ends |= await self._epoch_ends(leader, known)
-        after = {t["name"]: t for t in (await self._metadata(topics))["topics"]}
+        others = [b["node_id"] for b in before["brokers"] if b["node_id"] != first]
+        second = random.choice(others) if others else first
+        after = {t["name"]: t for t in (await self._metadata(topics, second))["topics"]}
         observed = []
         for topic in sorted(before["topics"], key=lambda t: str(t["name"])):
             name = topic["name"]
@@ -234,6 +289,11 @@ class KafkaCluster:
         if lost:
             raise kafka_errors.LeaderNotAvailableError(f"no leader for {sorted(lost)}")
         return found
+
+
+def _leaders(metadata: Mapping[str, Any]) -> dict[Place, int]:
+    led = partitions_by_leader(metadata)
+    return {place: leader for leader, places in led.items() for place in places}
 
 
 def _error_name(code: int) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, chain
 
+from tideline.airflow.approval import COMMENT
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -29,7 +30,8 @@ def build_dag(stream: Stream) -> DAG:
         schedule=timetable,
         start_date=datetime.combine(settings.start_date, time(), UTC),
         catchup=False,
-        max_active_runs=1,
+        # Where others may proceed, a run that waits for an answer must not hold them up.
+        max_active_runs=2 if stream.on_incident == "proceed" else 1,
         tags=sorted({"tideline", *settings.tags}),
         default_args={
             "owner": settings.owner,
@@ -48,7 +50,13 @@ def build_dag(stream: Stream) -> DAG:
         chain(
             PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
             DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
-            ResolveReset(task_id="resolve_reset", stream=stream),
+            # An answer within a second of parking can fail the task: it is asked once more.
+            ResolveReset(
+                task_id="resolve_reset",
+                stream=stream,
+                retries=max(1, settings.retries),
+                params={COMMENT: Param("", type="string", description="Why; for the ledger.")},
+            ),
             # Runs although resolve_reset is usually skipped, and only if nothing failed.
             IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
             VerifyRanges(task_id="verify_ranges", stream=stream),

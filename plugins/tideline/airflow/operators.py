@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow.sdk.observability import stats
@@ -15,12 +18,15 @@ from airflow.sdk.observability import stats
 from tideline.adapters.connections import find_connection, spark_master
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.spark_submit import application, configuration, environment, package_zip
+from tideline.airflow import approval
 from tideline.airflow.translate import airflow_run, plan_only
+from tideline.core.headroom import Headroom
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
-from tideline.errors import ResetDetected, ServiceAway
+from tideline.errors import Halted, ResetDetected, ServiceAway
 from tideline.json_codec import to_data
 from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.asking import answer, ask, asked_incidents
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
 from tideline.steps.dry_run import dry_run
 from tideline.steps.ingest_ranges import ingest_ranges
@@ -60,8 +66,7 @@ class PlanOffsetRanges(StreamOperator):
         """Plan; with plan_only nothing is stored."""
         with airflow_run(self.stream, context) as run:
             if plan_only(context):
-                proposal, _ = dry_run(run)
-                ranges = proposal.ranges
+                ranges = dry_run(run).proposal.ranges
             else:
                 record = plan_offset_ranges(run)
                 if run.settled is not None:
@@ -69,6 +74,10 @@ class PlanOffsetRanges(StreamOperator):
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
                 found = record.plan or record.proposal
                 ranges = found.ranges if found is not None else ()
+                if record.proposal is not None:
+                    unread = record.proposal.estimated_records + record.proposal.offset_lag
+                    tags = {"stream": self.stream.stream}
+                    stats.gauge("tideline.offset_lag", unread, tags=tags)
             for planned in ranges:
                 self.log.info("%s", planned)
             return [str(planned) for planned in ranges]
@@ -81,24 +90,65 @@ class DetectEarliestReset(StreamOperator):
         """Detect and freeze; fails with what was found, where and what to do."""
         with airflow_run(self.stream, context) as run:
             if plan_only(context):
-                _, findings = dry_run(run)
+                findings = dry_run(run).findings
                 if findings:
                     raise ResetDetected("\n".join(str(f) for f in findings))
                 return None
             record = detect_earliest_reset(run)
+            headroom = run.ledger.read().head.headroom
+            tell_headroom(self.stream.stream, headroom)
             return record.plan.plan_id if record.plan is not None else None
 
 
-class ResolveReset(StreamOperator):
-    """Skipped unless a finding's policy lets the run go on."""
+class ResolveReset(HITLOperator):
+    """Carries out decisions; asks a person where a finding's policy is `approve`.
 
-    def execute(self, context: Any) -> None:
-        """Act on findings."""
+    Skipped unless something was found whose policy lets the run go on. While it waits for an
+    answer the task is parked: no process, no lease.
+
+    Args:
+        stream: The checked stream file.
+    """
+
+    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        super().__init__(
+            subject=stream.stream,
+            options=approval.ALL_OPTIONS,
+            response_timeout=timedelta(seconds=stream.airflow.approval_timeout_seconds),
+            **arguments,
+        )
+        self.stream = stream
+
+    def execute(self, context: Any) -> Any:
+        """Ask, or carry out what is decided already."""
         if plan_only(context):
             raise AirflowSkipException("plan_only")
         with airflow_run(self.stream, context) as run:
-            if not resolve_reset(run):
+            asked = ask(run)
+            if not asked and not resolve_reset(run):
                 raise AirflowSkipException("nothing was found")
+        if not asked:
+            return None
+        self.subject = approval.subject_for(self.stream.stream, asked)
+        self.body = approval.body_for(asked)
+        self.options = approval.options_for(asked)
+        self.multiple = len({i.finding.kind for i in asked}) > 1
+        self.log.info("%s\n%s", self.subject, self.body)
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Record the answer and carry it out."""
+        with airflow_run(self.stream, context) as run:
+            if "error" in event:
+                raise Halted(
+                    f"nobody answered: {event['error_type']}: {event['error']}; the incidents stay"
+                    " open. Clear this task to ask again, or use tideline resolve"
+                )
+            asked = asked_incidents(run)
+            choices = approval.choices_from(event["chosen_options"], asked)
+            comment = (event.get("params_input") or {}).get(approval.COMMENT)
+            answer(run, choices, by=approval.who(event), reason=str(comment or ""))
+            resolve_reset(run)
 
 
 class IngestRanges(SparkSubmitOperator):
@@ -132,6 +182,7 @@ class IngestRanges(SparkSubmitOperator):
             os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = local
         master = spark_master(connection)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        self._hook = None  # a replay submits twice, with other arguments
         self.name = f"tideline {self.stream.stream}"
         self.application = application()
         self.application_args = [job_path]
@@ -178,6 +229,13 @@ class AdvanceOffsets(StreamOperator):
         stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)
         stats.gauge("tideline.rows", event["rows"], tags=tags)
         return event
+
+
+def tell_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
+    """Publish the least time until retention reaches something unread, if any is known."""
+    left = [s for h in headroom if (s := h.seconds_left(datetime.now(UTC))) is not None]
+    if left:
+        stats.gauge("tideline.retention_headroom_seconds", min(left), tags={"stream": stream})
 
 
 def asset_event(record: RunRecord) -> dict[str, Any]:

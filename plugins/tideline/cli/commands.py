@@ -10,12 +10,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tideline.adapters.stream_files import Problem, read_stream
-from tideline.cli.output import Output, finding_data, grid, incident_data
-from tideline.core.incident import CHOICES
+from tideline.cli.output import (
+    Output,
+    ended_line,
+    finding_data,
+    grid,
+    headroom_data,
+    headroom_lines,
+    incident_data,
+)
 from tideline.core.plan import PlannedRange, RunRequest
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
-from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
+from tideline.errors import ServiceAway, StreamFileError, TidelineError
 from tideline.json_codec import to_data
 from tideline.steps.auditing import audit_stream
 from tideline.steps.dry_run import dry_run
@@ -53,11 +60,15 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     """Plan and detect; persists nothing."""
     stream = read_stream(options.file)
     with open_run(stream, "plan", RunRequest()) as run:
-        proposal, findings = dry_run(run)
+        found = dry_run(run)
+    proposal, findings = found.proposal, found.findings
     data = {
         "stream": stream.stream,
         "ranges": [to_data(r) for r in proposal.ranges],
         "findings": [finding_data(f) for f in findings],
+        "incidents": [incident_data(i) for i in found.open_incidents],
+        "notices": [to_data(n) for n in found.notices],
+        "headroom": [headroom_data(h) for h in found.headroom],
         "estimated_records": proposal.estimated_records,
         "estimated_bytes": proposal.estimated_bytes,
         "offset_lag": proposal.offset_lag,
@@ -66,7 +77,14 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     summary = f"{proposal.estimated_records} offsets to read, {proposal.offset_lag} left for later"
     if findings:
         summary = f"nothing will be read: {len(findings)} findings"
-    output.answer(data, grid(_RANGE, rows), *(str(f) for f in findings), summary)
+    output.answer(
+        data,
+        grid(_RANGE, rows),
+        *headroom_lines(found.headroom),
+        *(str(n) for n in found.notices),
+        *(str(f) for f in findings),
+        summary,
+    )
     if all(f.kind == "passing" for f in findings):
         return ServiceAway.exit_code if findings else 0
     return 3
@@ -112,7 +130,8 @@ def run_data(record: RunRecord) -> dict[str, Any]:
         "rows": sum(r["rows"] for r in ranges),
         "offset_lag": found.offset_lag if found is not None else 0,
         "table_version": record.landing.version if record.landing is not None else None,
-        "incidents": [],
+        "incidents": [incident_data(i) for i in record.resolved],
+        "notices": [to_data(n) for n in record.notices],
         "superseded_by": record.superseded_by,
     }
 
@@ -135,7 +154,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     found = open_ledger(stream)
     state = found.read()
-    closed = list(found.closed_runs())
+    closed, ended = list(found.closed_runs()), list(found.closed_incidents())
     head = [to_data(p) for p in state.head.positions]
     runs = [*closed, *state.runs.values()]
     data: dict[str, Any] = {
@@ -145,7 +164,8 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         "head": head,
         "plans": [_plan_data(r) for r in runs],
         "coverage": [to_data(c) for c in state.head.coverage],
-        "incidents": [incident_data(i) for i in state.control.incidents],
+        "incidents": [incident_data(i) for i in (*state.control.incidents, *ended)],
+        "headroom": [headroom_data(h) for h in state.head.headroom],
     }
     columns = ("topic", "partition", "generation", "next_offset", "leader_epoch")
     plan_columns = ("run_id", "lane", "status", "offsets", "rows", "table_version")
@@ -153,23 +173,11 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         data,
         f"ledger {found.store.location}, version {state.version}",
         grid(columns, ([p[name] for name in columns] for p in head)),
-        f"{len(data['incidents'])} open incidents" if data["incidents"] else "",
+        *headroom_lines(state.head.headroom),
+        *(f"open: {i}" for i in state.control.incidents),
+        *(f"closed: {ended_line(i)}" for i in ended[-20:]),
         grid(plan_columns, ([p[name] for name in plan_columns] for p in data["plans"][-20:])),
     )
-    return 0
-
-
-def incident(options: argparse.Namespace, output: Output) -> int:
-    """Open incidents: what was found, what is at stake, what may be done."""
-    stream = read_stream(options.file)
-    found = open_ledger(stream).read().control.incidents
-    if options.id is not None:
-        found = tuple(i for i in found if i.incident_id == options.id)
-        if not found:
-            raise BadInput(f"stream {stream.stream} has no open incident {options.id}")
-    data = [{**incident_data(i), "choices": CHOICES.get(i.finding.kind, ())} for i in found]
-    lines = [f"{i.incident_id}: {i.finding}" for i in found] or ["no open incident"]
-    output.answer({"incidents": data}, *lines)
     return 0
 
 

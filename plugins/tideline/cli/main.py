@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands
+from tideline.cli import commands, incidents
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -75,9 +75,15 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--run-id", help="the same id again replays its plan")
     ledger = command("ledger", commands.ledger, "head, plans, coverage")
     ledger.add_argument("file", metavar="FILE")
-    incident = command("incident", commands.incident, "what was found and what is at stake")
+    incident = command("incident", incidents.incident, "what was found and what is at stake")
     incident.add_argument("file", metavar="FILE")
     incident.add_argument("id", nargs="?", metavar="ID")
+    resolve = command("resolve", incidents.resolve, "decide about an incident")
+    resolve.add_argument("file", metavar="FILE")
+    resolve.add_argument("--incident", required=True, metavar="ID")
+    resolve.add_argument("--choice", required=True, metavar="CHOICE")
+    resolve.add_argument("--reason", required=True, metavar="TEXT", help="goes into the ledger")
+    resolve.add_argument("--by", metavar="NAME", help="who decides; default: the user")
     audit = command("audit", commands.audit, "hold ledger, table and broker against each other")
     audit.add_argument("file", metavar="FILE")
     command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tideline.core.headroom import Headroom
 from tideline.core.incident import Finding, Incident
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
@@ -65,12 +67,55 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def incident_data(incident: Incident) -> dict[str, Any]:
     """An incident with the keys of the contract."""
-    finding = finding_data(incident.finding)
-    return {"id": incident.incident_id, **finding, "decision": incident.decision}
+    decision = incident.decision
+    return {
+        "id": incident.incident_id,
+        **finding_data(incident.finding),
+        "run_id": incident.run_id,
+        "opened_at": incident.opened_at.isoformat(),
+        "plan_id": incident.plan_id,
+        "choices": list(incident.finding.choices),
+        "decision": decision.choice if decision is not None else None,
+        "decided_by": decision.by if decision is not None else None,
+        "decided_at": decision.at.isoformat() if decision is not None else None,
+        "reason": decision.reason if decision is not None else None,
+        "closed_at": incident.closed_at.isoformat() if incident.closed_at is not None else None,
+        "outcome": incident.outcome,
+        "removed_in_version": incident.removed_in_version,
+    }
+
+
+def ended_line(incident: Incident) -> str:
+    """A closed incident in a line."""
+    finding, decision = incident.finding, incident.decision
+    by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
+    return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
+
+
+def headroom_data(headroom: Headroom) -> dict[str, Any]:
+    """Time until retention reaches a next offset, counted from now."""
+    return {**to_data(headroom), "seconds_left": headroom.seconds_left(datetime.now(UTC))}
+
+
+def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:
+    """The nearest few, for people."""
+    now = datetime.now(UTC)
+    return [
+        f"{h.topic}-{h.partition}: retention reaches offset {h.next_offset} in {left:,.0f} s"
+        for h in list(headroom)[:most]
+        if (left := h.seconds_left(now)) is not None
+    ]
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
     """A finding with the keys of the contract."""
     data: dict[str, Any] = to_data(finding)
     data["class"] = data.pop("kind")
-    return data
+    return {
+        **data,
+        "cause": finding.cause,
+        "lost_start": finding.lost_start,
+        "lost_end": finding.lost_end,
+        "offsets_at_stake": finding.offsets_at_stake,
+        "next_step": finding.next_step,
+    }

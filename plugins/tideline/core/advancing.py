@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tideline.core.coverage import add_coverage, covered_until
-from tideline.core.head import Head, PartitionPosition
+from tideline.core.head import Head
+from tideline.core.offsets import Place
 from tideline.core.plan import BatchPlan
+from tideline.core.positions import PartitionPosition
 from tideline.core.result import Landing
 from tideline.errors import StreamBusy
 
@@ -55,9 +57,19 @@ def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
         coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
         table_id=landing.table_id,
         table_version=max(landing.version, head.table_version or 0),
+        headroom=tuple(
+            h for h in head.headroom if _is_at(positions, h.topic, h.partition, h.next_offset)
+        ),
         live_runs=head.live_runs + (1 if moved else 0),
         bytes_per_record=landing.bytes / landing.rows if landing.rows else head.bytes_per_record,
     )
+
+
+def _is_at(
+    positions: dict[Place, PartitionPosition], topic: str, partition: int, next_offset: int
+) -> bool:
+    position = positions.get((topic, partition))
+    return position is not None and position.next_offset == next_offset
 
 
 def _refused(item: object, position: PartitionPosition | None) -> StreamBusy:

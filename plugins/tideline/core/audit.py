@@ -104,13 +104,15 @@ def audit(
             place = partitions[verified.planned.identity]
             place.topic = verified.planned.topic
             place.covered.append(verified.planned.offsets)
-            place.excused.extend(verified.gaps)
+            place.excused.extend(gap.offsets for gap in verified.gaps)
             if record.lane == "live":
                 place.live.append(verified.planned.offsets)
     for record in open_runs:
         for planned in record.plan.ranges if record.plan is not None else ():
             partitions[planned.identity].topic = planned.topic
             partitions[planned.identity].open.append(planned.offsets)
+    for accepted in head.excused:
+        partitions[accepted.identity].excused.extend(accepted.intervals)
     for position in head.positions:
         partitions[position.identity].topic = position.topic
         partitions[position.identity].next_offset = position.next_offset
@@ -143,7 +145,8 @@ def _uncovered(place: _Partition) -> Intervals:
     if not place.live or place.next_offset is None:
         return ()
     first = min(r.start_offset for r in place.live)
-    return subtract([OffsetRange(first, max(first, place.next_offset))], place.covered)
+    behind = [OffsetRange(first, max(first, place.next_offset))]
+    return subtract(subtract(behind, place.covered), place.excused)
 
 
 def _duplicates(identity: PartitionIdentity, place: _Partition) -> list[Flaw]:

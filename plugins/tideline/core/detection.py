@@ -17,16 +17,19 @@ leader epoch (KIP-101, KIP-320) the second.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from tideline.core.head import Head, PartitionPosition
-from tideline.core.incident import Finding
+from tideline.core.head import Head
+from tideline.core.incident import Finding, one_interval
 from tideline.core.observation import (
     UNDEFINED_EPOCH_END,
     Observation,
     PartitionObservation,
     TopicObservation,
 )
+from tideline.core.offsets import OffsetRange
 from tideline.core.plan import BatchPlan
+from tideline.core.positions import PartitionPosition
 from tideline.core.table_watch import table_findings
 
 
@@ -44,26 +47,10 @@ def find_resets(
     Returns:
         Findings, worst place first; `passing` ones ask for another look, never for a verdict.
     """
-    of_table = table_findings(head.table_id, observation.table, stream, ledger_id)
+    of_table = table_findings(
+        head.table_id, observation.table, stream, ledger_id, head.table_version
+    )
     return (*of_table, *_log_findings(head, observation))
-
-
-def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
-    if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
-        yield Finding(
-            kind="cluster_changed",
-            cause="the brokers belong to another cluster",
-            expected=f"cluster {head.cluster_id}",
-            actual=f"cluster {observation.cluster_id}",
-            next_step="point the connection back; for the new cluster, a new stream and table",
-        )
-        return
-    seen_topics = {t.topic: t for t in observation.topics}
-    known_topics = head.topics
-    for name, positions in known_topics.items():
-        yield from _topic_findings(name, positions, seen_topics.get(name))
-    for topic in observation.topics:
-        yield from _faults_of_new_partitions(topic, known_topics.get(topic.topic, []))
 
 
 def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[Finding, ...]:
@@ -90,123 +77,87 @@ def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[F
     return tuple(f for f in findings if f.kind != "retention_loss")
 
 
+def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
+    if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
+        yield Finding(
+            "cluster_changed",
+            expected=f"cluster {head.cluster_id}",
+            actual=f"cluster {observation.cluster_id}",
+        )
+        return
+    seen_topics = {t.topic: t for t in observation.topics}
+    known_topics = head.topics
+    for name, positions in known_topics.items():
+        yield from _topic_findings(name, positions, seen_topics.get(name))
+    for topic in observation.topics:
+        yield from _faults_of_new_partitions(topic, known_topics.get(topic.topic, []))
+
+
 def _topic_findings(
     name: str, positions: list[PartitionPosition], topic: TopicObservation | None
 ) -> Iterator[Finding]:
     known_id = positions[0].topic_id
     if topic is not None and topic.refusal is not None:
-        yield _unknown(name, known_id, None, topic.refusal)
-        return
-    if topic is None or topic.fault is not None:
+        yield Finding("unknown", "an answer", topic.refusal, name, known_id)
+    elif topic is None or topic.fault is not None:
         fault = topic.fault if topic is not None and topic.fault else "no answer about the topic"
-        yield _passing(name, known_id, None, fault, "an answer")
-        return
-    if topic.topic_id is None:
+        yield Finding("passing", "an answer", fault, name, known_id)
+    elif topic.topic_id is None:
+        yield Finding("topic_missing", f"topic id {known_id}", "no such topic", name, known_id)
+    elif topic.topic_id != known_id:
         yield Finding(
-            kind="topic_missing",
-            cause="the topic is gone",
-            expected=f"topic id {known_id}",
-            actual="no such topic",
-            next_step="restore it, or take the topic out of the stream; see the runbook",
-            topic=name,
-            topic_id=known_id,
+            "topic_recreated", f"topic id {known_id}", f"topic id {topic.topic_id}", name, known_id
         )
-        return
-    if topic.topic_id != known_id:
-        yield Finding(
-            kind="topic_recreated",
-            cause="the topic was deleted and re-created",
-            expected=f"topic id {known_id}",
-            actual=f"topic id {topic.topic_id}",
-            next_step="read the new incarnation with a new stream and table, see the runbook; the"
-            " rows of the old one stay",
-            topic=name,
-            topic_id=known_id,
-        )
-        return
-    for position in positions:
-        yield from _partition_findings(position, topic.partition(position.partition))
+    else:
+        for position in positions:
+            yield from _partition_findings(position, topic.partition(position.partition))
 
 
 def _partition_findings(
     position: PartitionPosition, seen: PartitionObservation | None
 ) -> Iterator[Finding]:
-    known = position.next_offset
+    known, known_epoch = position.next_offset, position.leader_epoch
+    found = partial(
+        Finding, topic=position.topic, topic_id=position.topic_id, partition=position.partition
+    )
     if seen is None:
-        yield Finding(
-            kind="partition_missing",
-            cause="the partition is gone",
-            expected=f"partition {position.partition}",
-            actual="no such partition",
-            next_step="find out who removed it; see the runbook",
-            topic=position.topic,
-            topic_id=position.topic_id,
-            partition=position.partition,
-        )
+        there = f"partition {position.partition}"
+        yield found("partition_missing", there, "no such partition")
         return
-    args = (position.topic, position.topic_id, position.partition)
     if seen.refusal is not None:
-        yield _unknown(*args, seen.refusal)
+        yield found("unknown", "an answer", seen.refusal)
         return
     if not seen.answered or seen.log_start_offset is None or seen.high_watermark is None:
-        yield _passing(*args, seen.fault or "offsets unknown", "an answer of the leader")
+        yield found("passing", "an answer of the leader", seen.fault or "no offsets")
         return
-    if (
-        position.leader_epoch is not None
-        and seen.leader_epoch is not None
-        and seen.leader_epoch < position.leader_epoch
-    ):
-        yield _passing(
-            *args, f"leader epoch {seen.leader_epoch}", f"leader epoch {position.leader_epoch}"
+    log_now = f"log {OffsetRange(seen.log_start_offset, seen.high_watermark)}"
+    epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
+    if known_epoch is not None and epoch is not None and epoch < known_epoch:
+        yield found("passing", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
+    elif epoch_end is not None and epoch_end < known:
+        end = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
+        yield found(
+            "truncation",
+            expected=f"leader epoch {known_epoch} to reach {known}",
+            actual=f"its end at {end}, {log_now}",
+            intervals=one_interval(max(epoch_end, 0), known),
         )
-        return
-    epoch_end = seen.epoch_end_offset
-    if epoch_end is not None and epoch_end < known:
-        found = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
-        yield Finding(
-            kind="truncation",
-            cause="the log was cut below the position; what stands there now are other records",
-            expected=f"leader epoch {position.leader_epoch} to reach {known}",
-            actual=f"its end at {found}, log [{seen.log_start_offset}, {seen.high_watermark})",
-            next_step="look for unclean elections and replaced disks, then see the runbook",
-            lost_start=max(epoch_end, 0),
-            lost_end=known,
-            topic=position.topic,
-            topic_id=position.topic_id,
-            partition=position.partition,
-        )
-        return
-    if seen.log_start_offset > known:
-        yield Finding(
-            kind="retention_loss",
-            cause="records were deleted before they were read",
+    elif seen.log_start_offset > known:
+        yield found(
+            "retention_loss",
             expected=f"log start at or below {known}",
             actual=f"log start {seen.log_start_offset}",
-            next_step="raise the retention or run more often; to go on without the lost"
-            " records, see the runbook",
-            lost_start=known,
-            lost_end=seen.log_start_offset,
-            topic=position.topic,
-            topic_id=position.topic_id,
-            partition=position.partition,
+            intervals=one_interval(known, seen.log_start_offset),
         )
-        return
-    if seen.high_watermark < known:
-        if position.leader_epoch is None:
-            yield Finding(
-                kind="truncation",
-                cause="the log ends below the position",
-                expected=f"an end at or past {known}",
-                actual=f"log [{seen.log_start_offset}, {seen.high_watermark})",
-                next_step="look for unclean elections and replaced disks, then see the runbook",
-                lost_start=seen.high_watermark,
-                lost_end=known,
-                topic=position.topic,
-                topic_id=position.topic_id,
-                partition=position.partition,
-            )
-        else:
-            yield _passing(*args, f"high watermark {seen.high_watermark}", f"at least {known}")
+    elif seen.high_watermark < known and known_epoch is None:
+        yield found(
+            "truncation",
+            expected=f"an end at or past {known}",
+            actual=log_now,
+            intervals=one_interval(seen.high_watermark, known),
+        )
+    elif seen.high_watermark < known:
+        yield found("passing", f"an end at or past {known}", log_now)
 
 
 def _faults_of_new_partitions(
@@ -215,41 +166,14 @@ def _faults_of_new_partitions(
     """What is not in the head yet and did not answer must not be passed over."""
     known = {p.partition for p in positions}
     if not known and topic.refusal is not None:
-        yield _unknown(topic.topic, topic.topic_id, None, topic.refusal)
+        yield Finding("unknown", "an answer", topic.refusal, topic.topic, topic.topic_id)
     elif not known and topic.fault is not None:
-        yield _passing(topic.topic, topic.topic_id, None, topic.fault, "an answer")
+        yield Finding("passing", "an answer", topic.fault, topic.topic, topic.topic_id)
     for seen in topic.partitions:
         if seen.partition in known:
             continue
+        place = (topic.topic, topic.topic_id, seen.partition)
         if seen.refusal is not None:
-            yield _unknown(topic.topic, topic.topic_id, seen.partition, seen.refusal)
+            yield Finding("unknown", "an answer", seen.refusal, *place)
         elif seen.fault is not None:
-            yield _passing(topic.topic, topic.topic_id, seen.partition, seen.fault, "an answer")
-
-
-def _unknown(topic: str, topic_id: str | None, partition: int | None, actual: str) -> Finding:
-    return Finding(
-        kind="unknown",
-        cause="the cluster refused to answer, which is neither a loss nor a passing fault",
-        expected="an answer",
-        actual=actual,
-        next_step="look at the error; missing rights on the topic are not a deleted topic",
-        topic=topic,
-        topic_id=topic_id,
-        partition=partition,
-    )
-
-
-def _passing(
-    topic: str, topic_id: str | None, partition: int | None, actual: str, expected: str
-) -> Finding:
-    return Finding(
-        kind="passing",
-        cause="the cluster does not give a settled answer",
-        expected=expected,
-        actual=actual,
-        next_step="try again when the brokers have settled",
-        topic=topic,
-        topic_id=topic_id,
-        partition=partition,
-    )
+            yield Finding("passing", "an answer", seen.fault, *place)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tideline.core.head import Head, PartitionPosition
+from tideline.core.head import Head
 from tideline.core.observation import Observation, PartitionObservation, TopicObservation
+from tideline.core.offsets import Place
+from tideline.core.positions import PartitionPosition
 from tideline.errors import BadInput
 
-Places = Mapping[tuple[str, int], int | None]
+Places = Mapping[Place, int | None]
 """Offsets by (topic, partition); None where there is none."""
 
 
@@ -56,7 +58,8 @@ def adopt_new_partitions(
         positions = known.get(topic.topic, [])
         if any(p.topic_id != topic.topic_id for p in positions):
             continue
-        numbers = {p.partition for p in positions}
+        retired = {p.partition for p in head.retired if p.topic_id == topic.topic_id}
+        numbers = {p.partition for p in positions} | retired
         for seen in topic.partitions:
             if seen.partition in numbers or not seen.answered:
                 continue

@@ -6,36 +6,8 @@ import hashlib
 from dataclasses import dataclass
 
 from tideline.core.coverage import Coverage
-from tideline.core.offsets import PartitionIdentity
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionPosition:
-    """The live lane's position in one partition.
-
-    Args:
-        topic: Topic name, as it was asked for.
-        topic_id: The incarnation that `next_offset` belongs to.
-        generation: Which filling of the partition, from 0.
-        partition: Partition number.
-        next_offset: First offset not yet ingested.
-        leader_epoch: Epoch observed when `next_offset` was planned; None for an empty log.
-    """
-
-    topic: str
-    topic_id: str
-    generation: int
-    partition: int
-    next_offset: int
-    leader_epoch: int | None = None
-
-    @property
-    def identity(self) -> PartitionIdentity:
-        """The log that the position belongs to."""
-        return PartitionIdentity(self.topic_id, self.generation, self.partition)
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+from tideline.core.headroom import Headroom
+from tideline.core.positions import PartitionPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +23,9 @@ class Head:
         table_version: Newest version known to hold only what the ledger knows.
         live_runs: How many live runs have advanced.
         bytes_per_record: Table bytes per landed row of the last run; None before the first.
+        excused: Offsets without a row whose loss was accepted by a decision.
+        retired: Positions of topics and partitions that are no longer followed.
+        headroom: Where retention is nearest, as last measured; of at most 200 partitions.
     """
 
     cluster_id: str | None = None
@@ -61,11 +36,15 @@ class Head:
     table_version: int | None = None
     live_runs: int = 0
     bytes_per_record: float | None = None
+    excused: tuple[Coverage, ...] = ()
+    retired: tuple[PartitionPosition, ...] = ()
+    headroom: tuple[Headroom, ...] = ()
 
     @property
     def digest(self) -> str:
-        """A fingerprint of the positions: a proposal made from others is out of date."""
-        return hashlib.sha256(repr(self.positions).encode()).hexdigest()
+        """A fingerprint of what decisions and runs move: a proposal made from others is stale."""
+        moving = (self.cluster_id, self.positions, self.retired, self.excused)
+        return hashlib.sha256(repr(moving).encode()).hexdigest()
 
     @property
     def topics(self) -> dict[str, list[PartitionPosition]]:

@@ -1,38 +1,15 @@
-"""Findings and incidents: what halts a run, and what may be done about it."""
+"""Findings, incidents and decisions: what halts a run, and who answered it. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
 
-FindingClass = Literal[
-    "passing",
-    "retention_loss",
-    "truncation",
-    "topic_recreated",
-    "topic_missing",
-    "partition_missing",
-    "cluster_changed",
-    "log_hole",
-    "unexplained_gap",
-    "table_changed",
-    "unknown",
-]
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "retention_loss": ("fail", "approve", "accept_loss"),
-    "truncation": ("fail", "approve", "accept_loss", "restart"),
-    "topic_recreated": ("fail", "approve", "accept_loss", "restart"),
-    "topic_missing": ("fail", "approve", "retire"),
-    "partition_missing": ("fail", "approve", "retire"),
-    "cluster_changed": ("fail", "approve", "restart"),
-    "log_hole": ("fail", "approve", "accept_loss"),
-    "unexplained_gap": ("fail", "approve", "accept_loss"),
-    "table_changed": ("fail", "approve"),
-    "unknown": ("fail", "approve"),
-}
-"""Which policies a stream file may name per class (R9)."""
+from tideline.core.coverage import Intervals, total
+from tideline.core.offsets import OffsetRange
+from tideline.core.plan import PlannedRange
+from tideline.core.verdicts import VERDICTS, FindingClass, valid_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +18,65 @@ class Finding:
 
     Args:
         kind: The class of the finding.
+        expected: What the ledger knows.
+        actual: What is there now.
         topic: Topic name; None where the whole cluster or the table is meant.
         topic_id: The incarnation that the ledger knows.
         partition: Partition number; None where the whole topic is meant.
-        lost_start: First offset at stake; None where unknown.
-        lost_end: End of the offsets at stake (exclusive).
-        cause: What happened, in a sentence.
-        expected: What the ledger knows.
-        actual: What is there now.
-        next_step: What a person can do.
+        intervals: The offsets at stake, as far as they are known.
+        detail: A more exact cause than the class has.
+        decidable: Whether a decision other than `fail` can be executed.
+        lost_from, lost_until: The times between which the records at stake were written.
     """
 
     kind: FindingClass
-    cause: str
     expected: str
     actual: str
-    next_step: str
     topic: str | None = None
     topic_id: str | None = None
     partition: int | None = None
-    lost_start: int | None = None
-    lost_end: int | None = None
+    intervals: Intervals = ()
+    detail: str | None = None
+    decidable: bool = True
+    lost_from: datetime | None = None
+    lost_until: datetime | None = None
+
+    @property
+    def cause(self) -> str:
+        """What happened, in a sentence."""
+        return self.detail or VERDICTS[self.kind].cause
+
+    @property
+    def next_step(self) -> str:
+        """What a person can do."""
+        if not self.decidable:
+            return "give the stream a table and a ledger of its own, or restore what was there"
+        return VERDICTS[self.kind].next_step
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What may be decided about it."""
+        return valid_choices(self.kind, self.decidable)
+
+    @property
+    def lost_start(self) -> int | None:
+        """First offset at stake; None where unknown."""
+        return self.intervals[0].start_offset if self.intervals else None
+
+    @property
+    def lost_end(self) -> int | None:
+        """End of the offsets at stake (exclusive); None where unknown."""
+        return self.intervals[-1].end_offset if self.intervals else None
+
+    @property
+    def offsets_at_stake(self) -> int | None:
+        """How many offsets are at stake: an upper bound of the records."""
+        return total(self.intervals) if self.intervals else None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it concerns a topic or partition, so that others may go on."""
+        return self.topic is not None
 
     @property
     def place(self) -> str:
@@ -70,28 +85,151 @@ class Finding:
             return "table" if self.kind == "table_changed" else "cluster"
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
+    def concerns(self, topic: str, partition: int) -> bool:
+        """Whether a partition lies in the finding's scope."""
+        return self.topic in (None, topic) and self.partition in (None, partition)
+
     def __str__(self) -> str:
         at_stake = ""
-        if self.lost_start is not None and self.lost_end is not None:
-            at_stake = f" Offsets at stake: [{self.lost_start}, {self.lost_end})."
+        if self.intervals:
+            shown = ", ".join(str(r) for r in self.intervals[:5])
+            more = f" and {len(self.intervals) - 5} more" if len(self.intervals) > 5 else ""
+            at_stake = f" Offsets at stake: {shown}{more}: at most {self.offsets_at_stake} records"
+            if self.lost_from is not None or self.lost_until is not None:
+                at_stake += f", written {_when('after', self.lost_from)}"
+                at_stake += f"{_when(' before', self.lost_until)}"
+            at_stake += "."
         return (
             f"{self.place}: {self.kind}: {self.cause}. Expected {self.expected}, found"
             f" {self.actual}.{at_stake} Next: {self.next_step}."
         )
 
 
+def _when(word: str, instant: datetime | None) -> str:
+    return "" if instant is None else f"{word} {instant:%Y-%m-%dT%H:%M:%S}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An answer to an incident; it takes effect when a run executes it (R9).
+
+    Args:
+        choice: One of the finding's choices.
+        by: Who or what decided: a user, or `policy`.
+        reason: In their words.
+    """
+
+    choice: str
+    by: str
+    at: datetime
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A finding that halted a run, kept until somebody decides.
+    """A finding that halted a run, kept until a decision has been executed.
 
     Args:
         incident_id: Stable for the same finding of the same incarnation.
         run_id: The run that found it first.
-        decision: What was decided; None while it is open.
+        plan_id, plan_run_id: The landed plan that it puts in doubt, and the run that froze it.
+        doubtful: The plan's ranges that it keeps from being verified.
+        asked_in: The run whose form asks about it.
+        decision: What was decided last; None while nobody has.
+        closed_at: When it was closed; None while it is open.
+        outcome: How it was closed, with what was really lost.
+        removed_in_version: Table version that removed its unverified rows (R6).
     """
 
     incident_id: str
     run_id: str
     opened_at: datetime
     finding: Finding
-    decision: str | None = None
+    plan_id: str | None = None
+    plan_run_id: str | None = None
+    doubtful: tuple[PlannedRange, ...] = ()
+    asked_in: str | None = None
+    decision: Decision | None = None
+    closed_at: datetime | None = None
+    outcome: str | None = None
+    removed_in_version: int | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two findings the same incident."""
+        return incident_key(self.finding)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a decision waits to be executed."""
+        return self.decision is not None and self.decision.choice != "fail"
+
+    def closed(self, outcome: str, now: datetime, **changes: object) -> Incident:
+        """The incident at its end."""
+        return replace(self, outcome=outcome, closed_at=now, **changes)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"{self.incident_id}: {self.finding}"
+
+
+def incident_key(finding: Finding) -> tuple[object, ...]:
+    """What makes two findings the same incident."""
+    return (finding.kind, finding.topic, finding.topic_id, finding.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Open incidents by what they mean for a run.
+
+    Args:
+        halting: Nobody has decided, and the policy is `fail`.
+        asking: Nobody has decided, and the policy is to ask.
+        decided: A person or a policy has; the run executes it.
+        left_open: Others' business: this run goes on without their partitions (R8).
+    """
+
+    halting: tuple[Incident, ...] = ()
+    asking: tuple[Incident, ...] = ()
+    decided: tuple[Incident, ...] = ()
+    left_open: tuple[Incident, ...] = ()
+
+
+def sort_out(
+    incidents: Iterable[Incident],
+    *,
+    policies: Mapping[str, str],
+    proceed: bool,
+    run_id: str,
+    now: datetime,
+) -> Outlook:
+    """What each open incident means for a run (R8, R9).
+
+    Args:
+        incidents: Open ones.
+        policies: The stream's policy per class.
+        proceed: Whether later runs land the healthy partitions.
+        run_id: This run; an incident that another one opened may be left open.
+        now: When a policy decides.
+    """
+    found: dict[str, list[Incident]] = {n: [] for n in Outlook.__dataclass_fields__}
+    for incident in incidents:
+        policy = policies[incident.finding.kind]
+        undecided = incident.decision is None
+        may_ask = undecided or incident.asked_in == run_id  # its run, cleared, asks again
+        if incident.is_decided:
+            found["decided"].append(incident)
+        elif undecided and policy in incident.finding.choices and policy not in ("fail", "approve"):
+            by_policy = Decision(policy, "policy", now, f"on_reset.{incident.finding.kind}")
+            found["decided"].append(replace(incident, decision=by_policy))
+        elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
+            found["left_open"].append(incident)
+        elif may_ask and policy == "approve" and len(incident.finding.choices) > 1:
+            found["asking"].append(incident)
+        else:
+            found["halting"].append(incident)
+    return Outlook(**{name: tuple(items) for name, items in found.items()})
+
+
+def one_interval(start_offset: int, end_offset: int) -> Intervals:
+    """The offsets `[start_offset, end_offset)` as intervals; none if there are none."""
+    return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()

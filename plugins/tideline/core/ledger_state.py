@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tideline.core.head import Head
-from tideline.core.incident import Finding, Incident
+from tideline.core.incident import Decision, Finding, Incident, incident_key
+from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import RunRecord
 
 
@@ -114,34 +115,73 @@ class LedgerState:
         return self._control(token=self.control.token + 1)
 
     def with_incidents(
-        self, findings: Iterable[Finding], run_id: str, now: datetime
+        self,
+        findings: Iterable[Finding],
+        run_id: str,
+        now: datetime,
+        plan: BatchPlan | None = None,
     ) -> LedgerState:
-        """Open an incident per finding; one that is open already learns what is at stake now."""
-        incidents = {incident_key(i.finding): i for i in self.control.incidents}
+        """Open an incident per finding; one that is open already learns what is at stake now.
+
+        A plan is the landed one whose ranges the findings put in doubt, if there is one.
+        """
+        incidents = {i.key: i for i in self.control.incidents}
         opened = self.control.incidents_opened
         for finding in findings:
-            key = incident_key(finding)
-            if key in incidents:
-                incidents[key] = replace(incidents[key], finding=finding)
-            else:
+            known = incidents.get(incident_key(finding))
+            doubtful = () if plan is None else _in_scope(plan, finding)
+            if known is None:
                 opened += 1
-                incidents[key] = Incident(f"incident-{opened}", run_id, now, finding)
+                known = Incident(f"incident-{opened}", run_id, now, finding)
+            if doubtful and plan is not None:
+                known = replace(
+                    known, plan_id=plan.plan_id, plan_run_id=plan.run_id, doubtful=doubtful
+                )
+            incidents[known.key] = replace(known, finding=finding)
         after = tuple(incidents.values())
         if after == self.control.incidents:
             return self
         return self._control(incidents=after, incidents_opened=opened)
 
-    def without_incidents(self, decision: str) -> LedgerState:
-        """Close every open incident, saying why."""
-        if not self.control.incidents:
+    def with_question(self, incidents: Iterable[Incident], run_id: str) -> LedgerState:
+        """The state with a run's form asking about incidents."""
+        asked = {i.incident_id for i in incidents}
+        return self._control(
+            incidents=tuple(
+                replace(i, asked_in=run_id) if i.incident_id in asked else i
+                for i in self.control.incidents
+            )
+        )
+
+    def with_decision(self, incident_id: str, decision: Decision) -> LedgerState:
+        """The state with an answer to an open incident; a later answer replaces it."""
+        return self._control(
+            incidents=tuple(
+                replace(i, decision=decision) if i.incident_id == incident_id else i
+                for i in self.control.incidents
+            )
+        )
+
+    def with_incidents_closed(self, closed: Iterable[Incident]) -> LedgerState:
+        """Move incidents, as they ended, into the history; others stay open."""
+        ended = {i.incident_id: i for i in closed}
+        if not ended:
             return self
-        closed = tuple(replace(i, decision=decision) for i in self.control.incidents)
-        return replace(self._control(incidents=()), closed_incidents=closed)
+        kept = tuple(i for i in self.control.incidents if i.incident_id not in ended)
+        after = self._control(incidents=kept)
+        return replace(after, closed_incidents=(*self.closed_incidents, *ended.values()))
+
+    def open_incident(self, incident_id: str) -> Incident | None:
+        """The open incident of that id, None if there is none."""
+        return next((i for i in self.control.incidents if i.incident_id == incident_id), None)
+
+    def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
+        """Open incidents that keep a landed plan from being verified."""
+        return tuple(i for i in self.control.incidents if i.plan_id == plan_id)
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
 
 
-def incident_key(finding: Finding) -> tuple[object, ...]:
-    """What makes two findings the same incident."""
-    return (finding.kind, finding.topic, finding.topic_id, finding.partition)
+def _in_scope(plan: BatchPlan, finding: Finding) -> tuple[PlannedRange, ...]:
+    return tuple(r for r in plan.ranges if finding.concerns(r.topic, r.partition))

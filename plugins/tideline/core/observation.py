@@ -75,6 +75,24 @@ class TopicObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class TableCommit:
+    """One commit to the table, as far as watching it needs.
+
+    Args:
+        operation: Delta's name of it.
+        appends: Whether it only added rows.
+        ledger_id: The ledger whose mark it carries; None for somebody else's.
+        detail: Its parameters, for people.
+    """
+
+    version: int
+    operation: str
+    appends: bool
+    ledger_id: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableObservation:
     """The target table as its transaction log describes it.
 
@@ -84,6 +102,7 @@ class TableObservation:
         version: Newest committed version.
         stream: Name of the stream that created it; None if Tideline did not.
         ledger_id: The ledger that it belongs to.
+        newer: Commits after the version that was asked about, oldest first.
     """
 
     exists: bool
@@ -91,6 +110,7 @@ class TableObservation:
     version: int | None = None
     stream: str | None = None
     ledger_id: str | None = None
+    newer: tuple[TableCommit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+Place = tuple[str, int]
+"""A topic's name and a partition number: what brokers are asked about."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionIdentity:

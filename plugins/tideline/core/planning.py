@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tideline.core.coverage import covered_until
-from tideline.core.head import Head, PartitionPosition
+from tideline.core.head import Head
 from tideline.core.observation import Observation, TopicObservation
+from tideline.core.offsets import Place
 from tideline.core.plan import BatchProposal, PlannedRange
+from tideline.core.positions import PartitionPosition
 
 
 def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
@@ -51,7 +53,7 @@ def plan_ranges(
     isolation_level: str,
     max_records_per_run: int,
     max_records_per_partition: int,
-    blocked: frozenset[PartitionPosition] = frozenset(),
+    blocked: frozenset[Place] = frozenset(),
 ) -> BatchProposal:
     """What a live run would read now.
 
@@ -63,13 +65,13 @@ def plan_ranges(
         isolation_level: `read_committed` stops at the last stable offset.
         max_records_per_run: Cap over all partitions, counted in offsets.
         max_records_per_partition: Cap for one partition, counted in offsets.
-        blocked: Positions that an open incident keeps from moving.
+        blocked: Partitions that an open incident keeps from moving.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
     topics = {t.topic: t for t in observation.topics}
     candidates: list[PlannedRange] = []
     for position in sorted(head.positions, key=lambda p: (p.topic, p.partition)):
-        if position in blocked:
+        if (position.topic, position.partition) in blocked:
             continue
         start = covered_until(coverage.get(position.identity, ()), position.next_offset)
         planned = _readable_range(position, start, topics.get(position.topic), isolation_level)

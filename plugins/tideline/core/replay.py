@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from tideline.core.observation import Observation, PartitionObservation, TopicObservation
+from tideline.core.offsets import PartitionIdentity
 from tideline.core.plan import BatchPlan, PlannedRange
+from tideline.core.verification import LandedRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,27 @@ def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]
         for planned in plan.ranges
         for found in _of_topic(planned, topics.get(planned.topic))
     )
+
+
+def shorter_than_landed(
+    planned: Iterable[PlannedRange],
+    staged: Mapping[PartitionIdentity, int],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> list[str]:
+    """Where a re-read came out with fewer offsets than the table holds (R4).
+
+    Args:
+        planned: The plan's ranges.
+        staged: Distinct offsets that were read, per partition.
+        landed: What the table holds inside the ranges.
+    """
+    found = []
+    for item in planned:
+        there = landed[item.identity].distinct if item.identity in landed else 0
+        read = staged.get(item.identity, 0)
+        if read < there:
+            found.append(f"{item}: {read} offsets were read where the table holds {there}")
+    return found
 
 
 def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tideline.core.gap_evidence import Gap
+from tideline.core.incident import Incident
+from tideline.core.notice import Notice
+from tideline.core.offsets import PartitionIdentity
 from tideline.core.plan import BatchPlan, BatchProposal, Lane, RunStatus
 from tideline.core.verification import VerifiedRange
 
@@ -29,6 +33,14 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """What the log showed at offsets of one partition that have no row."""
+
+    identity: PartitionIdentity
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """Everything the ledger knows about one run id.
 
@@ -38,6 +50,9 @@ class RunRecord:
         finishes: The run whose open plan this one executes (R3), None for its own.
         landing: The verified commit; None until verified.
         verified: Ranges with rows and gaps, as verified.
+        evidence: What the log showed at missing offsets; it can expire, so it is kept.
+        resolved: Incidents whose decisions this run has executed.
+        notices: What was worth telling and halted nothing.
     """
 
     run_id: str
@@ -51,6 +66,9 @@ class RunRecord:
     landing: Landing | None = None
     verified: tuple[VerifiedRange, ...] = ()
     superseded_by: str | None = None
+    evidence: tuple[PartitionEvidence, ...] = ()
+    resolved: tuple[Incident, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
-from tideline.core.incident import CHOICES
+from tideline.core.verdicts import POLICIES
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
@@ -172,6 +172,9 @@ class AirflowSettings(_Section):
     retry_delay_seconds: int = Field(
         60, ge=0, strict=True, description="Seconds between two tries."
     )
+    approval_timeout_seconds: int = Field(
+        86_400, ge=1, strict=True, description="How long an approval is waited for; then it fails."
+    )
 
 
 class Stream(_Section):
@@ -192,6 +195,12 @@ class Stream(_Section):
     )
     gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
         "explain", description="What may excuse an offset without a record."
+    )
+    patience_seconds: float = Field(
+        60, gt=0, le=3600, description="How long a run looks again at passing faults, in seconds."
+    )
+    headroom_warning_seconds: int = Field(
+        3600, ge=0, strict=True, description="Warn when retention is nearer than this; 0 is never."
     )
     ledger: Literal["delta"] = Field("delta", description="Where plans and positions are kept.")
     ledger_uri: str | None = Field(None, description="Default: <table.uri>.ledger")
@@ -250,4 +259,4 @@ def safe_uri(value: str) -> str:
     return value
 
 
-assert set(OnReset.model_fields) == set(CHOICES)
+assert set(OnReset.model_fields) == set(POLICIES)

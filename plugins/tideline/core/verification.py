@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideline.core.coverage import Intervals, subtract
-from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.coverage import Intervals, intersect, subtract, union
+from tideline.core.gap_evidence import ADMITTED, REASONS, Gap, GapReason, assign, merge_gaps
+from tideline.core.incident import Finding
+from tideline.core.offsets import PartitionIdentity
 from tideline.core.plan import PlannedRange
+from tideline.core.verdicts import FindingClass
 
-ADMITTED_KINDS = {
-    "transactional": "transaction marker or aborted record",
-    "compacted": "compacted away",
+_BY_POLICY: dict[str, GapReason] = {
+    "transactional": "transactional",
+    "compacted": "compacted",
+    "refuse": "refused",
 }
-"""Gap policies that admit missing offsets by kind, and the reason they are recorded under."""
+"""Gap policies that need no look at the log; `explain` does."""
+
+Evidence = Mapping[PartitionIdentity, Sequence[Gap]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +37,14 @@ class LandedRange:
     offsets: Intervals
 
     @property
+    def distinct(self) -> int:
+        """How many offsets have a row."""
+        return sum(len(r) for r in self.offsets)
+
+    @property
     def duplicates(self) -> int:
         """Rows beyond one per offset."""
-        return self.rows - sum(len(r) for r in self.offsets)
+        return self.rows - self.distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +53,57 @@ class VerifiedRange:
 
     planned: PlannedRange
     rows: int
-    gaps: Intervals = ()
-    gap_reason: str | None = None
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A planned range that the table does not bear out."""
+    """A planned range that the table does not bear out.
+
+    Args:
+        gaps: Offsets without a row that nothing excuses.
+        duplicates: Rows beyond one per offset.
+    """
 
     planned: PlannedRange
     rows: int
-    missing: Intervals
+    gaps: tuple[Gap, ...]
     duplicates: int
 
     def __str__(self) -> str:
         parts = [f"{self.planned}: {len(self.planned.offsets)} offsets planned, {self.rows} rows"]
-        if self.missing:
-            shown = ", ".join(str(r) for r in self.missing[:5])
-            more = f" and {len(self.missing) - 5} more" if len(self.missing) > 5 else ""
+        if self.gaps:
+            shown = ", ".join(f"{g.offsets} ({REASONS[g.reason]})" for g in self.gaps[:5])
+            more = f" and {len(self.gaps) - 5} more" if len(self.gaps) > 5 else ""
             parts.append(f"no row for {shown}{more}")
         if self.duplicates:
             parts.append(f"{self.duplicates} rows too many")
         return ", ".join(parts)
+
+
+def missing_offsets(
+    planned: Iterable[PlannedRange], landed: Mapping[PartitionIdentity, LandedRange]
+) -> dict[PartitionIdentity, Intervals]:
+    """Planned offsets without a row, by identity; identities without any are left out."""
+    found = {}
+    for item in planned:
+        there = landed.get(item.identity)
+        missing = subtract([item.offsets], there.offsets if there is not None else ())
+        if missing:
+            found[item.identity] = missing
+    return found
+
+
+def unexplained_by(
+    missing: Mapping[PartitionIdentity, Intervals], known: Evidence
+) -> dict[PartitionIdentity, Intervals]:
+    """The missing offsets that no evidence speaks of yet."""
+    left = {}
+    for identity, intervals in missing.items():
+        _, rest = assign(intervals, known.get(identity, ()))
+        if rest:
+            left[identity] = rest
+    return left
 
 
 def verify_ranges(
@@ -71,27 +111,69 @@ def verify_ranges(
     landed: Mapping[PartitionIdentity, LandedRange],
     *,
     gaps: str,
+    evidence: Evidence,
+    excused: Mapping[PartitionIdentity, Intervals],
 ) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
     """Count, minimum, maximum and distinct offsets of every planned range.
 
     Args:
         planned: The plan's ranges.
         landed: What the committed version holds inside them.
-        gaps: The stream's gap policy. `transactional` and `compacted` admit offsets without a
-            row by kind; every other policy demands a row for each.
+        gaps: The stream's gap policy.
+        evidence: What the log shows at missing offsets; counts for `explain` only.
+        excused: Offsets whose loss was accepted by a decision.
 
     Returns:
         The ranges that hold, and those that do not.
     """
-    reason = ADMITTED_KINDS.get(gaps)
     good: list[VerifiedRange] = []
     bad: list[Mismatch] = []
     for item in planned:
         found = landed.get(item.identity) or LandedRange(item.identity, 0, ())
-        whole = (OffsetRange(item.start_offset, item.end_offset),)
-        missing = subtract(whole, found.offsets)
-        if found.duplicates or (missing and reason is None):
-            bad.append(Mismatch(item, found.rows, missing, found.duplicates))
+        missing = subtract([item.offsets], found.offsets)
+        accepted = intersect(missing, excused.get(item.identity, ()))
+        known = [Gap(r, "accepted") for r in accepted]
+        rest = subtract(missing, accepted)
+        if gaps in _BY_POLICY:
+            known += [Gap(r, _BY_POLICY[gaps]) for r in rest]
         else:
-            good.append(VerifiedRange(item, found.rows, missing, reason if missing else None))
+            shown, unseen = assign(rest, evidence.get(item.identity, ()))
+            known += [*shown, *(Gap(r, "expired") for r in unseen)]
+        reasons = merge_gaps(known)
+        open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)
+        if found.duplicates or open_gaps:
+            bad.append(Mismatch(item, found.rows, open_gaps, found.duplicates))
+        else:
+            good.append(VerifiedRange(item, found.rows, reasons))
     return tuple(good), tuple(bad)
+
+
+def gap_findings(mismatches: Iterable[Mismatch]) -> tuple[Finding, ...]:
+    """What missing offsets without an excuse mean: a hole in the log, or no explanation."""
+    return tuple(
+        _gap_finding(item, kind, gaps)
+        for item in mismatches
+        for kind, gaps in _by_class(item.gaps).items()
+    )
+
+
+def _by_class(gaps: Iterable[Gap]) -> dict[FindingClass, list[Gap]]:
+    sorted_by: dict[FindingClass, list[Gap]] = {}
+    for gap in gaps:
+        in_log = gap.reason in ("hole", "thinned")
+        sorted_by.setdefault("log_hole" if in_log else "unexplained_gap", []).append(gap)
+    return sorted_by
+
+
+def _gap_finding(item: Mismatch, kind: FindingClass, gaps: list[Gap]) -> Finding:
+    reasons = sorted({REASONS[g.reason] for g in gaps})
+    return Finding(
+        kind=kind,
+        expected=f"a row or a reason for each of the {len(item.planned.offsets)} offsets of"
+        f" {item.planned.offsets}",
+        actual=f"{item.rows} rows; where they are missing: {'; '.join(reasons)}",
+        topic=item.planned.topic,
+        topic_id=item.planned.topic_id,
+        partition=item.planned.partition,
+        intervals=union(g.offsets for g in gaps),
+    )

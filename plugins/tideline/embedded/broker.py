@@ -43,16 +43,26 @@ class Broker:
         folder: Holds data, configuration and log.
         port: Client port; a free one is taken when None.
         settings: Broker properties on top of the defaults.
+        cluster_id: Id of the cluster that it belongs to; a new one when None.
+        heap_mb: Largest heap of its process.
     """
 
     def __init__(
-        self, folder: Path, port: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        cluster_id: str | None = None,
+        heap_mb: int = 512,
     ) -> None:
         self.folder = folder
         ports = free_ports(2)
         self.port = port or ports[0]
         self._controller_port = ports[1]
         self._settings = {**_SETTINGS, **(settings or {})}
+        self._cluster_id = cluster_id
+        self._heap_mb = heap_mb
         self.server: Server | None = None
 
     @property
@@ -76,7 +86,7 @@ class Broker:
         config = self._write_config()
         if not (self.data / "meta.properties").exists():
             self._format(java, config)
-        command = [*self._java(java), "-Xms128m", "-Xmx512m", "kafka.Kafka", config]
+        command = [*self._java(java), "-Xms128m", f"-Xmx{self._heap_mb}m", "kafka.Kafka", config]
         self.server = Server.start("kafka", command, self.folder / "kafka.log")
         try:
             self.server.wait_ready(lambda: is_listening(self.port), timeout_seconds)
@@ -111,7 +121,7 @@ class Broker:
         return config
 
     def _format(self, java: Java, config: Path) -> None:
-        cluster_id = new_cluster_id()
+        cluster_id = self._cluster_id or new_cluster_id()
         tool = [*self._java(java), "kafka.tools.StorageTool", "format"]
         done = subprocess.run(
             [*tool, "-t", cluster_id, "-c", config], capture_output=True, text=True, check=False

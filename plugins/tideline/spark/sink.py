@@ -5,7 +5,9 @@ from __future__ import annotations
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from tideline.core.offsets import PartitionIdentity
 from tideline.core.table import (
     COLUMNS,
     LEDGER_PROPERTY,
@@ -15,8 +17,8 @@ from tideline.core.table import (
     coordinates_predicate,
     read_mark,
 )
-from tideline.errors import AttemptFenced, ReplayUnavailable
-from tideline.ports import SparkJob, SparkResult
+from tideline.errors import AttemptFenced
+from tideline.ports import SparkJob, SparkResult, StagedRows
 
 _NEWEST_COMMITS = 20
 
@@ -82,24 +84,33 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
     raise _fenced(job)
 
 
-def stage(rows: DataFrame, job: SparkJob) -> DataFrame:
-    """Read once into a staging folder and refuse a replay that comes out shorter (R4).
-
-    Raises:
-        ReplayUnavailable: Fewer rows than the table holds; they stay.
-    """
+def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
+    """Read once into the staging folder and count what came (R4)."""
     remove_staging(rows.sparkSession, job)  # what a killed attempt left
-    folder = f"{_staging(job)}/{job.plan_id}-{job.token}"
-    rows.write.mode("overwrite").parquet(folder)
-    staged = rows.sparkSession.read.schema(rows.schema).parquet(folder)
-    count = staged.count()
-    if count < job.landed_rows:
-        raise ReplayUnavailable(
-            f"plan {job.plan_id}: the replay read {count} rows where the table holds"
-            f" {job.landed_rows}; the table's rows stay",
-            plan_id=job.plan_id,
-        )
-    return staged
+    rows.write.parquet(_staged(job))
+    counts = (
+        staged_rows(rows.sparkSession, job)
+        .groupBy("topic_id", "generation", "partition")
+        .agg(F.countDistinct("offset").alias("rows"))
+        .collect()
+    )
+    staged = tuple(
+        StagedRows(PartitionIdentity(c["topic_id"], c["generation"], c["partition"]), c["rows"])
+        for c in counts
+    )
+    return SparkResult(rows=sum(s.rows for s in staged), staged=staged)
+
+
+def staged_rows(spark: SparkSession, job: SparkJob) -> DataFrame:
+    """What this plan's attempt has staged."""
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+    return spark.read.schema(schema).parquet(_staged(job))
+
+
+def no_rows(spark: SparkSession) -> DataFrame:
+    """Nothing, in the table's columns: replacing a range by it removes the range (R6)."""
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+    return spark.createDataFrame([], schema)
 
 
 def remove_staging(spark: SparkSession, job: SparkJob) -> None:
@@ -108,6 +119,10 @@ def remove_staging(spark: SparkSession, job: SparkJob) -> None:
     assert jvm is not None
     path = jvm.org.apache.hadoop.fs.Path(_staging(job))
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _staged(job: SparkJob) -> str:
+    return f"{_staging(job)}/{job.plan_id}-{job.token}"
 
 
 def _staging(job: SparkJob) -> str:

@@ -53,7 +53,13 @@ def advance(
         head = state.head
         if record.is_open:
             head = advance_head(head, plan, landing)
-        return replace(state.with_run(record), head=head).with_plan_closed(
+        rows_are_there = (
+            i.closed(f"verified after all by run {run.run_id}", now())
+            for i in state.incidents_of_plan(plan.plan_id)
+        )
+        latest = state.runs.get(record.run_id, record)
+        moved = replace(state.with_run(latest), head=head).with_incidents_closed(rows_are_there)
+        return moved.with_plan_closed(
             plan.plan_id, status="done", landing=landing, verified=verified, updated_at=now()
         )
 

@@ -2,106 +2,127 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import timedelta
 
-from tideline.core.detection import find_resets
-from tideline.core.incident import Finding
-from tideline.core.ledger_state import LedgerState, incident_key
-from tideline.core.plan import BatchProposal, freeze
+from tideline.core.head import Head
+from tideline.core.headroom import Headroom, scarce
+from tideline.core.incident import Finding, Incident, incident_key
+from tideline.core.ledger_state import LedgerState
+from tideline.core.plan import BatchProposal
 from tideline.core.result import RunRecord
-from tideline.errors import ServiceAway, StreamBusy
-from tideline.failpoints import reach
+from tideline.steps.agreement import agree
 from tideline.steps.context import RunContext, log, now
-from tideline.steps.halting import halt
+from tideline.steps.freezing import freeze_run
+from tideline.steps.halting import blocked_by, halt, open_incidents, outlook_of
+from tideline.steps.observing import findings_of, measure_headroom, propose_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges, propose
 
 _STALE_AFTER = timedelta(seconds=60)
 """A look older than this is taken again: the task may have waited, or been cleared."""
 
+_HEADROOM_OF_AT_MOST = 200
+"""Partitions whose headroom a run measures: those furthest behind."""
+
 
 def detect_earliest_reset(run: RunContext) -> RunRecord:
-    """The run's record with its frozen plan (R1), or with nothing to do.
-
-    Passing faults are looked at again until they settle; they never become a verdict.
+    """The run's record: frozen (R1), nothing to do, or still proposed where a decision comes first.
 
     Raises:
-        ResetDetected: Something was found; an incident is open and no position moved.
+        ResetDetected: Something was found that nobody has decided and no policy lets pass; an
+            incident is open and no position moved.
         ServiceAway: The cluster did not settle in time.
     """
     # Another run's proposal replaces one that was never frozen: then plan again.
     record = run.record() or plan_offset_ranges(run)
     if record.status != "proposed":
+        _attach(run, record)
         return record
-    state, proposal, findings = _settled(run, record)
-    if findings:
-        halt(run, findings)
-    plan = freeze(
+    state, proposal, findings = settled(run, record)
+    incidents = relevant_incidents(run, findings)
+    outlook = outlook_of(run, incidents)
+    if outlook.halting:
+        halt(run, outlook.halting)
+    if outlook.asking or outlook.decided:
+        for incident in (*outlook.asking, *outlook.decided):
+            log.warning("left to resolve_reset: %s", incident)
+        return record
+    if not outlook.left_open:
+        log.info("no findings")
+    blocked = blocked_by(outlook.left_open, state.head)
+    if blocked:
+        proposal = propose_ranges(run, state.head, proposal.observation, blocked)
+    headroom = warned_headroom(run, state.head, proposal)
+    return freeze_run(
+        run,
+        state,
         proposal,
-        stream=run.stream.stream,
-        ledger_id=state.control.ledger_id,
-        run_id=run.run_id,
-        request=run.request,
-        table_uri=run.stream.table.uri,
-        now=now(),
+        lambda head: replace(head, headroom=headroom),
+        still_open={i.key for i in outlook.left_open},
     )
 
-    def put_if_absent(latest: LedgerState) -> LedgerState:
-        """Whoever comes second uses the winner's plan."""
-        current = latest.runs.get(run.run_id)
-        if current is not None and current.status != "proposed":
-            return latest
-        moved = latest.head.digest != proposal.head_digest
-        if current is None or latest.open_live_run() is not None or moved:
-            raise StreamBusy("another live run was planned meanwhile; run again")
-        frozen = replace(
-            current,
-            status="planned" if plan.ranges else "nothing_to_do",
-            plan=plan,
-            proposal=None,
-            updated_at=now(),
-        )
-        return latest.without_incidents("no longer found").with_run(frozen)
 
-    run.ledger.update(put_if_absent)
-    reach("detect:frozen")
-    winner = run.record()
-    assert winner is not None
-    log.info("no findings; %s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
-    return winner
-
-
-def _settled(
+def settled(
     run: RunContext, record: RunRecord
 ) -> tuple[LedgerState, BatchProposal, tuple[Finding, ...]]:
-    """A fresh proposal made from today's head, and findings that two looks agree on."""
-    deadline = time.monotonic() + run.kafka.patience_seconds
-    pause_seconds = 0.2
-    last_verdict: set[tuple[object, ...]] = set()
-    while True:
+    """A fresh proposal made from today's head, and findings that looks agree on.
+
+    Raises:
+        ServiceAway: The looks did not settle in the stream's `patience_seconds`.
+    """
+    known: RunRecord | None = record
+
+    def look() -> tuple[tuple[LedgerState, BatchProposal], tuple[Finding, ...]]:
+        nonlocal known
         state = run.ledger.read()
-        proposal = record.proposal
+        proposal = known.proposal if known is not None else None
+        known = None
+        if proposal is None or not _is_fresh(proposal, state):
+            proposal = propose(run).proposal
+            state = run.ledger.read()
         assert proposal is not None
-        fresh = now() - proposal.observation.observed_at < _STALE_AFTER
-        if fresh and proposal.head_digest == state.head.digest:
-            findings = find_resets(
-                state.head,
-                proposal.observation,
-                stream=run.stream.stream,
-                ledger_id=state.control.ledger_id,
-            )
-            passing = [f for f in findings if f.kind == "passing"]
-            verdict = {incident_key(f) for f in findings}
-            if not passing and verdict == last_verdict:
-                return state, proposal, findings
-            if time.monotonic() > deadline:
-                raise ServiceAway(
-                    "the cluster did not settle: " + " ".join(str(f) for f in findings),
-                    places=[f.place for f in findings],
-                )
-            last_verdict = verdict
-            log.info("looking again: %s", findings[0] if findings else "nothing is left")
-            time.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, 5.0)
-        record = propose(run)
+        return (state, proposal), findings_of(run, state.head, proposal.observation)
+
+    (state, proposal), findings = agree(
+        look, key=incident_key, patience_seconds=run.stream.patience_seconds
+    )
+    return state, proposal, findings
+
+
+def relevant_incidents(run: RunContext, findings: tuple[Finding, ...]) -> tuple[Incident, ...]:
+    """What was found now, and open incidents of landed plans, which no look finds again."""
+    found = open_incidents(run, findings)
+    ids = {i.incident_id for i in found}
+    standing = run.ledger.read().control.incidents
+    return (*found, *(i for i in standing if i.doubtful and i.incident_id not in ids))
+
+
+def warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
+    """Retention headroom as it is now; warns where it is scarce."""
+    found = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)
+    for item in scarce(found, run.stream.headroom_warning_seconds, now()):
+        log.warning(
+            "%s-%d: retention reaches offset %d in %.0f s (retention.ms %d); raise it or run"
+            " more often",
+            item.topic,
+            item.partition,
+            item.next_offset,
+            item.seconds_left(now()),
+            item.retention_ms,
+        )
+    return found
+
+
+def _attach(run: RunContext, record: RunRecord) -> None:
+    """R8: a run that came upon another's halted plan halts as well, and opens nothing new."""
+    if record.status != "planned" or record.finishes is None or record.plan is None:
+        return
+    held = run.ledger.read().incidents_of_plan(record.plan.plan_id)
+    outlook = outlook_of(run, held)
+    if outlook.halting or outlook.left_open:
+        halt(run, (*outlook.halting, *outlook.left_open))
+
+
+def _is_fresh(proposal: BatchProposal, state: LedgerState) -> bool:
+    age = now() - proposal.observation.observed_at
+    return age < _STALE_AFTER and proposal.head_digest == state.head.digest

@@ -1,28 +1,131 @@
-"""Open incidents and halt: what was found stays in the ledger until it is settled."""
+"""Open incidents with what is at stake, and halt where nobody has decided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import NoReturn
 
-from tideline.core.incident import Finding
-from tideline.core.ledger_state import incident_key
-from tideline.errors import ResetDetected
+from tideline.core.coverage import intersect
+from tideline.core.head import Head
+from tideline.core.incident import Finding, Incident, Outlook, incident_key, sort_out
+from tideline.core.offsets import Place
+from tideline.core.plan import BatchPlan
+from tideline.core.result import RunRecord
+from tideline.errors import ResetDetected, TidelineError
+from tideline.ledger import Ledger
 from tideline.steps.context import RunContext, log, now
 
 
-def halt(run: RunContext, findings: Iterable[Finding]) -> NoReturn:
-    """Open an incident per finding, or attach to one that is open, and stop the run.
+def open_incidents(
+    run: RunContext, findings: Iterable[Finding], plan: BatchPlan | None = None
+) -> tuple[Incident, ...]:
+    """An incident per finding: a new one, or the one that is open already.
+
+    A plan is the landed one whose ranges the findings put in doubt, if there is one.
+    """
+    found = tuple(_with_times(run, finding) for finding in findings)
+    state = run.ledger.update(lambda s: s.with_incidents(found, run.run_id, now(), plan))
+    keys = {incident_key(f) for f in found}
+    return tuple(i for i in state.control.incidents if i.key in keys)
+
+
+def outlook_of(run: RunContext, incidents: Iterable[Incident]) -> Outlook:
+    """What incidents mean for this run, by decisions and the stream's policies."""
+    return sort_out(
+        incidents,
+        policies=run.stream.on_reset.model_dump(),
+        proceed=run.stream.on_incident == "proceed",
+        run_id=run.run_id,
+        now=now(),
+    )
+
+
+def blocked_by(incidents: tuple[Incident, ...], head: Head) -> frozenset[Place]:
+    """The partitions that incidents keep from moving."""
+    return frozenset(
+        (p.topic, p.partition)
+        for p in head.positions
+        if any(i.finding.concerns(p.topic, p.partition) for i in incidents)
+    )
+
+
+def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
+    """Stop the run; says of each incident what was found, what it touches, what may be done.
 
     Raises:
         ResetDetected: Always; carries the incidents.
     """
-    found = tuple(findings)
-    for kind in sorted({f.kind for f in found}):
-        policy = getattr(run.stream.on_reset, kind)
-        if policy != "fail":
-            log.warning("on_reset.%s: %s is not acted on yet, the run fails", kind, policy)
-    state = run.ledger.update(lambda s: s.with_incidents(found, run.run_id, now()))
-    keys = {incident_key(f) for f in found}
-    incidents = [i for i in state.control.incidents if incident_key(i.finding) in keys]
-    raise ResetDetected("\n".join(str(f) for f in found), incidents=incidents)
+    found = tuple(incidents)
+    texts = []
+    for incident in found:
+        affected = affected_versions(run.ledger, incident)
+        texts.append(f"{incident}{affected_text(incident, affected)} {how_to_decide(incident)}")
+    raise ResetDetected("\n".join(texts), incidents=found)
+
+
+def how_to_decide(incident: Incident) -> str:
+    """The command that answers an incident."""
+    choices = [c for c in incident.finding.choices if c != "fail"]
+    if not choices:
+        return ""
+    return (
+        f"To decide: tideline resolve FILE --incident {incident.incident_id} --choice"
+        f" {'|'.join(choices)} --reason TEXT; then clear the run or wait for the next."
+    )
+
+
+def affected_versions(ledger: Ledger, incident: Incident) -> list[tuple[int, RunRecord]]:
+    """Table versions that hold rows at the offsets at stake, with the runs that wrote them.
+
+    After a truncation these are rows that the log no longer has; after a retention loss there are
+    none. Reads the whole history.
+    """
+    finding = incident.finding
+    if not finding.intervals and finding.kind not in ("topic_recreated", "topic_missing"):
+        return []
+    found = {}
+    for record in ledger.closed_runs():
+        if record.landing is None:
+            continue
+        for verified in record.verified:
+            planned = verified.planned
+            same = planned.topic_id == finding.topic_id
+            if not same or not finding.concerns(planned.topic, planned.partition):
+                continue
+            if not finding.intervals or intersect([planned.offsets], finding.intervals):
+                found[record.landing.version] = record
+    return sorted(found.items())
+
+
+def affected_text(incident: Incident, affected: list[tuple[int, RunRecord]]) -> str:
+    """One sentence about landed rows that the finding touches."""
+    parts = []
+    if incident.doubtful:
+        shown = ", ".join(str(r) for r in incident.doubtful[:5])
+        parts.append(f"unverified rows of plan {incident.plan_id} at {shown}")
+    if affected and incident.finding.kind == "truncation":
+        shown = ", ".join(f"{version} (run {r.run_id})" for version, r in affected[:5])
+        more = f" and {len(affected) - 5} more" if len(affected) > 5 else ""
+        parts.append(f"rows that the log no longer has, in table version {shown}{more}")
+    return f" Touched in the table: {'; '.join(parts)}." if parts else ""
+
+
+def _with_times(run: RunContext, finding: Finding) -> Finding:
+    """When the records at stake were written, as far as table and log tell; a courtesy."""
+    if finding.kind != "retention_loss" or finding.topic is None or finding.partition is None:
+        return finding
+    place, end = (finding.topic, finding.partition), finding.lost_end
+    head = run.ledger.read().head
+    position = next((p for p in head.positions if (p.topic, p.partition) == place), None)
+    if position is None or end is None:
+        return finding
+    with suppress(TidelineError):
+        return replace(
+            finding,
+            lost_from=run.table.newest_record(position.identity),
+            lost_until=run.kafka.written_at({place: end})[place],
+        )
+    log.warning("%s: when the records at stake were written is unknown", finding.place)
+    return finding

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from tideline.core.advancing import advance_head
+from tideline.core.coverage import Intervals, subtract
+from tideline.core.gap_evidence import Gap, merge_gaps
 from tideline.core.head import Head
+from tideline.core.incident import Finding
 from tideline.core.ledger_state import LedgerState
-from tideline.core.plan import BatchPlan
-from tideline.core.result import Landing, RunRecord
-from tideline.core.verification import Mismatch, VerifiedRange, verify_ranges
+from tideline.core.offsets import PartitionIdentity
+from tideline.core.plan import PlannedRange
+from tideline.core.result import Landing, PartitionEvidence, RunRecord
+from tideline.core.verification import (
+    Mismatch,
+    VerifiedRange,
+    gap_findings,
+    missing_offsets,
+    unexplained_by,
+    verify_ranges,
+)
 from tideline.steps.context import RunContext
+from tideline.steps.observing import check_after_read
 
 
-def proven_landing(
-    run: RunContext, record: RunRecord
-) -> tuple[Landing, tuple[VerifiedRange, ...]] | None:
-    """The commit of an open plan and its verified ranges; None if it has to be read.
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A landed plan held against one version of the table, and against the log.
 
-    Both must hold: a commit carries the plan's id, and every planned coordinate is in the
-    newest version. The commit alone would still be in the history after somebody restored an
-    older version.
+    Args:
+        verified: Ranges whose every offset has a row or an excuse.
+        mismatches: The others.
+        findings: What halts: the log changed while it was read, or offsets are missing.
+        evidence: What the log showed at missing offsets, worth keeping.
+    """
+
+    verified: tuple[VerifiedRange, ...]
+    mismatches: tuple[Mismatch, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    evidence: tuple[PartitionEvidence, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the head may move over it."""
+        return not self.mismatches and not self.findings
+
+
+def proven_landing(run: RunContext, record: RunRecord) -> Landing | None:
+    """The commit of an open plan, if its rows are all still there; None if it has to be read.
+
+    Both must hold: a commit carries the plan's id, and as many rows stand at the planned
+    coordinates of the newest version. The commit alone would still be in the history after
+    somebody restored an older version.
     """
     plan = record.plan
     assert plan is not None
@@ -26,10 +62,10 @@ def proven_landing(
     newest = run.table.observe().version
     if landing is None or newest is None:
         return None
-    good, bad = check(run, plan, newest)
-    if bad or sum(v.rows for v in good) < landing.rows:
-        return None
-    return landing, good
+    landed = run.table.landed(plan.ranges, newest)
+    rows = sum(found.rows for found in landed.values())
+    distinct = sum(found.distinct for found in landed.values())
+    return landing if rows == distinct >= landing.rows else None
 
 
 def settled_head(run: RunContext, state: LedgerState) -> Head:
@@ -38,11 +74,12 @@ def settled_head(run: RunContext, state: LedgerState) -> Head:
     Rows that are in the table are never reported lost, also by those who only look.
     """
     left_open = state.open_live_run()
-    proven = proven_landing(run, left_open) if left_open is not None else None
-    if left_open is None or left_open.plan is None or proven is None:
+    if left_open is None or left_open.plan is None:
         return state.head
-    landing, _ = proven
-    return advance_head(state.head, left_open.plan, landing)
+    if state.incidents_of_plan(left_open.plan.plan_id):
+        return state.head
+    landing = proven_landing(run, left_open)
+    return state.head if landing is None else advance_head(state.head, left_open.plan, landing)
 
 
 def find_landing(run: RunContext, record: RunRecord) -> Landing | None:
@@ -53,9 +90,76 @@ def find_landing(run: RunContext, record: RunRecord) -> Landing | None:
     return run.table.find_landing(plan.plan_id, after_version=after)
 
 
-def check(
-    run: RunContext, plan: BatchPlan, version: int
-) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
-    """Hold the plan against one version of the table."""
-    landed = run.table.landed(plan.ranges, version)
-    return verify_ranges(plan.ranges, landed, gaps=run.stream.gaps)
+def assess(run: RunContext, record: RunRecord, version: int) -> Assessment:
+    """Count a landed plan's rows in one version, look at gaps, and at the log again (R7).
+
+    The log is looked at last: what Spark and the evidence saw belongs to the plan's incarnation
+    only if that is still there.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer.
+    """
+    plan = record.plan
+    assert plan is not None
+    head = run.ledger.read().head
+    verified, bad, evidence = count_rows(run, record, plan.ranges, version, head)
+    if record.landing is None or record.landing.version != version:  # read since it was verified
+        changed = check_after_read(run, plan)
+        if changed:
+            return Assessment(verified, bad, changed)
+    return Assessment(verified, bad, gap_findings(bad), evidence)
+
+
+def count_rows(
+    run: RunContext,
+    record: RunRecord,
+    ranges: Iterable[PlannedRange],
+    version: int,
+    head: Head,
+) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...], tuple[PartitionEvidence, ...]]:
+    """Rows and gaps of a run's landed ranges; missing offsets are looked at in the log once.
+
+    Returns:
+        The ranges that hold, those that do not, and the evidence known by now.
+    """
+    wanted = tuple(ranges)
+    landed = run.table.landed(wanted, version)
+    excused = {c.identity: c.intervals for c in head.excused}
+    known = _known_gaps(record)
+    if run.stream.gaps == "explain":
+        missing = {
+            identity: rest
+            for identity, offsets in missing_offsets(wanted, landed).items()
+            if (rest := subtract(offsets, excused.get(identity, ())))
+        }
+        _look_at(run, record, wanted, unexplained_by(missing, known), known)
+    good, bad = verify_ranges(wanted, landed, gaps=run.stream.gaps, evidence=known, excused=excused)
+    evidence = tuple(PartitionEvidence(i, merge_gaps(known[i])) for i in sorted(known))
+    return good, bad, evidence
+
+
+def _look_at(
+    run: RunContext,
+    record: RunRecord,
+    ranges: tuple[PlannedRange, ...],
+    missing: dict[PartitionIdentity, Intervals],
+    known: dict[PartitionIdentity, list[Gap]],
+) -> None:
+    if not missing or record.plan is None:
+        return
+    places = {(r.topic, r.partition): r.identity for r in ranges if r.identity in missing}
+    asked = {place: missing[identity] for place, identity in places.items()}
+    for place, gaps in run.kafka.examine(asked, record.plan.isolation_level).items():
+        known[places[place]] += gaps
+
+
+def _known_gaps(record: RunRecord) -> dict[PartitionIdentity, list[Gap]]:
+    """Evidence gathered before: it can expire, the missing offset stays missing."""
+    known: dict[PartitionIdentity, list[Gap]] = defaultdict(list)
+    for evidence in record.evidence:
+        known[evidence.identity] += [g for g in evidence.gaps if g.reason in ("marker", "aborted")]
+    for verified in record.verified:
+        known[verified.planned.identity] += [
+            g for g in verified.gaps if g.reason in ("marker", "aborted")
+        ]
+    return known

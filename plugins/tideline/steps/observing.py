@@ -2,53 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
+from tideline.core.detection import find_resets, find_resets_after_read
 from tideline.core.first_positions import Places, adopt_new_partitions
 from tideline.core.head import Head
+from tideline.core.headroom import Headroom, headroom_of, unread_places
+from tideline.core.incident import Finding, incident_key
+from tideline.core.notice import Notice, new_places, open_transactions, stalled_places
 from tideline.core.observation import Observation
+from tideline.core.offsets import Place
 from tideline.core.plan import BatchPlan, BatchProposal
 from tideline.core.planning import plan_ranges
 from tideline.core.replay import Obstacle, obstacles
 from tideline.core.stream import StartAt
-from tideline.errors import BadInput, Halted, ServiceAway
-from tideline.steps.context import RunContext, log
+from tideline.errors import BadInput, Halted, TidelineError
+from tideline.steps.agreement import agree
+from tideline.steps.context import RunContext, log, now
 
 
-def look(run: RunContext, head: Head) -> tuple[Head, BatchProposal]:
-    """One look, and what a live run would do about it.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at cluster and table, and what a live run would do about it.
 
-    Returns:
-        The head with a position for everything new (not stored), and the proposal.
+    Args:
+        head: With a position for everything new; not stored.
+        notices: New places and open transactions.
+    """
+
+    head: Head
+    proposal: BatchProposal
+    notices: tuple[Notice, ...]
+
+
+def look(run: RunContext, head: Head, blocked: frozenset[Place] = frozenset()) -> Look:
+    """Observe and propose.
 
     Raises:
         BadInput: The start that the stream file names does not fit the log.
         ServiceAway: The cluster or the table cannot be asked.
     """
-    stream = run.stream
     # The end for a start by time is taken before the look-up, so that nothing falls between (R10).
     observation = observe(run, head)
     adopted = adopt_new_partitions(
         head,
         observation,
-        start=str(stream.start),
-        isolation_level=stream.kafka.isolation_level,
+        start=str(run.stream.start),
+        isolation_level=run.stream.kafka.isolation_level,
         looked_up=_looked_up(run, head, observation),
     )
-    proposal = plan_ranges(
-        adopted,
-        observation,
-        isolation_level=stream.kafka.isolation_level,
-        max_records_per_run=stream.limits.max_records_per_run,
-        max_records_per_partition=stream.limits.max_records_per_partition,
+    return Look(
+        head=adopted,
+        proposal=propose_ranges(run, adopted, observation, blocked),
+        notices=(*new_places(head, adopted), *_stalled(run, observation)),
     )
-    return adopted, proposal
+
+
+def propose_ranges(
+    run: RunContext, head: Head, observation: Observation, blocked: frozenset[Place]
+) -> BatchProposal:
+    """What a live run would read by the stream's limits; asks nobody."""
+    return plan_ranges(
+        head,
+        observation,
+        isolation_level=run.stream.kafka.isolation_level,
+        max_records_per_run=run.stream.limits.max_records_per_run,
+        max_records_per_partition=run.stream.limits.max_records_per_partition,
+        blocked=blocked,
+    )
+
+
+def findings_of(run: RunContext, head: Head, observation: Observation) -> tuple[Finding, ...]:
+    """What speaks against going on from a head."""
+    ledger_id = run.ledger.read().control.ledger_id
+    return find_resets(head, observation, stream=run.stream.stream, ledger_id=ledger_id)
 
 
 def observe(run: RunContext, head: Head) -> Observation:
     """Known topics by name whatever a pattern lists (R14), and those the stream asks for."""
     kafka = run.stream.kafka
     known = set(head.topics)
+    retired = {p.topic for p in head.retired}
     wanted = known | set(kafka.topics)
     if kafka.topic_pattern is not None:
         wanted |= set(run.kafka.topics_matching(kafka.topic_pattern))
@@ -61,7 +96,7 @@ def observe(run: RunContext, head: Head) -> Observation:
         for t in observation.topics
         if t.topic_id is None and not t.fault and not t.refusal and t.topic not in known
     }
-    named = sorted(never_seen & set(kafka.topics))
+    named = sorted((never_seen & set(kafka.topics)) - retired)
     if named:
         raise BadInput(
             f"stream {run.stream.stream}: kafka.topics: no such topic in cluster"
@@ -70,7 +105,7 @@ def observe(run: RunContext, head: Head) -> Observation:
         )
     # What a pattern listed may be deleted by the time it is asked for: it was never followed.
     topics = tuple(t for t in observation.topics if t.topic not in never_seen)
-    return replace(observation, topics=topics, table=run.table.observe())
+    return replace(observation, topics=topics, table=run.table.observe(head.table_version))
 
 
 def observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
@@ -81,26 +116,65 @@ def observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
     return run.kafka.observe({r.topic for r in plan.ranges}, epochs)
 
 
-def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
-    """What keeps a frozen plan from being read, for good: two looks agree on it.
+def check_after_read(run: RunContext, plan: BatchPlan) -> tuple[Finding, ...]:
+    """R7: Spark reads by topic name; what stood behind the name may have changed meanwhile.
 
     Raises:
-        ServiceAway: The cluster does not give a settled answer now.
+        ServiceAway: The cluster does not give a settled answer.
+    """
+
+    def look_again() -> tuple[None, tuple[Finding, ...]]:
+        return None, find_resets_after_read(plan, observe_plan(run, plan))
+
+    _, findings = agree(look_again, key=incident_key, patience_seconds=run.stream.patience_seconds)
+    return findings
+
+
+def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
+    """What keeps a frozen plan from being read, for good.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer.
         Halted: The cluster refuses to answer.
     """
-    found = _look_at_plan(run, plan)
-    if found and found != _look_at_plan(run, plan):
-        raise ServiceAway(f"plan {plan.plan_id}: the cluster's answers change; try again")
+
+    def look_again() -> tuple[None, tuple[Obstacle, ...]]:
+        return None, obstacles(plan, observe_plan(run, plan))
+
+    _, found = agree(look_again, key=hash, patience_seconds=run.stream.patience_seconds)
+    refused = [str(o) for o in found if o.kind == "refused"]
+    if refused:
+        raise Halted(f"plan {plan.plan_id} cannot be read now: {'; '.join(refused)}")
     return found
 
 
-def _look_at_plan(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
-    found = obstacles(plan, observe_plan(run, plan))
-    for kind, error in (("refused", Halted), ("passing", ServiceAway)):
-        texts = [str(o) for o in found if o.kind == kind]
-        if texts:
-            raise error(f"plan {plan.plan_id} cannot be read now: {'; '.join(texts)}")
-    return found
+def measure_headroom(
+    run: RunContext, head: Head, observation: Observation, most: int | None = None
+) -> tuple[Headroom, ...]:
+    """When retention may reach what is unread, for at most so many partitions; a courtesy.
+
+    A missing right to read a topic's settings leaves it unknown, and fails nothing.
+    """
+    unread = unread_places(head.positions, observation, most)
+    if not unread:
+        return ()
+    try:
+        kept = run.kafka.retention_ms({topic for topic, _ in unread})
+        timed = {place: o for place, o in unread.items() if kept.get(place[0]) is not None}
+        return headroom_of(unread, run.kafka.written_at(timed), kept)
+    except TidelineError as error:
+        log.warning("retention headroom is unknown: %s", error)
+        return ()
+
+
+def _stalled(run: RunContext, observation: Observation) -> tuple[Notice, ...]:
+    if run.stream.kafka.isolation_level != "read_committed":
+        return ()
+    stalled = stalled_places(observation)
+    began = {}
+    with suppress(TidelineError):
+        began = run.kafka.written_at(stalled)
+    return open_transactions(observation, began, now())
 
 
 def _looked_up(run: RunContext, head: Head, observation: Observation) -> Places | None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.core.incident import Incident
 from tideline.core.ledger_state import LedgerState
+from tideline.core.plan import BatchPlan
 from tideline.core.result import RunRecord
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.steps.advance_offsets import advance, tell_group
 from tideline.steps.context import RunContext, log, now
-from tideline.steps.landing import proven_landing
+from tideline.steps.deciding import settle_partially
+from tideline.steps.halting import blocked_by, outlook_of
+from tideline.steps.landing import assess, proven_landing
 from tideline.steps.observing import look, plan_obstacles
 
 
@@ -34,21 +38,29 @@ def propose(run: RunContext) -> RunRecord:
         StreamBusy: The head moved meanwhile.
     """
     state = run.ledger.read()
-    head, proposal = look(run, state.head)
+    left_open = outlook_of(run, state.control.incidents).left_open
+    found = look(run, state.head, blocked_by(left_open, state.head))
+    known = state.runs.get(run.run_id)
+    told = known.notices if known is not None else ()
+    notices = (*told, *(n for n in found.notices if n not in told))
+    for notice in found.notices:
+        if notice not in told:
+            log.warning("%s", notice)
     record = RunRecord(
         run_id=run.run_id,
         lane=run.request.lane,
         status="proposed",
         request_digest=run.request.digest,
         updated_at=now(),
-        proposal=proposal,
+        proposal=found.proposal,
+        notices=notices,
     )
 
     def store(latest: LedgerState) -> LedgerState:
         if latest.head != state.head:
             raise StreamBusy("the head moved while this run was planned; run again")
         kept = latest.without_proposals(run.request.lane, but=run.run_id)
-        return replace(kept.with_run(record), head=head)
+        return replace(kept.with_run(record), head=found.head)
 
     run.ledger.update(store)
     reach("plan:proposed")
@@ -67,10 +79,16 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
     plan = left_open.plan
     assert plan is not None
     log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
-    proven = proven_landing(run, left_open)
-    if proven is not None:
+    held = run.ledger.read().incidents_of_plan(plan.plan_id)
+    if held:
+        return _meet_halted_plan(run, plan, held)
+    landing = proven_landing(run, left_open)
+    if landing is not None:
+        found = assess(run, left_open, landing.version)
+        if not found.is_clean:
+            return _finish(run, left_open, plan)  # verify_ranges says what is wrong
         log.info("its rows are in the table: verified, nothing is read again")
-        advance(run, left_open, plan, *proven)
+        advance(run, left_open, plan, landing, found.verified)
         tell_group(run)
         run.settled = run.ledger.find_run(left_open.run_id)
         return None
@@ -84,6 +102,22 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
                 )
             )
         return None
+    return _finish(run, left_open, plan)
+
+
+def _meet_halted_plan(
+    run: RunContext, plan: BatchPlan, held: tuple[Incident, ...]
+) -> RunRecord | None:
+    """R8: either this run attaches to the halted plan, or it goes on with what is healthy."""
+    record = _finish(run, run.ledger.read().runs[plan.run_id], plan)
+    if len(outlook_of(run, held).left_open) < len(held):
+        return record
+    settle_partially(run, record, held)
+    return None
+
+
+def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> RunRecord:
+    """This run executes the open plan instead of one of its own (R3)."""
     log.info("this run finishes it")
     record = RunRecord(
         run_id=run.run_id,
@@ -93,6 +127,7 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
         updated_at=now(),
         plan=plan,
         finishes=left_open.run_id,
+        evidence=left_open.evidence,
     )
     run.ledger.update(lambda state: state.with_run(record))
     return record

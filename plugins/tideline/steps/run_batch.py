@@ -25,8 +25,9 @@ def run_batch(run: RunContext) -> RunRecord:
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")
-        record = detect_earliest_reset(run)
+        detect_earliest_reset(run)
         resolve_reset(run)
+        record, _ = run.frozen_plan()
         if record.status in ("nothing_to_do", "superseded"):
             return record
         if record.plan is not None:

@@ -1,26 +1,28 @@
-"""Step 5: reconcile the committed version with the plan."""
+"""Step 5: reconcile the committed version with the plan, and the log with what was read."""
 
 from __future__ import annotations
 
-from tideline.core.detection import find_resets_after_read
+from dataclasses import replace
+
 from tideline.core.plan import BatchPlan
-from tideline.core.result import Landing
+from tideline.core.result import Landing, RunRecord
 from tideline.core.verification import VerifiedRange
-from tideline.errors import AttemptFenced, ServiceAway, VerificationFailed
+from tideline.errors import AttemptFenced, VerificationFailed
 from tideline.failpoints import reach
 from tideline.steps.context import RunContext
-from tideline.steps.halting import halt
-from tideline.steps.landing import check, find_landing
-from tideline.steps.observing import observe_plan
+from tideline.steps.deciding import execute_on_plan
+from tideline.steps.halting import halt, open_incidents, outlook_of
+from tideline.steps.landing import Assessment, assess, find_landing
 
 
 def verify_ranges(run: RunContext) -> tuple[Landing, tuple[VerifiedRange, ...]] | None:
     """The plan's commit and its ranges with rows and gaps; None where nothing was planned.
 
     Raises:
-        VerificationFailed: The version holds other rows than the plan says.
+        VerificationFailed: There are rows too many.
         AttemptFenced: The table shows no commit of the plan.
-        ResetDetected: The log changed while it was read; the position does not move.
+        ResetDetected: Offsets are missing without a reason, or the log changed while it was read;
+            the position does not move.
         ServiceAway: The cluster cannot say whether it did.
     """
     record, plan = run.frozen_plan()
@@ -32,27 +34,43 @@ def verify_ranges(run: RunContext) -> tuple[Landing, tuple[VerifiedRange, ...]] 
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
-    good, bad = check(run, plan, landing.version)
-    if bad:
+    found = assess(run, record, landing.version)
+    if found.findings:
+        found = _decided_or_halt(run, record, plan, found, landing)
+    if found.mismatches:
         raise VerificationFailed(
             f"table version {landing.version} is not what plan {plan.plan_id} says: "
-            + "; ".join(str(b) for b in bad)
-            + f". gaps: {run.stream.gaps} admits none of this; the position did not move",
+            + "; ".join(str(b) for b in found.mismatches)
+            + ". The position did not move",
             plan_id=plan.plan_id,
             table_version=landing.version,
-            mismatches=[str(b) for b in bad],
+            mismatches=[str(b) for b in found.mismatches],
         )
-    if landing != record.landing:  # read since it was verified last
-        _check_after_read(run, plan)
+    if found.evidence and found.evidence != record.evidence:
+        _keep(run, found)
     reach("verify:verified")
-    return landing, good
+    return landing, found.verified
 
 
-def _check_after_read(run: RunContext, plan: BatchPlan) -> None:
-    """R7: Spark reads by topic name; what stood behind the name may have changed meanwhile."""
-    findings = find_resets_after_read(plan, observe_plan(run, plan))
-    passing = [str(f) for f in findings if f.kind == "passing"]
-    if passing:
-        raise ServiceAway(f"the check after the read needs a settled answer: {' '.join(passing)}")
-    if findings:
-        halt(run, findings)
+def _decided_or_halt(
+    run: RunContext, record: RunRecord, plan: BatchPlan, found: Assessment, landing: Landing
+) -> Assessment:
+    """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
+    incidents = open_incidents(run, found.findings, plan)
+    outlook = outlook_of(run, incidents)
+    gaps_only = all(i.finding.kind in ("log_hole", "unexplained_gap") for i in incidents)
+    if not gaps_only or len(outlook.decided) < len(incidents) or not record.is_open:
+        halt(run, incidents)
+    execute_on_plan(run, outlook.decided)
+    return assess(run, record, landing.version)
+
+
+def _keep(run: RunContext, found: Assessment) -> None:
+    """Evidence can expire: it goes into the run's record before anything relies on it."""
+    run.ledger.update(
+        lambda state: (
+            state.with_run(replace(state.runs[run.run_id], evidence=found.evidence))
+            if run.run_id in state.runs
+            else state
+        )
+    )

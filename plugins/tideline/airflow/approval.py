@@ -1,0 +1,77 @@
+"""The form that asks a person about incidents: its text, its options, and what an answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tideline.core.incident import Incident
+from tideline.core.verdicts import POLICIES, VERDICTS, valid_choices
+from tideline.errors import BadInput
+
+COMMENT = "comment"
+
+ALL_OPTIONS = sorted(
+    {choice for kind in POLICIES for choice in valid_choices(kind)}
+    | {f"{kind}: {choice}" for kind in POLICIES for choice in valid_choices(kind)}
+)
+"""Every option that a form can have: what Airflow may be told when the Dag is parsed."""
+
+
+def options_for(incidents: Iterable[Incident]) -> list[str]:
+    """The choices of the one class that was found, or of each by its name."""
+    by_kind = _choices(incidents)
+    if len(by_kind) == 1:
+        return list(next(iter(by_kind.values())))
+    return [f"{kind}: {choice}" for kind, choices in by_kind.items() for choice in choices]
+
+
+def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
+    """The form's headline."""
+    found = list(incidents)
+    places = ", ".join(f"{i.finding.place} ({i.finding.kind})" for i in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"{stream}: {places}{more}"
+
+
+def body_for(incidents: Iterable[Incident]) -> str:
+    """What was found, what is at stake, and what each choice does, in Markdown."""
+    found = list(incidents)
+    lines = [f"- **{i.incident_id}** {i.finding}" for i in found]
+    lines += ["", "Nothing has moved. The choices, for all incidents of their class:", ""]
+    for kind in _choices(found):
+        texts = VERDICTS[kind].choices  # type: ignore[index]
+        lines += [f"- `{choice}` ({kind}): {text}" for choice, text in texts.items()]
+    lines += ["- `fail`: this run fails and the incidents stay open"]
+    return "\n".join(lines)
+
+
+def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:
+    """What was chosen per class; a class that the answer leaves out fails.
+
+    Raises:
+        BadInput: Two choices for one class, or one that is not valid for it.
+    """
+    by_kind = _choices(incidents)
+    chosen: dict[str, str] = {}
+    for option in options:
+        kind, separator, choice = option.rpartition(": ")
+        if not separator:
+            kind = next(iter(by_kind))
+        if choice not in by_kind.get(kind, ()) or kind in chosen:
+            allowed = ", ".join(options_for(incidents))
+            raise BadInput(f"the answer: got {option!r}; allowed: one per class of {allowed}")
+        chosen[kind] = choice
+    return {kind: chosen.get(kind, "fail") for kind in by_kind}
+
+
+def who(event: Mapping[str, Any]) -> str:
+    """The name of whoever answered."""
+    user = event.get("responded_by_user") or {}
+    if not isinstance(user, Mapping):
+        user = {"id": getattr(user, "id", None), "name": getattr(user, "name", None)}
+    return str(user.get("name") or user.get("id") or "unknown")
+
+
+def _choices(incidents: Iterable[Incident]) -> dict[str, tuple[str, ...]]:
+    return {i.finding.kind: i.finding.choices for i in incidents}

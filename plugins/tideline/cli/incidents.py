@@ -1,0 +1,104 @@
+"""The commands about incidents: what was found, and what somebody decided."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from datetime import UTC, datetime
+from typing import Any
+
+from tideline.adapters.stream_files import read_stream
+from tideline.cli.output import Output, ended_line, incident_data
+from tideline.core.incident import Decision, Incident
+from tideline.core.ledger_state import LedgerState
+from tideline.core.verdicts import VERDICTS
+from tideline.errors import BadInput
+from tideline.ledger import Ledger
+from tideline.steps.halting import affected_text, affected_versions, how_to_decide
+from tideline.wiring import open_ledger
+
+
+def incident(options: argparse.Namespace, output: Output) -> int:
+    """Open incidents, or one by id: what was found, what is at stake, what may be done."""
+    stream = read_stream(options.file)
+    ledger = open_ledger(stream)
+    found = ledger.read().control.incidents
+    if options.id is not None:
+        found = (_by_id(ledger, options.id),)
+    data = [_with_blast_radius(ledger, i) for i in found]
+    lines = [line for i in found for line in _lines(ledger, i)] or ["no open incident"]
+    output.answer({"incidents": data}, *lines)
+    return 0
+
+
+def resolve(options: argparse.Namespace, output: Output) -> int:
+    """Decide about an open incident; the next run, or the halted one cleared, carries it out."""
+    stream = read_stream(options.file)
+    ledger = open_ledger(stream)
+    if not options.reason.strip():
+        raise BadInput("--reason: got nothing; allowed: why you decide so, in words")
+    by = options.by or getpass.getuser()
+    decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
+
+    def decide(state: LedgerState) -> LedgerState:
+        known = state.open_incident(options.incident)
+        if known is None:
+            raise _not_open(ledger, state, options.incident)
+        if options.choice not in known.finding.choices:
+            raise BadInput(
+                f"--choice: got {options.choice!r} for {known.incident_id}, which is"
+                f" {known.finding.kind}; allowed: {', '.join(known.finding.choices)}"
+            )
+        return state.with_decision(known.incident_id, decision)
+
+    decided = ledger.update(decide).open_incident(options.incident)
+    assert decided is not None
+    what = "the incident stays open"
+    if decided.is_decided:
+        meaning = VERDICTS[decided.finding.kind].choices[options.choice]
+        what = f"{meaning}. Takes effect when the halted run is cleared, or with the next run"
+    output.answer(
+        {"incident": incident_data(decided)},
+        f"{decided.incident_id}: {options.choice} by {by}: {what}",
+    )
+    return 0
+
+
+def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
+    ended = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
+    if ended is not None:
+        return BadInput(f"incident {incident_id} is closed: {ended_line(ended)}")
+    open_ids = ", ".join(i.incident_id for i in state.control.incidents) or "none is open"
+    return BadInput(f"incident: got {incident_id!r}; allowed: {open_ids}")
+
+
+def _by_id(ledger: Ledger, incident_id: str) -> Incident:
+    state = ledger.read()
+    for known in (*state.control.incidents, *ledger.closed_incidents()):
+        if known.incident_id == incident_id:
+            return known
+    raise _not_open(ledger, state, incident_id)
+
+
+def _with_blast_radius(ledger: Ledger, known: Incident) -> dict[str, Any]:
+    affected = affected_versions(ledger, known)
+    return {
+        **incident_data(known),
+        "doubtful": [
+            [r.topic, r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
+            for r in known.doubtful
+        ],
+        "affected_versions": [version for version, _ in affected],
+        "affected_runs": [record.run_id for _, record in affected],
+    }
+
+
+def _lines(ledger: Ledger, known: Incident) -> list[str]:
+    if known.closed_at is not None:
+        return [f"closed: {ended_line(known)}", str(known)]
+    lines = [f"{known}{affected_text(known, affected_versions(ledger, known))}"]
+    if known.decision is not None:
+        lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
+    choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
+    lines += [f"  {choice}: {text}" for choice, text in choices.items()]
+    return [*lines, f"  {how_to_decide(known)}"]

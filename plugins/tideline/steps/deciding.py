@@ -1,0 +1,151 @@
+"""Carry out decisions about plans that have landed but could not be verified (R6, R8, R9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tideline.core.advancing import advance_head
+from tideline.core.coverage import subtract
+from tideline.core.decisions import excuse
+from tideline.core.head import Head
+from tideline.core.incident import Incident
+from tideline.core.ledger_state import LedgerState
+from tideline.core.plan import BatchPlan, PlannedRange
+from tideline.core.result import RunRecord
+from tideline.core.verification import VerifiedRange
+from tideline.errors import StreamBusy
+from tideline.steps.context import RunContext, log, now
+from tideline.steps.landing import count_rows, find_landing
+from tideline.steps.writing import begin_attempt, submit
+
+GAPS = ("log_hole", "unexplained_gap")
+
+
+def execute_on_plan(run: RunContext, incidents: tuple[Incident, ...]) -> None:
+    """Accept missing offsets of a landed plan: the rows that are there can be verified then.
+
+    Raises:
+        StreamBusy: Somebody else has closed an incident meanwhile.
+    """
+
+    def accept(state: LedgerState) -> LedgerState:
+        head, closed = state.head, []
+        for incident in incidents:
+            if incident.incident_id not in {i.incident_id for i in state.control.incidents}:
+                raise StreamBusy(f"{incident.incident_id} was closed meanwhile; run again")
+            effect = excuse(head, incident)
+            head = effect.head
+            closed.append(incident.closed(effect.outcome, now()))
+        after = replace(state.with_incidents_closed(closed), head=head)
+        record = after.runs.get(run.run_id)
+        if record is None:
+            return after
+        return after.with_run(replace(record, resolved=(*record.resolved, *closed)))
+
+    run.ledger.update(accept)
+    for incident in incidents:
+        log.warning("%s: its decision was carried out", incident.incident_id)
+
+
+def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, ...]) -> None:
+    """Close a halted plan: its healthy ranges are verified and advanced, the others left to decide.
+
+    Whoever executes the plan ends as superseded; a run that came upon it is planned anew.
+
+    The record is of the run that executes the plan: its own, or one that set out to finish it;
+    held are the plan's open incidents.
+    """
+    plan = record.plan
+    assert plan is not None
+    owner = run.ledger.find_run(plan.run_id) or record
+    landing = find_landing(run, owner)
+    healthy = [
+        r for r in plan.ranges if not any(i.finding.concerns(r.topic, r.partition) for i in held)
+    ]
+    good: tuple[VerifiedRange, ...] = ()
+    if landing is not None and healthy:
+        head = run.ledger.read().head
+        good, _, _ = count_rows(run, owner, healthy, landing.version, head)
+    ids = ", ".join(i.incident_id for i in held)
+    log.warning(
+        "plan %s is closed with %d of %d ranges verified; %s: the rest",
+        plan.plan_id,
+        len(good),
+        len(plan.ranges),
+        ids,
+    )
+
+    def close(state: LedgerState) -> LedgerState:
+        head = state.head
+        if landing is not None and good:
+            part = replace(plan, ranges=tuple(v.planned for v in good))
+            head = advance_head(head, part, landing)
+        runs = {k: r for k, r in state.runs.items() if k != run.run_id or r.finishes is None}
+        return replace(state, head=head, runs=runs).with_plan_closed(
+            plan.plan_id,
+            status="superseded",
+            superseded_by=ids,
+            landing=landing,
+            verified=good,
+            updated_at=now(),
+        )
+
+    run.ledger.update(close)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of an incident's unverified rows.
+
+    Args:
+        removed_in_version: The table version that removed them; None where none were.
+        amended: The closed record of the plan's run, with ranges that verify after all.
+    """
+
+    head: Head
+    removed_in_version: int | None = None
+    amended: RunRecord | None = None
+
+
+def settle_doubtful(run: RunContext, head: Head, incident: Incident) -> Settled:
+    """What a decision does with an incident's unverified rows (R6).
+
+    An accepted gap leaves good rows: where they verify now, the head moves over them, so that
+    nothing that is in the table has to be read again. Every other decision removes them.
+    """
+    record = run.ledger.find_run(str(incident.plan_run_id))
+    plan = record.plan if record is not None else None
+    if record is None or plan is None:
+        return Settled(head)
+    landing = find_landing(run, record)
+    newest = run.table.observe().version
+    if landing is None or newest is None:
+        return Settled(head)
+    if incident.finding.kind in GAPS:
+        good, _, _ = count_rows(run, record, incident.doubtful, newest, head)
+        if not good:
+            return Settled(head)
+        part = replace(plan, ranges=tuple(v.planned for v in good))
+        amended = replace(record, verified=(*record.verified, *good), updated_at=now())
+        return Settled(advance_head(head, part, landing), amended=amended)
+    return Settled(head, remove_unverified(run, plan, incident.doubtful))
+
+
+def remove_unverified(
+    run: RunContext, plan: BatchPlan, ranges: tuple[PlannedRange, ...]
+) -> int | None:
+    """Remove rows at ranges that no verified coverage holds; the version that did it."""
+    covered = {c.identity: c.intervals for c in run.ledger.read().head.coverage}
+    pieces = tuple(
+        replace(planned, start_offset=left.start_offset, end_offset=left.end_offset)
+        for planned in ranges
+        for left in subtract([planned.offsets], covered.get(planned.identity, ()))
+    )
+    newest = run.table.observe().version
+    if newest is None or not run.table.landed(pieces, newest):
+        return None
+    with run.ledger.lease("writer"):
+        result = submit(run, begin_attempt(run), "remove", plan, pieces)
+    version = result.table_version if result is not None else run.table.observe().version
+    log.warning("unverified rows of plan %s removed in table version %s", plan.plan_id, version)
+    return version

@@ -1,0 +1,85 @@
+"""Turn a proposal into the run's plan, once (R1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import replace
+
+from tideline.core.head import Head
+from tideline.core.incident import Incident
+from tideline.core.ledger_state import LedgerState
+from tideline.core.plan import BatchProposal, freeze
+from tideline.core.result import RunRecord
+from tideline.errors import StreamBusy
+from tideline.failpoints import reach
+from tideline.steps.context import RunContext, log, now
+
+
+def freeze_run(
+    run: RunContext,
+    state: LedgerState,
+    proposal: BatchProposal,
+    moved_head: Callable[[Head], Head],
+    *,
+    resolved: tuple[Incident, ...] = (),
+    amended: tuple[RunRecord, ...] = (),
+    still_open: Collection[Hashable] = (),
+) -> RunRecord:
+    """Put the plan if absent; whoever comes second uses the winner's.
+
+    Head, incidents and plan move in one compare-and-swap on the head that was looked at (R9).
+
+    Args:
+        run: This run.
+        state: What the ledger held when the proposal was made.
+        proposal: What to freeze.
+        moved_head: From the head that is there to the one to store.
+        resolved: Incidents whose decisions the new head carries out, closed.
+        amended: Closed records that learn something with it.
+        still_open: Keys of incidents that stay open; the others are no longer found.
+
+    Raises:
+        StreamBusy: Another run was planned, or the head moved, meanwhile.
+    """
+    plan = freeze(
+        proposal,
+        stream=run.stream.stream,
+        ledger_id=state.control.ledger_id,
+        run_id=run.run_id,
+        request=run.request,
+        table_uri=run.stream.table.uri,
+        now=now(),
+    )
+
+    def put_if_absent(latest: LedgerState) -> LedgerState:
+        current = latest.runs.get(run.run_id)
+        if current is not None and current.status != "proposed":
+            return latest
+        moved = latest.head.digest != state.head.digest
+        if current is None or latest.open_live_run() is not None or moved:
+            raise StreamBusy("another live run was planned meanwhile; run again")
+        frozen = replace(
+            current,
+            status="planned" if plan.ranges else "nothing_to_do",
+            plan=plan,
+            proposal=None,
+            resolved=resolved,
+            updated_at=now(),
+        )
+        ids = {i.incident_id for i in resolved}
+        vanished = (
+            i.closed(f"no longer found by run {run.run_id}", now())
+            for i in latest.control.incidents
+            if not i.doubtful and i.incident_id not in ids and i.key not in still_open
+        )
+        after = latest.with_incidents_closed([*resolved, *vanished]).with_run(frozen)
+        for record in amended:
+            after = after.with_run(record)
+        return replace(after, head=moved_head(latest.head))
+
+    run.ledger.update(put_if_absent)
+    reach("detect:frozen")
+    winner = run.record()
+    assert winner is not None
+    log.info("%s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
+    return winner

@@ -1,0 +1,87 @@
+"""Hand a job to Spark behind a fence, and understand how it ended."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline import errors
+from tideline.core.plan import BatchPlan, PlannedRange
+from tideline.errors import ServiceAway, TidelineError
+from tideline.json_codec import from_json, to_json
+from tideline.ports import SparkAction, SparkJob, SparkResult
+from tideline.steps.context import RunContext, log
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to write, with a token larger than all before it (R5)."""
+
+    ledger_id: str
+    token: int
+
+
+def begin_attempt(run: RunContext) -> Attempt:
+    """Take the next token; the caller holds the writer's lease."""
+    control = run.ledger.update(lambda s: s.with_next_token()).control
+    return Attempt(control.ledger_id, control.token)
+
+
+def submit(
+    run: RunContext,
+    attempt: Attempt,
+    action: SparkAction,
+    plan: BatchPlan,
+    ranges: Iterable[PlannedRange] | None = None,
+) -> SparkResult | None:
+    """Run one Spark application to its end.
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        action: What Spark has to do.
+        plan: Whose rows are read or removed.
+        ranges: The part of the plan that is meant; None for all of it.
+
+    Returns:
+        What it reported; None if it ended well without a word.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        ServiceAway: It could not be started, or ended badly without a word.
+    """
+    with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
+        job = SparkJob(
+            stream=run.stream.stream,
+            ledger_id=attempt.ledger_id,
+            plan_id=plan.plan_id if action != "remove" else f"{plan.plan_id}.removed",
+            run_id=run.run_id,
+            token=attempt.token,
+            app_id=f"tideline:{attempt.ledger_id}",
+            table_uri=run.stream.table.uri,
+            partition_by=tuple(run.stream.table.partition_by),
+            isolation_level=plan.isolation_level,
+            ranges=plan.ranges if ranges is None else tuple(ranges),
+            kafka_options=run.kafka_options,
+            result_path=str(Path(folder, "result.json")),
+            action=action,
+        )
+        job_file = Path(folder, "job.json")
+        job_file.touch(mode=0o600)
+        job_file.write_text(to_json(job))
+        failure: TidelineError | None = None
+        try:
+            run.spark.submit(str(job_file))
+        except ServiceAway as error:
+            failure = error
+        result_file = Path(job.result_path)
+        result = from_json(SparkResult, result_file.read_bytes()) if result_file.exists() else None
+    if result is not None and result.error is not None:
+        raise getattr(errors, result.error, ServiceAway)(result.message)
+    if failure is not None:
+        raise failure
+    if result is not None:
+        log.info("%s: %s rows, table version %s", action, result.rows, result.table_version)
+    return result

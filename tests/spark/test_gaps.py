@@ -1,0 +1,185 @@
+"""Offsets without a row: evidence from the log, holes, and what may be done (R9)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.real import closed_incidents, decide, head, spans, table_rows, table_version
+from tests.spark.test_settling import commit_only
+from tideline.core.coverage import total
+from tideline.core.plan import RunRequest
+from tideline.errors import ResetDetected
+from tideline.json_codec import from_json, to_json
+from tideline.ports import SparkJob
+from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.verify_ranges import verify_ranges
+from tideline.wiring import open_ledger, open_run
+
+
+def reasons(record):
+    """How many offsets of a run have no row, by reason."""
+    found = {}
+    for verified in record.verified:
+        for gap in verified.gaps:
+            found[gap.reason] = found.get(gap.reason, 0) + len(gap.offsets)
+    return found
+
+
+def test_markers_and_aborted_records_are_shown_by_the_log(world, spark):
+    """gaps: explain, the default, needs no policy for transactions."""
+    name = world.create(partitions=1)
+    world.transactions(
+        (b"kept", 10, True), (b"aborted", 10, False), (b"kept", 10, True), (b"no", 10, False)
+    )
+    stream = world.stream()
+    record = world.run(stream, "run", spark)
+    assert reasons(record) == {"marker": 4, "aborted": 20}
+    assert head(stream) == {(name, 0): 44}
+    assert {value for (value,) in table_rows(stream, "value")} == {b"kept"}
+    found, findings = world.audit(stream)
+    assert (found.clean, findings) == (True, ())
+
+
+def test_without_aborted_records_to_hide_only_markers_are_missing(world, spark):
+    """read_uncommitted readers get aborted records as rows."""
+    world.create(partitions=1)
+    world.transactions((b"kept", 5, True), (b"aborted", 5, False))
+    stream = world.stream(kafka={"topics": [world.topic()], "isolation_level": "read_uncommitted"})
+    record = world.run(stream, "run", spark)
+    assert reasons(record) == {"marker": 2}
+    assert len(table_rows(stream)) == 10
+
+
+def test_refuse_admits_not_even_a_marker(world, spark):
+    """It halts and moves nothing."""
+    name = world.create(partitions=1)
+    world.transactions((b"x", 1, True))
+    stream = world.stream(gaps="refuse")
+    with pytest.raises(ResetDetected, match="unexplained_gap"):
+        world.run(stream, "run", spark)
+    assert head(stream) == {(name, 0): 0}
+
+
+def test_evidence_is_kept_when_it_expires_before_the_advance(world, spark):
+    """Verified, then the log is gone, then the advance: nothing is unexplained."""
+    name = world.create(partitions=1)
+    world.transactions((b"x", 10, True), (b"y", 10, False))
+    stream = world.stream()
+    commit_only(stream, "run", spark)
+    with open_run(stream, "run", RunRequest(), spark) as run:
+        verify_ranges(run)
+        world.delete_records(before=22)
+        advance_offsets(run)
+    assert head(stream) == {(name, 0): 22}
+
+
+def test_evidence_that_expired_before_anybody_looked_halts(world, spark):
+    """The rows are there and stay; what is missing cannot be explained any more."""
+    name = world.create(partitions=1)
+    world.transactions((b"x", 10, True))
+    stream = world.stream()
+    commit_only(stream, "run", spark)
+    world.delete_records(before=11)
+    with pytest.raises(ResetDetected, match=r"unexplained_gap.*can no longer be looked at"):
+        world.run(stream, "next", spark)
+    assert head(stream) == {(name, 0): 0}
+    assert len(table_rows(stream)) == 10
+
+
+class Lossy:
+    """A reader that loses records: the job's ranges end early, and it reports success."""
+
+    def __init__(self, spark, lost):
+        self.spark, self.lost = spark, lost
+
+    def submit(self, job_path):
+        job = from_json(SparkJob, Path(job_path).read_bytes())
+        shorter = [
+            replace(r, end_offset=r.end_offset - self.lost) if r.partition == 0 else r
+            for r in job.ranges
+        ]
+        Path(job_path).write_text(to_json(replace(job, ranges=tuple(shorter))))
+        self.spark.submit(job_path)
+
+
+@pytest.fixture
+def halted(world, spark):
+    """A landed plan that halted: the last 10 of 100 records of partition 0 have no row."""
+    world.create(partitions=2)
+    world.send(100)
+    world.send(50, partition=1)
+    stream = world.stream()
+    with pytest.raises(ResetDetected, match=r"unexplained_gap.*\[90, 100\)") as found:
+        world.run(stream, "halted", Lossy(spark, 10))
+    (incident,) = found.value.incidents
+    assert incident.finding.offsets_at_stake == 10
+    assert set(head(stream).values()) == {0}
+    return stream
+
+
+def test_a_reader_that_lost_records_is_found_by_counting(world, halted, spark):
+    """The log holds them; later runs attach to the incident and start no Spark."""
+    submits = spark.submits
+    with pytest.raises(ResetDetected, match="incident-1"):
+        world.run(halted, "later", spark)
+    assert spark.submits == submits
+    assert len(open_ledger(halted).read().control.incidents) == 1
+
+
+def test_the_halted_run_again_reads_its_range_once_more(world, halted, spark):
+    """The same plan; complete this time, which closes the incident."""
+    assert spans(world.run(halted, "halted", spark)) == [(0, 0, 100), (1, 0, 50)]
+    assert len(table_rows(halted)) == 150
+    (incident,) = closed_incidents(halted)
+    assert incident.outcome == "verified after all by run halted"
+    assert world.audit(halted)[0].clean
+
+
+def test_an_accepted_gap_verifies_the_rows_that_are_there(world, halted, spark):
+    """Nothing is read again; the loss is on record, with a name."""
+    name, version = world.topic(), table_version(halted)
+    decide(halted, "accept_loss", by="ann")
+    submits = spark.submits
+    record = world.run(halted, "later", spark)
+    assert (record.status, record.plan.run_id) == ("done", "halted")
+    assert (spark.submits, table_version(halted)) == (submits, version)
+    assert head(halted) == {(name, 0): 100, (name, 1): 50}
+    (incident,) = record.resolved
+    assert (incident.decision.by, incident.outcome) == ("ann", "lost: [90, 100): 10 offsets")
+    found, _ = world.audit(halted)
+    assert (found.clean, found.rows) == (True, 140)
+
+
+def test_a_policy_may_accept_a_gap_at_once(world, spark):
+    """on_reset.unexplained_gap: accept_loss; decided by policy, and recorded as such."""
+    name = world.create(partitions=1)
+    world.send(100)
+    stream = world.stream(on_reset={"unexplained_gap": "accept_loss"})
+    record = world.run(stream, "run", Lossy(spark, 10))
+    assert record.status == "done"
+    assert head(stream) == {(name, 0): 100}
+    assert total(r for c in open_ledger(stream).read().head.excused for r in c.intervals) == 10
+    (incident,) = closed_incidents(stream)
+    assert incident.decision.by == "policy"
+
+
+def test_healthy_partitions_proceed_beside_a_gap(world, halted, spark):
+    """on_incident: proceed: partition 1 is verified from what has landed, and goes on."""
+    name = world.topic()
+    world.send(5, partition=1)
+    world.send(7, partition=0)
+    proceeding = halted.model_copy(update={"on_incident": "proceed"})
+    record = world.run(proceeding, "later", spark)
+    assert spans(record) == [(1, 50, 55)]
+    assert head(halted) == {(name, 0): 0, (name, 1): 55}
+    assert len(open_ledger(halted).read().control.incidents) == 1
+    assert world.run(proceeding, "halted", spark).status == "superseded"
+    submits = spark.submits
+    decide(halted, "accept_loss")
+    record = world.run(proceeding, "decided", spark)
+    assert spans(record) == [(0, 100, 107)]
+    assert spark.submits == submits + 1
+    assert head(halted) == {(name, 0): 107, (name, 1): 55}
+    found, _ = world.audit(halted)
+    assert (found.clean, found.rows) == (True, 152)

@@ -1,0 +1,156 @@
+"""What each decision does to the head, and to nobody else (R9)."""
+
+import pytest
+
+from tests.unit.build import ID, NOW, OTHER_ID, head, observation, planned, position, seen, topic
+from tideline.core.coverage import Coverage
+from tideline.core.decisions import execute, next_generation
+from tideline.core.incident import Decision, Finding, Incident, one_interval
+from tideline.core.observation import TableObservation
+from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.verdicts import HALTING, VERDICTS
+
+HEALTHY = position(500, partition=1)
+
+
+def decided(kind, choice, partition=0, intervals=(), topic="orders", doubtful=()):
+    finding = Finding(kind, "e", "a", topic, ID, partition, intervals)
+    decision = Decision(choice, "ann", NOW, "because")
+    return Incident("incident-1", "run-1", NOW, finding, doubtful=doubtful, decision=decision)
+
+
+def moved(effect, partition=0):
+    return next(p for p in effect.head.positions if p.partition == partition)
+
+
+def test_a_retention_loss_goes_on_at_the_log_start_and_records_what_is_lost():
+    """In the same generation; coverage is not lost, it is here (R12)."""
+    covered = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(120, 130),)),)
+    known = head(position(100), HEALTHY, coverage=covered)
+    now = observation(topic(seen(start=150, end=300, epoch=7), seen(partition=1)))
+    effect = execute(known, decided("retention_loss", "accept_loss"), now)
+    assert moved(effect) == position(150, epoch=7)
+    assert moved(effect, 1) == HEALTHY
+    assert effect.head.excused[0].intervals == (OffsetRange(100, 120), OffsetRange(130, 150))
+    assert "lost: [100, 120), [130, 150): 40 offsets" in effect.outcome
+
+
+@pytest.mark.parametrize(
+    ("choice", "epoch_end", "start", "next_offset"),
+    [
+        ("accept_loss", 80, 0, 80),
+        ("accept_loss", 80, 90, 90),
+        ("accept_loss", -1, 10, 10),
+        ("restart", 80, 20, 20),
+    ],
+)
+def test_a_truncation_opens_a_new_generation(choice, epoch_end, start, next_offset):
+    """At the cut, or at the log start; old offsets may hold other records now."""
+    known = head(position(100), HEALTHY)
+    now = observation(
+        topic(seen(start=start, end=300, epoch=9, epoch_end=epoch_end), seen(partition=1))
+    )
+    incident = decided("truncation", choice, intervals=one_interval(80, 100))
+    effect = execute(known, incident, now)
+    assert moved(effect) == position(next_offset, epoch=9, generation=1)
+    assert moved(effect, 1) == HEALTHY
+
+
+@pytest.mark.parametrize("choice", ["accept_loss", "restart"])
+def test_a_recreated_topic_is_followed_from_its_log_start_beside_the_old(choice):
+    """All of its partitions, however many it has now; other topics stay."""
+    other = position(7, topic="payments")
+    known = head(position(100), HEALTHY, other)
+    now = observation(
+        topic(
+            seen(start=5, end=300, epoch=0),
+            seen(partition=1, epoch=0),
+            seen(partition=2, epoch=0),
+            topic_id=OTHER_ID,
+        ),
+        topic(seen(), name="payments"),
+    )
+    effect = execute(known, decided("topic_recreated", choice, partition=None), now)
+    assert effect.head.positions == (
+        position(5, 0, topic_id=OTHER_ID, epoch=0),
+        position(0, 1, topic_id=OTHER_ID, epoch=0),
+        position(0, 2, topic_id=OTHER_ID, epoch=0),
+        other,
+    )
+
+
+def test_a_retired_partition_is_no_longer_followed():
+    """Its position is kept among the retired."""
+    known = head(position(100), HEALTHY)
+    effect = execute(known, decided("partition_missing", "retire"), observation(topic(seen())))
+    assert effect.head.positions == (HEALTHY,)
+    assert effect.head.retired == (position(100),)
+
+
+def test_a_retired_topic_takes_all_its_partitions_along():
+    """And no other topic's."""
+    other = position(7, topic="payments")
+    effect = execute(
+        head(position(100), HEALTHY, other),
+        decided("topic_missing", "retire", partition=None),
+        observation(topic(topic_id=None)),
+    )
+    assert effect.head.positions == (other,)
+
+
+def test_another_cluster_s_topics_start_anew():
+    """A topic with the same id (a mirror of disks) gets a new generation."""
+    known = head(position(100), position(9, topic="gone", topic_id=OTHER_ID))
+    now = observation(topic(seen(start=3)), cluster="cluster-2")
+    effect = execute(known, decided("cluster_changed", "restart", topic=None, partition=None), now)
+    assert effect.head.cluster_id == "cluster-2"
+    assert effect.head.positions == (
+        position(9, topic="gone", topic_id=OTHER_ID),
+        position(3, generation=1),
+    )
+
+
+def test_an_accepted_gap_is_excused_and_moves_nothing():
+    """The rows that are there can be verified then."""
+    known = head(position(100), HEALTHY)
+    incident = decided(
+        "log_hole", "accept_loss", intervals=one_interval(150, 160), doubtful=(planned(100, 200),)
+    )
+    effect = execute(known, incident, observation())
+    assert effect.head.positions == known.positions
+    assert effect.head.excused == (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(150, 160),)),)
+
+
+def test_an_approved_table_is_taken_as_it_is():
+    """What verified coverage it lacks is on record."""
+    gone = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 50),)),)
+    now = observation(table=TableObservation(True, "t2", 12))
+    incident = decided("table_changed", "approve", topic=None, partition=None)
+    effect = execute(head(position(100), table_id="t"), incident, now, gone)
+    assert (effect.head.table_id, effect.head.table_version) == ("t2", 12)
+    assert effect.head.excused == gone
+
+
+def test_an_approved_unknown_leaves_the_partition_out_and_its_position_where_it_is():
+    """A refusal is no evidence of anything."""
+    known = head(position(100), HEALTHY)
+    effect = execute(known, decided("unknown", "approve"), observation(topic()))
+    assert effect.head == known
+    assert effect.left_out == {("orders", 0)}
+
+
+def test_generations_never_repeat():
+    """Not even those of retired or only covered logs."""
+    identity = PartitionIdentity(ID, 0, 0)
+    covered = (Coverage(PartitionIdentity(ID, 4, 0), (OffsetRange(0, 1),)),)
+    assert next_generation(head(), identity) == 0
+    assert next_generation(head(position(generation=2)), identity) == 3
+    assert next_generation(head(retired=(position(generation=2),)), identity) == 3
+    assert next_generation(head(coverage=covered), identity) == 5
+
+
+def test_every_class_says_which_decisions_are_valid():
+    """And a policy of that name exists for each."""
+    for kind in HALTING:
+        assert VERDICTS[kind].choices, kind
+    assert Finding("table_changed", "e", "a", decidable=False).choices == ("fail",)

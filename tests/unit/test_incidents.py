@@ -1,0 +1,92 @@
+"""What open incidents mean for a run: policies, decisions, proceed (R8, R9)."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.build import ID, NOW, plan, planned
+from tideline.core.incident import Decision, Finding, Incident, sort_out
+from tideline.core.ledger_state import Control, LedgerState
+from tideline.core.stream import OnReset
+from tideline.core.verdicts import HALTING, POLICIES
+
+LOSS = Finding("retention_loss", "e", "a", "orders", ID, 0)
+INCIDENT = Incident("incident-1", "first", NOW, LOSS)
+MEANINGS = ("halting", "asking", "decided", "left_open")
+
+
+def sorted_out(incident=INCIDENT, policy="fail", proceed=False, run_id="first"):
+    policies = {**OnReset().model_dump(), incident.finding.kind: policy}
+    outlook = sort_out([incident], policies=policies, proceed=proceed, run_id=run_id, now=NOW)
+    (name,) = [n for n in MEANINGS if getattr(outlook, n)]
+    return name, getattr(outlook, name)[0]
+
+
+def by(choice, **facts):
+    return replace(INCIDENT, decision=Decision(choice, "ann", NOW), **facts)
+
+
+@pytest.mark.parametrize(
+    ("case", "incident", "policy", "proceed", "run_id", "meaning"),
+    [
+        ("the default", INCIDENT, "fail", False, "first", "halting"),
+        ("a later run attaches", INCIDENT, "fail", False, "later", "halting"),
+        ("ask", INCIDENT, "approve", False, "first", "asking"),
+        ("by policy", INCIDENT, "accept_loss", False, "first", "decided"),
+        ("a decision goes before the policy", by("accept_loss"), "fail", False, "x", "decided"),
+        ("fail is no way on", by("fail"), "accept_loss", False, "later", "halting"),
+        ("fail is not asked again", by("fail"), "approve", False, "later", "halting"),
+        (
+            "but by the run that asked, when it is cleared",
+            by("fail", asked_in="first"),
+            "approve",
+            False,
+            "first",
+            "asking",
+        ),
+        ("the finder halts, whoever may proceed", INCIDENT, "fail", True, "first", "halting"),
+        ("later runs leave it open", INCIDENT, "fail", True, "later", "left_open"),
+        ("and do not ask again", INCIDENT, "approve", True, "later", "left_open"),
+    ],
+)
+def test_what_an_incident_means_for_a_run(case, incident, policy, proceed, run_id, meaning):
+    """One row per rule."""
+    assert sorted_out(incident, policy, proceed, run_id)[0] == meaning, case
+
+
+def test_a_policy_s_decision_is_recorded_as_such():
+    """By whom, and which key of the stream file."""
+    _, incident = sorted_out(policy="accept_loss")
+    assert incident.decision == Decision("accept_loss", "policy", NOW, "on_reset.retention_loss")
+
+
+@pytest.mark.parametrize("kind", ["cluster_changed", "table_changed"])
+def test_nobody_proceeds_beside_what_concerns_all(kind):
+    """There are no healthy partitions on another cluster or a changed table."""
+    incident = replace(INCIDENT, finding=Finding(kind, "e", "a"))
+    assert sorted_out(incident, proceed=True, run_id="later")[0] == "halting"
+
+
+def test_a_table_that_is_not_ours_cannot_be_approved():
+    """There is nothing to ask."""
+    finding = Finding("table_changed", "e", "a", decidable=False)
+    assert sorted_out(replace(INCIDENT, finding=finding), "approve")[0] == "halting"
+
+
+def test_an_incident_of_a_landed_plan_remembers_the_doubtful_ranges():
+    """Those in the finding's scope, and no others."""
+    frozen = plan(planned(partition=0), planned(partition=1))
+    state = LedgerState(0, Control("ledger-1", "orders"))
+    after = state.with_incidents([LOSS], "run-1", NOW, frozen)
+    (incident,) = after.incidents_of_plan("plan-1")
+    assert incident.doubtful == (planned(partition=0),)
+    assert incident.plan_run_id == "run-1"
+    assert after.with_incidents_closed([incident]).control.incidents == ()
+
+
+def test_policies_are_the_stream_file_s():
+    """Every class but the passing one has a key in on_reset with exactly its policies."""
+    properties = OnReset.model_json_schema()["properties"]
+    assert set(properties) == set(HALTING)
+    for kind, policies in POLICIES.items():
+        assert set(properties[kind]["enum"]) == set(policies), kind
