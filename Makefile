@@ -38,6 +38,9 @@ down: $(READY)  ## Stop what `make up` started and remove its data and stream fi
 test: $(READY) lint  ## Lint, then all tests but the slow suites
 	$(BIN)/pytest
 
+mutants: $(READY)  ## Take each check out: some test must turn red
+	$(BIN)/python -m tests.mutants
+
 lint: $(READY)  ## ruff, mypy, import contracts, spelling, compose file, JSON Schema
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,4 +67,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test lint format schema verdicts lock clean
+.PHONY: help setup demo up down test mutants lint format schema verdicts lock clean

@@ -17,6 +17,8 @@ PLACES = (
     "advance:advanced",
     "advance:told_group",
 )
+RARE_PLACES = ("resolve:decided", "ingest:staged")
+"""Reached only where something was found, or rows are replaced."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -78,6 +78,19 @@ def test_a_deleted_topic_halts(world, landed, spark):
     assert halts(world, landed, spark).kind == "topic_missing"
 
 
+def test_a_topic_that_a_pattern_no_longer_lists_is_missed(world, spark):
+    """R14: known topics are asked for by name; the pattern alone would forget it."""
+    world.create("a", partitions=1)
+    world.create("b", partitions=1)
+    world.send(5, "a")
+    world.send(5, "b")
+    stream = world.stream(kafka={"topic_pattern": f"{world.name}-.*"})
+    world.run(stream, "lands", spark)
+    world.delete("a")
+    finding = halts(world, stream, spark)
+    assert (finding.kind, finding.place) == ("topic_missing", world.topic("a"))
+
+
 def test_a_wiped_and_refilled_log_halts(tmp_path, spark):
     """Same id, log start 0, more records than before: only the known epoch's end tells."""
     broker = Broker(tmp_path / "kafka").start()

@@ -6,9 +6,10 @@ import pytest
 
 from tests.real import head, spans, table_rows, table_version
 from tideline.core.plan import RunRequest
-from tideline.errors import AttemptFenced, ResetDetected
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
+from tideline.steps.detect_earliest_reset import detect_earliest_reset, settled
 from tideline.steps.dry_run import dry_run
+from tideline.steps.freezing import freeze_run
 from tideline.steps.ingest_ranges import ingest_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
@@ -103,6 +104,17 @@ def test_rows_that_are_in_the_table_are_never_reported_lost(world, stream, spark
     assert spans(world.run(stream, "b", spark)) == [(0, 100, 110)]
 
 
+def test_a_commit_whose_rows_were_taken_away_proves_nothing(world, stream, spark):
+    """The mark is still in the history; the rows are counted, and the head stays."""
+    commit_only(stream, "a", spark)
+    spark.session.sql(f"DELETE FROM delta.`{stream.table.uri}` WHERE offset < 10")
+    world.send(5)
+    world.run(stream, "b", spark)
+    assert len(table_rows(stream)) == 100
+    assert world.run(stream, "c", spark).status == "done"
+    assert len(table_rows(stream)) == 105
+
+
 def test_two_runs_cannot_freeze_over_each_other(world, stream, spark):
     """Airflow lets a manual run in between another run's tasks."""
     with (
@@ -113,6 +125,20 @@ def test_two_runs_cannot_freeze_over_each_other(world, stream, spark):
         detect_earliest_reset(a)
         plan_offset_ranges(b)
         assert detect_earliest_reset(b).finishes == "a"
+
+
+def test_two_that_looked_at_once_do_not_both_freeze(world, stream, spark):
+    """The second one's look is from before the first one's plan."""
+    with (
+        open_run(stream, "a", RunRequest(), spark) as a,
+        open_run(stream, "b", RunRequest(), spark) as b,
+    ):
+        plan_offset_ranges(a)
+        state, proposal, _ = settled(a, a.record())
+        b.ledger.update(lambda s: s.with_run(replace(a.record(), run_id="b")))
+        freeze_run(b, state, proposal, lambda head: head)
+        with pytest.raises(StreamBusy):
+            freeze_run(a, state, proposal, lambda head: head)
 
 
 def test_a_proposal_that_another_run_replaced_is_made_again(world, stream, spark):

@@ -50,11 +50,12 @@ def build_dag(stream: Stream) -> DAG:
         chain(
             PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
             DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
-            # An answer within a second of parking can fail the task: it is asked once more.
+            # Airflow fails a try that is answered within a second of parking: it asks again.
             ResolveReset(
                 task_id="resolve_reset",
                 stream=stream,
                 retries=max(1, settings.retries),
+                retry_delay=timedelta(seconds=min(5, settings.retry_delay_seconds)),
                 params={COMMENT: Param("", type="string", description="Why; for the ledger.")},
             ),
             # Runs although resolve_reset is usually skipped, and only if nothing failed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import httpx
@@ -99,6 +100,41 @@ class AirflowClient:
             lambda: state() in _ENDED, f"{dag_id} {run_id} has not ended", timeout_seconds, 0.5
         )
         return state()
+
+    def wait_for_question(
+        self, dag_id: str, run_id: str, task_id: str = "resolve_reset", timeout_seconds: float = 120
+    ) -> dict[str, Any]:
+        """Wait until a task is parked with a form; the form.
+
+        Airflow 3.3 fails a try that is answered before its scheduler has heard that the task is
+        parked, which nothing tells: the task has to be seen parked for two seconds.
+        """
+        seen: list[float] = []
+
+        def is_parked() -> bool:
+            if self.tasks(dag_id, run_id)[task_id]["state"] != "awaiting_input":
+                seen.clear()
+                return False
+            seen.append(time.monotonic())
+            return seen[-1] - seen[0] >= 2
+
+        wait_until(is_parked, f"{dag_id} {run_id} {task_id} does not ask", timeout_seconds, 0.5)
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
+        form: dict[str, Any] = self.call("GET", path)
+        return form
+
+    def answer(
+        self,
+        dag_id: str,
+        run_id: str,
+        options: list[str],
+        comment: str,
+        task_id: str = "resolve_reset",
+    ) -> None:
+        """Answer a task's form."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
+        body = {"chosen_options": options, "params_input": {"comment": comment}}
+        self.call("PATCH", path, json=body)
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
         """A task's log as text."""

@@ -1,0 +1,54 @@
+"""A real broker and a real Airflow, and streams in the folder that it parses."""
+
+import pytest
+
+from tests.real import World
+from tideline.embedded.airflow_client import AirflowClient
+from tideline.embedded.stack import Stack
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    """A real broker and a real Airflow."""
+    found = Stack.build(tmp_path_factory.mktemp("stack")).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def client(stack) -> AirflowClient:
+    """Logged in."""
+    return stack.airflow.client()
+
+
+class AirflowWorld(World):
+    """Streams in the folder that Airflow parses, with the stack's own connection."""
+
+    connection = "kafka_default"
+
+    def stream_file(self, *args, **kwargs):
+        """Without retries: a failure should be seen at once."""
+        kwargs.setdefault("airflow", {"retries": 0})
+        path = super().stream_file(*args, **kwargs)
+        target = self.streams / path.name
+        target.write_text(path.read_text())
+        return target
+
+
+@pytest.fixture
+def world(stack, tmp_path, request):
+    found = AirflowWorld(stack.broker, tmp_path, request.node.name.replace("_", "-")[5:40])
+    found.streams = stack.streams
+    return found
+
+
+def started(world, client, name, **changes):
+    """A stream whose Dag is parsed and active."""
+    stream = world.stream(name=name, **changes)
+    client.wait_for_dag(name)
+    client.pause(name, False)
+    return stream
+
+
+def states(client, dag_id, run_id):
+    return {name: t["state"] for name, t in client.tasks(dag_id, run_id).items()}

@@ -1,0 +1,103 @@
+"""`tideline incident` and `tideline resolve` as a user types them."""
+
+import signal
+
+import pytest
+
+from tests.real import finished, head, table_rows, tideline
+from tideline.adapters.stream_files import read_stream
+
+
+@pytest.fixture
+def halted(world, spark):
+    """A stream file whose stream has lost [10, 30), and has been told so."""
+    world.create(partitions=1)
+    world.send(10)
+    path = world.stream_file()
+    world.run(read_stream(path), "lands", spark)
+    world.send(40)
+    world.delete_records(before=30)
+    status, answer, errors = finished(tideline("run", path, "--run-id", "halted", "--json"))
+    assert (status, answer["status"]) == (3, "halted")
+    assert "tideline resolve FILE --incident incident-1 --choice accept_loss" in errors
+    return path
+
+
+def resolve(path, *options, incident="incident-1"):
+    return finished(tideline("resolve", path, "--incident", incident, *options))
+
+
+def test_an_incident_is_shown_decided_and_carried_out(world, halted):
+    """What was found, what is at stake, who decided; then the run goes on at the log start."""
+    status, answer, _ = finished(tideline("incident", halted, "--json"))
+    (incident,) = answer["incidents"]
+    assert status == 0
+    assert (incident["id"], incident["class"]) == ("incident-1", "retention_loss")
+    assert (incident["lost_start"], incident["lost_end"]) == (10, 30)
+    assert (incident["offsets_at_stake"], incident["decision"]) == (20, None)
+    assert incident["choices"] == ["accept_loss", "fail"]
+    assert incident["affected_versions"] == []
+    _, text, _ = finished(tideline("incident", halted))
+    for part in (f"{world.topic()}-0", "at most 20 records, written after", "accept_loss: go on"):
+        assert part in text
+
+    status, answer, _ = resolve(
+        halted, "--choice", "accept_loss", "--reason", "test data", "--by", "ann", "--json"
+    )
+    assert (status, answer["incident"]["decision"]) == (0, "accept_loss")
+    stream = read_stream(halted)
+    assert head(stream) == {(world.topic(), 0): 10}  # nothing moves until a run carries it out
+
+    status, answer, errors = finished(tideline("run", halted, "--run-id", "halted", "--json"))
+    assert (status, answer["status"], answer["rows"]) == (0, "done", 20), errors
+    (incident,) = answer["incidents"]
+    assert (incident["decision"], incident["decided_by"]) == ("accept_loss", "ann")
+    assert head(stream) == {(world.topic(), 0): 50}
+    _, ledger, _ = finished(tideline("ledger", halted, "--json"))
+    (incident,) = ledger["incidents"]
+    assert (incident["reason"], incident["lost_start"], incident["lost_end"]) == (
+        "test data",
+        10,
+        30,
+    )
+    assert "lost: [10, 30): 20 offsets" in incident["outcome"]
+    status, answer, _ = finished(tideline("incident", halted, "incident-1", "--json"))
+    assert (status, answer["incidents"][0]["decided_by"]) == (0, "ann")
+    assert finished(tideline("audit", halted))[0] == 0
+
+
+def test_what_cannot_be_decided_is_refused(halted):
+    """A choice of another class, an unknown id, no reason: each says what is allowed."""
+    status, _, errors = resolve(halted, "--choice", "restart", "--reason", "x")
+    assert (status, "allowed: accept_loss, fail" in errors) == (2, True)
+    status, _, errors = resolve(
+        halted, "--choice", "accept_loss", "--reason", "x", incident="incident-9"
+    )
+    assert (status, "allowed: incident-1" in errors) == (2, True)
+    status, _, errors = resolve(halted, "--choice", "accept_loss", "--reason", " ")
+    assert (status, "--reason" in errors) == (2, True)
+
+
+def test_killed_while_a_decision_is_carried_out(world, halted):
+    """Position, incident and plan move in one step: it happens once, or not yet."""
+    resolve(halted, "--choice", "accept_loss", "--reason", "x")
+    dying = tideline("run", halted, env={"TIDELINE_FAILPOINT": "resolve:decided:kill"})
+    assert finished(dying)[0] == -signal.SIGKILL
+    stream = read_stream(halted)
+    assert head(stream) == {(world.topic(), 0): 10}
+    assert finished(tideline("run", halted))[0] == 0
+    assert head(stream) == {(world.topic(), 0): 50}
+
+
+def test_killed_between_staging_and_publishing(world, halted):
+    """The rows of the first reading stand; the next attempt replaces them once."""
+    resolve(halted, "--choice", "accept_loss", "--reason", "x")
+    assert finished(tideline("run", halted, "--run-id", "halted"))[0] == 0
+    again = ("run", halted, "--run-id", "halted")
+    dying = tideline(*again, env={"TIDELINE_FAILPOINT": "ingest:staged:kill"})
+    assert finished(dying)[0] == -signal.SIGKILL
+    rows = table_rows(read_stream(halted))
+    assert len(rows) == 30
+    status, _, errors = finished(tideline(*again))
+    assert status == 0, errors
+    assert table_rows(read_stream(halted)) == rows

@@ -1,0 +1,452 @@
+"""Take each check out, one at a time: some test must turn red (`make mutants`).
+
+Every mutant is one replacement in a copy of the project, and the tests that should notice. First
+those tests pass unchanged; then each mutant has to fail at least one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("plugins", "dags", "spark_jobs", "tests", "docs", "pyproject.toml", "requirements.txt")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A check taken out.
+
+    Args:
+        check: What the check keeps from happening.
+        file: Under plugins/tideline.
+        old, new: The replacement; `old` stands there exactly once.
+        tests: Who should notice.
+    """
+
+    check: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+DETECTION, UNIT = "core/detection.py", "tests/unit/test_detection.py"
+MUTANTS = (
+    Mutant(
+        "another cluster (1)",
+        DETECTION,
+        "if head.cluster_id is not None and observation.cluster_id != head.cluster_id:",
+        "if False:",
+        UNIT,
+    ),
+    Mutant("a missing topic (2)", DETECTION, "elif topic.topic_id is None:", "elif False:", UNIT),
+    Mutant(
+        "a re-created topic, by its id (2)",
+        DETECTION,
+        "elif topic.topic_id != known_id:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "a missing partition (3)",
+        DETECTION,
+        'yield found("partition_missing", there, "no such partition")',
+        "pass",
+        UNIT,
+    ),
+    Mutant(
+        "a stale leader is no verdict (4)",
+        DETECTION,
+        "epoch < known_epoch:",
+        "epoch < known_epoch and False:",
+        UNIT,
+    ),
+    Mutant(
+        "truncation, by the epoch's end (5)",
+        DETECTION,
+        "elif epoch_end is not None and epoch_end < known:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "retention loss, by the log start (6)",
+        DETECTION,
+        "elif seen.log_start_offset > known:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "an end below the position without an epoch",
+        DETECTION,
+        "elif seen.high_watermark < known and known_epoch is None:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "a lagging leader is no verdict (7)",
+        DETECTION,
+        "    elif seen.high_watermark < known:\n",
+        "    elif False:\n",
+        UNIT,
+    ),
+    Mutant(
+        "a refusal is unknown, not a loss",
+        DETECTION,
+        "    if topic is not None and topic.refusal is not None:\n",
+        "    if False:\n",
+        UNIT,
+    ),
+    Mutant(
+        "a partition that did not answer is not passed over",
+        DETECTION,
+        "        yield from _faults_of_new_partitions(",
+        "        () and _faults_of_new_partitions(",
+        UNIT,
+    ),
+    Mutant(
+        "after the read a moved log start is no matter (R7)",
+        DETECTION,
+        'if f.kind != "retention_loss"',
+        "if True",
+        UNIT,
+    ),
+    Mutant(
+        "the check after the read (R7)",
+        "steps/landing.py",
+        "changed = check_after_read(run, plan)",
+        "changed = ()",
+        "tests/spark/test_halting.py::"
+        "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",
+    ),
+    Mutant(
+        "two looks agree before a verdict (R14)",
+        "steps/agreement.py",
+        "if not passing and now == before:",
+        "if not passing:",
+        "tests/unit/test_agreement.py",
+    ),
+    Mutant(
+        "what passes never becomes a verdict (R14)",
+        "steps/agreement.py",
+        "if not passing and now == before:",
+        "if now == before:",
+        "tests/unit/test_agreement.py",
+    ),
+    Mutant(
+        "the topic id is the same before and after a look",
+        "adapters/kafka_answers.py",
+        'if before["topic_id"] != after["topic_id"]:',
+        "if False:",
+        "tests/unit/test_kafka_answers.py",
+    ),
+    Mutant(
+        "passing errors are told from others",
+        "adapters/kafka_answers.py",
+        "if all(code in _PASSING_CODES for code in errors):",
+        "if False:",
+        "tests/unit/test_kafka_answers.py",
+    ),
+    Mutant(
+        "known topics are asked by name (R14)",
+        "steps/observing.py",
+        "wanted = known | set(kafka.topics)",
+        "wanted = set(kafka.topics)",
+        "tests/spark/test_halting.py::test_a_topic_that_a_pattern_no_longer_lists_is_missed",
+    ),
+    Mutant(
+        "every offset has a row or a reason",
+        "core/verification.py",
+        "open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)",
+        "open_gaps = ()",
+        "tests/unit/test_verification.py",
+    ),
+    Mutant(
+        "one row per offset",
+        "core/verification.py",
+        "if found.duplicates or open_gaps:",
+        "if open_gaps:",
+        "tests/unit/test_verification.py",
+    ),
+    Mutant(
+        "what nobody looked at is unexplained",
+        "core/verification.py",
+        '*(Gap(r, "expired") for r in unseen)',
+        "*()",
+        "tests/unit/test_verification.py",
+    ),
+    Mutant(
+        "an abort marker ends its producer's aborted records",
+        "core/gap_evidence.py",
+        "aborting.discard(batch.producer_id)",
+        "pass",
+        "tests/unit/test_gap_evidence.py",
+    ),
+    Mutant(
+        "only transactional batches are aborted",
+        "core/gap_evidence.py",
+        "if batch.is_transactional and batch.producer_id in aborting:",
+        "if batch.producer_id in aborting:",
+        "tests/unit/test_gap_evidence.py",
+    ),
+    Mutant(
+        "offsets that no batch covers are a hole",
+        "core/gap_evidence.py",
+        'gaps += [Gap(r, "hole") for r in subtract(wanted, seen)]',
+        'gaps += [Gap(r, "marker") for r in subtract(wanted, seen)]',
+        "tests/unit/test_gap_evidence.py",
+    ),
+    Mutant(
+        "a record that is there is no excuse",
+        "core/gap_evidence.py",
+        'return "record" if batch.records == len(batch.offsets) else "thinned"',
+        'return "marker"',
+        "tests/unit/test_gap_evidence.py",
+    ),
+    Mutant(
+        "evidence is kept before it expires",
+        "steps/verify_ranges.py",
+        "        _keep(run, found)",
+        "        pass",
+        "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
+    ),
+    Mutant(
+        "a replay needs its whole range (R4)",
+        "core/replay.py",
+        "elif start > planned.start_offset:",
+        "elif False:",
+        "tests/unit/test_replay.py",
+    ),
+    Mutant(
+        "a replay needs its incarnation (R4)",
+        "core/replay.py",
+        "elif topic.topic_id != planned.topic_id:",
+        "elif False:",
+        "tests/unit/test_replay.py",
+    ),
+    Mutant(
+        "a shorter replay is not published (R4)",
+        "steps/ingest_ranges.py",
+        "    if shorter:",
+        "    if False:",
+        "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
+    ),
+    Mutant(
+        "a replay is checked again after staging (R4)",
+        "steps/ingest_ranges.py",
+        '    reach("ingest:staged")\n    _check_readable(run, plan)',
+        '    reach("ingest:staged")',
+        "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
+    ),
+    Mutant(
+        "an older attempt notices that it published nothing (R5)",
+        "spark/sink.py",
+        "    raise _fenced(job)\n\n\ndef stage",
+        "    return SparkResult()\n\n\ndef stage",
+        "tests/spark/test_settling.py::test_an_older_attempt_publishes_nothing",
+    ),
+    Mutant(
+        "unverified rows do not stay (R6)",
+        "steps/deciding.py",
+        "    return Settled(head, remove_unverified(run, plan, incident.doubtful))",
+        "    return Settled(head)",
+        "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
+    ),
+    Mutant(
+        "later runs attach to a halted plan (R8)",
+        "steps/detect_earliest_reset.py",
+        "        _attach(run, record)\n",
+        "",
+        "tests/spark/test_gaps.py::test_a_reader_that_lost_records_is_found_by_counting",
+    ),
+    Mutant(
+        "only narrow incidents may be left open (R8)",
+        "core/incident.py",
+        "elif proceed and incident.finding.is_narrow and",
+        "elif proceed and",
+        "tests/unit/test_incidents.py",
+    ),
+    Mutant(
+        "the finder halts, whoever may proceed (R8)",
+        "core/incident.py",
+        "and incident.run_id != run_id:",
+        "and True:",
+        "tests/unit/test_incidents.py",
+    ),
+    Mutant(
+        "blocked partitions get no range (R8)",
+        "core/planning.py",
+        "if (position.topic, position.partition) in blocked:",
+        "if False:",
+        "tests/unit/test_planning.py",
+    ),
+    Mutant(
+        "fail is no way on (R9)",
+        "core/incident.py",
+        'return self.decision is not None and self.decision.choice != "fail"',
+        "return self.decision is not None",
+        "tests/unit/test_incidents.py",
+    ),
+    Mutant(
+        "a cut log goes on in a new generation (R9)",
+        "core/decisions.py",
+        "return max(same) + 1 if same else 0",
+        "return max(same) if same else 0",
+        "tests/unit/test_decisions.py",
+    ),
+    Mutant(
+        "an accepted loss is on record (R9)",
+        "core/decisions.py",
+        "excused = add_coverage(head.excused, ((position.identity, r) for r in lost))",
+        "excused = head.excused",
+        "tests/unit/test_decisions.py",
+    ),
+    Mutant(
+        "a choice has to be valid for its class (R9)",
+        "airflow/approval.py",
+        "if choice not in by_kind.get(kind, ()) or kind in chosen:",
+        "if False:",
+        "tests/unit/test_approval.py",
+    ),
+    Mutant(
+        "a new partition of a known topic begins at 0 (R10)",
+        "core/first_positions.py",
+        "next_offset = 0  # a new",
+        "next_offset = _log_start(seen)  # a new",
+        "tests/unit/test_first_positions.py",
+    ),
+    Mutant(
+        "a table of another ledger (R13)",
+        "core/table_watch.py",
+        "elif table.ledger_id != ledger_id:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "a table of another stream (R13)",
+        "core/table_watch.py",
+        "elif table.stream != stream:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "a replaced table (R13)",
+        "core/table_watch.py",
+        "elif known_id is not None and table.table_id != known_id:",
+        "elif False:",
+        UNIT,
+    ),
+    Mutant(
+        "foreign removals (R13)",
+        "core/table_watch.py",
+        "    if foreign:",
+        "    if False:",
+        "tests/unit/test_table_watch.py",
+    ),
+    Mutant(
+        "commits that nobody can look at (R13)",
+        "core/table_watch.py",
+        "    if unseen:",
+        "    if False:",
+        "tests/unit/test_table_watch.py",
+    ),
+    Mutant(
+        "a commit's rows are counted before it proves a plan (R3)",
+        "steps/landing.py",
+        "return landing if rows == distinct >= landing.rows else None",
+        "return landing",
+        "tests/spark/test_settling.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
+    ),
+    Mutant(
+        "nobody freezes over another run's plan (R1)",
+        "steps/freezing.py",
+        "if current is None or latest.open_live_run() is not None or moved:",
+        "if current is None:",
+        "tests/spark/test_settling.py::test_two_that_looked_at_once_do_not_both_freeze",
+    ),
+    Mutant(
+        "the head moves only from the plan's start (advance)",
+        "core/advancing.py",
+        "if item.start_offset not in (position.next_offset, reached):",
+        "if False:",
+        "tests/unit/test_advancing.py",
+    ),
+    Mutant(
+        "a plan ends at the last stable offset",
+        "core/observation.py",
+        'if isolation_level == "read_committed":',
+        "if False:",
+        "tests/unit/test_planning.py",
+    ),
+)
+
+
+def main() -> int:
+    """Run all mutants, or those whose check contains a word given on the command line."""
+    words = sys.argv[1:]
+    chosen = [m for m in MUTANTS if not words or any(w in m.check for w in words)]
+    with tempfile.TemporaryDirectory(prefix="tideline-mutants-") as folder:
+        began = time.monotonic()
+        tests = sorted({t for m in chosen for t in m.tests.split()})
+        clean = _copy(Path(folder, "clean"))
+        if failed := _first_failure(clean, tests):
+            print(f"unchanged, the tests do not pass: {failed}")
+            return 1
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            results = list(pool.map(lambda m: _noticed_by(m, Path(folder)), chosen))
+    survivors = 0
+    for mutant, by in zip(chosen, results, strict=True):
+        print(f"{'noticed ' if by else 'SURVIVED'}  {mutant.check:58} {by or mutant.tests}")
+        survivors += not by
+    seconds = time.monotonic() - began
+    print(f"{len(chosen) - survivors} of {len(chosen)} mutants noticed in {seconds:.0f} s")
+    return 1 if survivors else 0
+
+
+def _noticed_by(mutant: Mutant, folder: Path) -> str | None:
+    """The test that turned red, None if none did."""
+    root = _copy(folder / f"mutant-{MUTANTS.index(mutant)}")
+    file = root / "plugins/tideline" / mutant.file
+    text = file.read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.check}: {mutant.old!r} is not in {mutant.file} exactly once")
+    file.write_text(text.replace(mutant.old, mutant.new))
+    failed = _first_failure(root, mutant.tests.split())
+    shutil.rmtree(root, ignore_errors=True)
+    return failed
+
+
+def _copy(target: Path) -> Path:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(source, target / name, ignore=ignored)
+        else:
+            shutil.copy(source, target / name)
+    return target
+
+
+def _first_failure(root: Path, tests: list[str]) -> str | None:
+    """The first test that fails, None if all pass; anything else proves nothing."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *tests], cwd=root, capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or failed is None:
+        raise SystemExit(f"pytest ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    return failed[1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
