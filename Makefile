@@ -38,6 +38,14 @@ down: $(READY)  ## Stop what `make up` started and remove its data and stream fi
 test: $(READY) lint  ## Lint, then all tests but the slow suites
 	$(BIN)/pytest
 
+test-faults: $(READY)  ## Break real brokers in every way of the catalogue; prints a table
+	$(BIN)/pytest tests/faults -m ""
+
+test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
+	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
+	TIDELINE_SCREENSHOTS=.screenshots $(BIN)/pytest tests/browser -m ""
+
 mutants: $(READY)  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
@@ -67,4 +75,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down test test-faults test-browser mutants lint format schema verdicts lock clean

@@ -10,6 +10,7 @@ from tideline.core.verdicts import POLICIES, VERDICTS, valid_choices
 from tideline.errors import BadInput
 
 COMMENT = "comment"
+_SHOWN = 20
 
 ALL_OPTIONS = sorted(
     {choice for kind in POLICIES for choice in valid_choices(kind)}
@@ -37,13 +38,28 @@ def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
 def body_for(incidents: Iterable[Incident]) -> str:
     """What was found, what is at stake, and what each choice does, in Markdown."""
     found = list(incidents)
-    lines = [f"- **{i.incident_id}** {i.finding}" for i in found]
+    lines = [line for i in found[:_SHOWN] for line in _paragraph(i)]
+    if len(found) > _SHOWN:
+        lines.append(f"and {len(found) - _SHOWN} more: `tideline incident FILE` lists them")
     lines += ["", "Nothing has moved. The choices, for all incidents of their class:", ""]
     for kind in _choices(found):
         texts = VERDICTS[kind].choices  # type: ignore[index]
         lines += [f"- `{choice}` ({kind}): {text}" for choice, text in texts.items()]
     lines += ["- `fail`: this run fails and the incidents stay open"]
     return "\n".join(lines)
+
+
+def _paragraph(incident: Incident) -> list[str]:
+    finding = incident.finding
+    lines = [
+        f"**{incident.incident_id}** {finding.place}: {finding.kind}: {finding.cause}.",
+        "",
+        f"- expected: {finding.expected}",
+        f"- found: {finding.actual}",
+    ]
+    if finding.intervals:
+        lines.append(f"- at stake: offsets {finding.at_stake}")
+    return [*lines, f"- next: {finding.next_step}", ""]
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:

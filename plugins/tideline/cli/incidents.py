@@ -11,6 +11,7 @@ from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output, ended_line, incident_data
 from tideline.core.incident import Decision, Incident
 from tideline.core.ledger_state import LedgerState
+from tideline.core.result import RunRecord
 from tideline.core.verdicts import VERDICTS
 from tideline.errors import BadInput
 from tideline.ledger import Ledger
@@ -25,8 +26,9 @@ def incident(options: argparse.Namespace, output: Output) -> int:
     found = ledger.read().control.incidents
     if options.id is not None:
         found = (_by_id(ledger, options.id),)
-    data = [_with_blast_radius(ledger, i) for i in found]
-    lines = [line for i in found for line in _lines(ledger, i)] or ["no open incident"]
+    closed = list(ledger.closed_runs()) if found else []
+    data = [_with_blast_radius(closed, i) for i in found]
+    lines = [line for i in found for line in _lines(closed, i)] or ["no open incident"]
     output.answer({"incidents": data}, *lines)
     return 0
 
@@ -80,8 +82,8 @@ def _by_id(ledger: Ledger, incident_id: str) -> Incident:
     raise _not_open(ledger, state, incident_id)
 
 
-def _with_blast_radius(ledger: Ledger, known: Incident) -> dict[str, Any]:
-    affected = affected_versions(ledger, known)
+def _with_blast_radius(closed: list[RunRecord], known: Incident) -> dict[str, Any]:
+    affected = affected_versions(closed, known)
     return {
         **incident_data(known),
         "doubtful": [
@@ -93,10 +95,10 @@ def _with_blast_radius(ledger: Ledger, known: Incident) -> dict[str, Any]:
     }
 
 
-def _lines(ledger: Ledger, known: Incident) -> list[str]:
+def _lines(closed: list[RunRecord], known: Incident) -> list[str]:
     if known.closed_at is not None:
         return [f"closed: {ended_line(known)}", str(known)]
-    lines = [f"{known}{affected_text(known, affected_versions(ledger, known))}"]
+    lines = [f"{known}{affected_text(known, affected_versions(closed, known))}"]
     if known.decision is not None:
         lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
     choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}

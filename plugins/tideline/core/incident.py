@@ -89,16 +89,20 @@ class Finding:
         """Whether a partition lies in the finding's scope."""
         return self.topic in (None, topic) and self.partition in (None, partition)
 
+    @property
+    def at_stake(self) -> str:
+        """Offsets, at most how many records, and when they were written; empty where unknown."""
+        if not self.intervals:
+            return ""
+        shown = ", ".join(str(r) for r in self.intervals[:5])
+        more = f" and {len(self.intervals) - 5} more" if len(self.intervals) > 5 else ""
+        text = f"{shown}{more}: at most {self.offsets_at_stake} records"
+        if self.lost_from is not None or self.lost_until is not None:
+            text += f", written{_when('after', self.lost_from)}{_when('before', self.lost_until)}"
+        return text
+
     def __str__(self) -> str:
-        at_stake = ""
-        if self.intervals:
-            shown = ", ".join(str(r) for r in self.intervals[:5])
-            more = f" and {len(self.intervals) - 5} more" if len(self.intervals) > 5 else ""
-            at_stake = f" Offsets at stake: {shown}{more}: at most {self.offsets_at_stake} records"
-            if self.lost_from is not None or self.lost_until is not None:
-                at_stake += f", written {_when('after', self.lost_from)}"
-                at_stake += f"{_when(' before', self.lost_until)}"
-            at_stake += "."
+        at_stake = f" Offsets at stake: {self.at_stake}." if self.intervals else ""
         return (
             f"{self.place}: {self.kind}: {self.cause}. Expected {self.expected}, found"
             f" {self.actual}.{at_stake} Next: {self.next_step}."
@@ -106,7 +110,7 @@ class Finding:
 
 
 def _when(word: str, instant: datetime | None) -> str:
-    return "" if instant is None else f"{word} {instant:%Y-%m-%dT%H:%M:%S}Z"
+    return "" if instant is None else f" {word} {instant:%Y-%m-%dT%H:%M:%S}Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from tideline.core.offsets import Place
 from tideline.core.plan import BatchPlan
 from tideline.core.result import RunRecord
 from tideline.errors import ResetDetected, TidelineError
-from tideline.ledger import Ledger
 from tideline.steps.context import RunContext, log, now
+
+_SHOWN = 20
 
 
 def open_incidents(
@@ -59,9 +60,13 @@ def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
     """
     found = tuple(incidents)
     texts = []
-    for incident in found:
-        affected = affected_versions(run.ledger, incident)
+    for incident in found[:_SHOWN]:
+        affected = []
+        if incident.finding.kind == "truncation":
+            affected = affected_versions(run.ledger.closed_runs(), incident)
         texts.append(f"{incident}{affected_text(incident, affected)} {how_to_decide(incident)}")
+    if len(found) > _SHOWN:
+        texts.append(f"and {len(found) - _SHOWN} more: tideline incident FILE lists them")
     raise ResetDetected("\n".join(texts), incidents=found)
 
 
@@ -76,17 +81,23 @@ def how_to_decide(incident: Incident) -> str:
     )
 
 
-def affected_versions(ledger: Ledger, incident: Incident) -> list[tuple[int, RunRecord]]:
+def affected_versions(
+    closed: Iterable[RunRecord], incident: Incident
+) -> list[tuple[int, RunRecord]]:
     """Table versions that hold rows at the offsets at stake, with the runs that wrote them.
 
     After a truncation these are rows that the log no longer has; after a retention loss there are
-    none. Reads the whole history.
+    none.
+
+    Args:
+        closed: Every closed run.
+        incident: What was found.
     """
     finding = incident.finding
     if not finding.intervals and finding.kind not in ("topic_recreated", "topic_missing"):
         return []
     found = {}
-    for record in ledger.closed_runs():
+    for record in closed:
         if record.landing is None:
             continue
         for verified in record.verified:
