@@ -11,6 +11,7 @@ from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.json_codec import from_json
 from tideline.ports import SparkJob
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.dry_run import dry_run
 from tideline.steps.ingest_ranges import ingest_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.steps.verify_ranges import verify_ranges
@@ -330,3 +331,38 @@ def test_a_shorter_replay_never_replaces_what_is_there(world, landed, spark):
     with pytest.raises(ReplayUnavailable, match="99 offsets were read where the table holds 100"):
         world.run(landed, "lands", Shorter(spark, lambda: None))
     assert table_version(landed) == version
+
+
+def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(world, landed, spark):
+    """Planning has not seen it; the plan goes on once somebody has."""
+    world.send(10)
+    with open_run(landed, "frozen", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+    spark.session.sql(f"DELETE FROM delta.`{landed.table.uri}` WHERE offset < 40")
+    assert halts(world, landed, spark, "frozen") == ["table_changed"]
+    assert halts(world, landed, spark, "later") == ["table_changed"]
+    decide(landed, "approve")
+    record = world.run(landed, "later", spark)
+    assert spans(record) == [(0, 100, 110)]
+    assert [i.decision.choice for i in record.resolved] == ["approve"]
+    assert clean(world, landed)
+
+
+def test_a_dry_run_tells_whether_a_run_would_halt(world, landed, spark):
+    """By findings, policies and decisions; it opens no incident."""
+    world.send(50)
+    world.delete_records(before=130)
+
+    def dry(stream):
+        with open_run(stream, "plan", RunRequest()) as run:
+            return dry_run(run).halts
+
+    lenient = landed.model_copy(
+        update={"on_reset": landed.on_reset.model_copy(update={"retention_loss": "accept_loss"})}
+    )
+    assert (dry(landed), dry(lenient)) == (True, False)
+    assert not open_ledger(landed).read().control.incidents
+    halts(world, landed, spark)
+    decide(landed, "accept_loss")
+    assert not dry(landed)

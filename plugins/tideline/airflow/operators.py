@@ -90,9 +90,10 @@ class DetectEarliestReset(StreamOperator):
         """Detect and freeze; fails with what was found, where and what to do."""
         with airflow_run(self.stream, context) as run:
             if plan_only(context):
-                findings = dry_run(run).findings
-                if findings:
-                    raise ResetDetected("\n".join(str(f) for f in findings))
+                found = dry_run(run)
+                if found.halts:
+                    said = (*found.findings, *found.incidents)
+                    raise ResetDetected("\n".join(map(str, said)))
                 return None
             record = detect_earliest_reset(run)
             headroom = run.ledger.read().head.headroom

@@ -22,7 +22,7 @@ from tideline.cli.output import (
 from tideline.core.plan import PlannedRange, RunRequest
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
-from tideline.errors import ServiceAway, StreamFileError, TidelineError
+from tideline.errors import Halted, ServiceAway, StreamFileError, TidelineError
 from tideline.json_codec import to_data
 from tideline.steps.auditing import audit_stream
 from tideline.steps.dry_run import dry_run
@@ -66,7 +66,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
         "stream": stream.stream,
         "ranges": [to_data(r) for r in proposal.ranges],
         "findings": [finding_data(f) for f in findings],
-        "incidents": [incident_data(i) for i in found.open_incidents],
+        "incidents": [incident_data(i) for i in found.incidents],
         "notices": [to_data(n) for n in found.notices],
         "headroom": [headroom_data(h) for h in found.headroom],
         "estimated_records": proposal.estimated_records,
@@ -75,7 +75,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     }
     rows = [[getattr(r, name) for name in _RANGE] for r in proposal.ranges]
     summary = f"{proposal.estimated_records} offsets to read, {proposal.offset_lag} left for later"
-    if findings:
+    if found.halts:
         summary = f"nothing will be read: {len(findings)} findings"
     output.answer(
         data,
@@ -83,11 +83,12 @@ def plan(options: argparse.Namespace, output: Output) -> int:
         *headroom_lines(found.headroom),
         *(str(n) for n in found.notices),
         *(str(f) for f in findings),
+        *(f"open: {i}" for i in found.incidents),
         summary,
     )
-    if all(f.kind == "passing" for f in findings):
-        return ServiceAway.exit_code if findings else 0
-    return 3
+    if found.halts:
+        return Halted.exit_code
+    return ServiceAway.exit_code if any(f.kind == "passing" for f in findings) else 0
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from tideline.core.coverage import Coverage, Intervals, add_coverage, subtract
 from tideline.core.head import Head
 from tideline.core.incident import Decision, Finding, Incident, one_interval
-from tideline.core.observation import Observation, PartitionObservation, TopicObservation
+from tideline.core.observation import (
+    Observation,
+    PartitionObservation,
+    TableObservation,
+    TopicObservation,
+)
 from tideline.core.offsets import PartitionIdentity, Place
 from tideline.core.positions import PartitionPosition
 from tideline.errors import StreamBusy
@@ -50,7 +55,7 @@ def execute(
     assert decision is not None
     assert decision.choice in finding.choices, (decision.choice, finding.kind)
     if finding.kind == "table_changed":
-        return _take_table(head, observation, removed)
+        return take_table(head, observation.table, removed)
     if finding.kind in ("log_hole", "unexplained_gap"):
         return excuse(head, incident)
     if finding.kind == "cluster_changed":
@@ -179,8 +184,8 @@ def excuse(head: Head, incident: Incident) -> Effect:
     )
 
 
-def _take_table(head: Head, observation: Observation, removed: tuple[Coverage, ...]) -> Effect:
-    table = observation.table
+def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...]) -> Effect:
+    """Take the table as it is now; what verified coverage it lacks is on record."""
     gone = [(c.identity, r) for c in removed for r in c.intervals]
     count = sum(len(r) for _, r in gone)
     return Effect(

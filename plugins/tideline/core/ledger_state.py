@@ -175,6 +175,10 @@ class LedgerState:
         """The open incident of that id, None if there is none."""
         return next((i for i in self.control.incidents if i.incident_id == incident_id), None)
 
+    def incidents_of_table(self) -> tuple[Incident, ...]:
+        """Open incidents that keep anybody from writing to the table."""
+        return tuple(i for i in self.control.incidents if i.finding.kind == "table_changed")
+
     def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
         """Open incidents that keep a landed plan from being verified."""
         return tuple(i for i in self.control.incidents if i.plan_id == plan_id)

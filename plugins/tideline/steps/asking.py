@@ -21,7 +21,8 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     """
     record = run.record() or plan_offset_ranges(run)
     if record.status == "planned" and record.plan is not None:
-        found = run.ledger.read().incidents_of_plan(record.plan.plan_id)
+        state = run.ledger.read()
+        found = (*state.incidents_of_table(), *state.incidents_of_plan(record.plan.plan_id))
     elif record.status == "proposed":
         _, _, findings = settled(run, record)
         found = relevant_incidents(run, findings)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.core.headroom import Headroom
-from tideline.core.incident import Finding, Incident
+from tideline.core.incident import Finding, Incident, incident_key
 from tideline.core.notice import Notice
 from tideline.core.plan import BatchProposal
-from tideline.steps.context import RunContext
+from tideline.steps.context import RunContext, now
 from tideline.steps.halting import blocked_by, outlook_of
 from tideline.steps.landing import settled_head
 from tideline.steps.observing import findings_of, look, measure_headroom
@@ -16,11 +16,17 @@ from tideline.steps.observing import findings_of, look, measure_headroom
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a live run would read now, and what speaks against it."""
+    """What a live run would read now, and what speaks against it.
+
+    Args:
+        incidents: Those that are open; a finding that is new has none yet.
+        halts: Whether a run would halt until somebody decides.
+    """
 
     proposal: BatchProposal
     findings: tuple[Finding, ...]
-    open_incidents: tuple[Incident, ...]
+    incidents: tuple[Incident, ...]
+    halts: bool
     notices: tuple[Notice, ...]
     headroom: tuple[Headroom, ...]
 
@@ -32,10 +38,16 @@ def dry_run(run: RunContext) -> DryRun:
     left_open = outlook_of(run, state.control.incidents).left_open
     found = look(run, head, blocked_by(left_open, head))
     observation = found.proposal.observation
+    findings = findings_of(run, head, observation)
+    verdicts = [f for f in findings if f.kind != "passing"]
+    keys = {incident_key(f) for f in verdicts}
+    would_be = state.with_incidents(verdicts, run.run_id, now()).control.incidents
+    outlook = outlook_of(run, (i for i in would_be if i.doubtful or i.key in keys))
     return DryRun(
         proposal=found.proposal,
-        findings=findings_of(run, head, observation),
-        open_incidents=state.control.incidents,
+        findings=findings,
+        incidents=state.control.incidents,
+        halts=bool(outlook.halting or outlook.asking),
         notices=found.notices,
         headroom=measure_headroom(run, found.head, observation),
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.core.coverage import Coverage
-from tideline.core.decisions import execute
+from tideline.core.decisions import execute, take_table
 from tideline.core.head import Head
 from tideline.core.incident import Incident, Outlook
 from tideline.core.ledger_state import LedgerState
-from tideline.core.observation import Observation
+from tideline.core.observation import Observation, TableObservation
 from tideline.core.offsets import OffsetRange, PartitionIdentity, Place
 from tideline.core.result import RunRecord
 from tideline.errors import ServiceAway
@@ -48,6 +48,7 @@ def resolve_reset(run: RunContext) -> bool:
     """
     record = run.record() or plan_offset_ranges(run)
     if record.status == "planned" and record.plan is not None:
+        _resolve_table(run)
         _resolve_held(run, record)
         # A run that came upon another's plan, which is closed now, makes one of its own.
         record = run.record() or plan_offset_ranges(run)
@@ -62,6 +63,30 @@ def _decided(run: RunContext, outlook: Outlook) -> tuple[Incident, ...]:
     if outlook.halting or outlook.asking:
         halt(run, (*outlook.halting, *outlook.asking))
     return outlook.decided
+
+
+def _resolve_table(run: RunContext) -> None:
+    """An approved change of the table that a frozen plan ran into; planning has not seen it."""
+    decided = outlook_of(run, run.ledger.read().incidents_of_table()).decided
+    for incident in decided:
+        removed = _removed(run, incident)
+        table = run.table.observe()
+
+        def take(
+            state: LedgerState,
+            incident: Incident = incident,
+            removed: tuple[Coverage, ...] = removed,
+            table: TableObservation = table,
+        ) -> LedgerState:
+            effect = take_table(state.head, table, removed)
+            closed = incident.closed(effect.outcome, now())
+            after = replace(state.with_incidents_closed([closed]), head=effect.head)
+            record = after.runs.get(run.run_id)
+            if record is None:
+                return after
+            return after.with_run(replace(record, resolved=(*record.resolved, closed)))
+
+        run.ledger.update(take)
 
 
 def _resolve_held(run: RunContext, record: RunRecord) -> None:
@@ -141,6 +166,8 @@ def _execute_all(
     run: RunContext, state: LedgerState, decided: tuple[Incident, ...], observation: Observation
 ) -> _Executed:
     head, closed, amended, left_out = state.head, [], [], frozenset[Place]()
+    # Where the log itself is doubted, accepting a gap proves no row.
+    in_doubt = any(i.doubtful and i.finding.kind not in GAPS for i in state.control.incidents)
     for incident in decided:
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         is_seen = _is_seen(run, head, observation, incident)
@@ -149,7 +176,7 @@ def _execute_all(
             effect = execute(head, incident, observation, removed)
             head, outcome = effect.head, effect.outcome
             left_out |= effect.left_out
-        if incident.doubtful:
+        if incident.doubtful and (incident.finding.kind not in GAPS or not in_doubt):
             settled_rows = settle_doubtful(run, head, incident)
             head, version = settled_rows.head, settled_rows.removed_in_version
             if settled_rows.amended is not None:
