@@ -246,10 +246,10 @@ MUTANTS = (
         "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
     ),
     Mutant(
-        "an older attempt notices that it published nothing (R5)",
+        "an older attempt publishes nothing (R5)",
         "spark/sink.py",
-        "    raise _fenced(job)\n\n\ndef stage",
-        "    return SparkResult()\n\n\ndef stage",
+        '.option("txnAppId", job.app_id)',
+        '.option("txnAppId", job.plan_id)',
         "tests/spark/test_settling.py::test_an_older_attempt_publishes_nothing",
     ),
     Mutant(

@@ -13,6 +13,8 @@ from tideline.errors import ResetDetected
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob
 from tideline.steps.advance_offsets import advance_offsets
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.steps.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
@@ -121,8 +123,10 @@ def halted(world, spark):
 def test_a_reader_that_lost_records_is_found_by_counting(world, halted, spark):
     """The log holds them; later runs attach to the incident and start no Spark."""
     submits = spark.submits
-    with pytest.raises(ResetDetected, match="incident-1"):
-        world.run(halted, "later", spark)
+    with open_run(halted, "later", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        with pytest.raises(ResetDetected, match="incident-1"):
+            detect_earliest_reset(run)
     assert spark.submits == submits
     assert len(open_ledger(halted).read().control.incidents) == 1
 

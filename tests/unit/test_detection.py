@@ -1,5 +1,7 @@
 """What each cause looks like, and the verdict; rows as in the faults catalogue."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.build import (
@@ -89,8 +91,9 @@ def test_a_truncation_names_its_offsets():
 
 def test_without_a_known_epoch_an_end_below_the_position_is_a_truncation():
     """A position that never met an epoch has only the high watermark to hold on to."""
-    known = head(position(P, epoch=None))
-    assert verdicts(known, observation(topic(seen(end=80)))) == ["truncation"]
+    unasked = replace(seen(end=80), epoch_end_offset=None)
+    finding = found(head(position(P, epoch=None)), observation(topic(unasked)))
+    assert (finding.kind, finding.lost_start, finding.lost_end) == ("truncation", 80, P)
 
 
 def test_a_recreated_topic_is_told_by_its_id_alone():

@@ -10,13 +10,14 @@ from tideline.core.planning import plan_ranges, share_fairly
 NO_CAP = 10**9
 
 
-def ranges(known, now, run=NO_CAP, partition=NO_CAP, isolation="read_committed"):
+def ranges(known, now, run=NO_CAP, partition=NO_CAP, isolation="read_committed", blocked=()):
     proposal = plan_ranges(
         known,
         now,
         isolation_level=isolation,
         max_records_per_run=run,
         max_records_per_partition=partition,
+        blocked=frozenset(blocked),
     )
     return [(r.partition, r.start_offset, r.end_offset) for r in proposal.ranges]
 
@@ -42,6 +43,13 @@ def test_another_incarnation_gets_no_range():
     """Detection reports it; planning must not offer to read it."""
     now = observation(topic(seen(end=500), topic_id=OTHER_ID))
     assert ranges(head(position(100)), now) == []
+
+
+def test_a_blocked_partition_gets_no_range_and_costs_the_others_nothing():
+    """An open incident keeps it where it is; its share of the cap goes to the rest."""
+    known = head(position(100), position(100, partition=1))
+    now = observation(topic(seen(end=200), seen(end=200, partition=1)))
+    assert ranges(known, now, run=100, blocked=[("orders", 0)]) == [(1, 100, 200)]
 
 
 def test_a_busy_partition_does_not_starve_the_others():
