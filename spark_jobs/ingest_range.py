@@ -22,10 +22,9 @@ from tideline.spark.session import build_session
 from tideline.spark.sink import (
     ensure_table,
     no_rows,
-    remove_staging,
+    publish,
     replace_ranges,
     stage,
-    staged_rows,
 )
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
@@ -36,9 +35,7 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     if job.action == "remove":
         return replace_ranges(no_rows(spark), job)
     if job.action == "publish":
-        result = replace_ranges(staged_rows(spark, job), job)
-        remove_staging(spark, job)
-        return result
+        return publish(spark, job)
     ensure_table(spark, job)
     rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
     return stage(rows, job) if job.action == "stage" else replace_ranges(rows, job)

@@ -140,6 +140,7 @@ class SparkJob:
         result_path: Where the driver leaves a `SparkResult`.
         action: What to do: read and replace; read into the staging folder; replace by what is
             staged; or remove what stands at the coordinates (R6).
+        staged_rows: How many rows are to be published, as counted when they were staged.
     """
 
     stream: str
@@ -155,6 +156,7 @@ class SparkJob:
     kafka_options: Mapping[str, str]
     result_path: str
     action: SparkAction = "land"
+    staged_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

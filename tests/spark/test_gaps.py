@@ -92,13 +92,17 @@ def test_evidence_that_expired_before_anybody_looked_halts(world, spark):
 class Lossy:
     """A reader that loses records: the job's ranges end early, and it reports success."""
 
-    def __init__(self, spark, lost):
-        self.spark, self.lost = spark, lost
+    def __init__(self, spark, lost, partitions=(0,)):
+        self.spark, self.lost, self.partitions = spark, lost, partitions
+
+    @property
+    def submits(self):
+        return self.spark.submits
 
     def submit(self, job_path):
         job = from_json(SparkJob, Path(job_path).read_bytes())
         shorter = [
-            replace(r, end_offset=r.end_offset - self.lost) if r.partition == 0 else r
+            replace(r, end_offset=r.end_offset - self.lost) if r.partition in self.partitions else r
             for r in job.ranges
         ]
         Path(job_path).write_text(to_json(replace(job, ranges=tuple(shorter))))

@@ -30,11 +30,18 @@ def test_several_classes_are_answered_one_by_one():
     assert chosen == {"retention_loss": "fail", "truncation": "restart"}
 
 
-@pytest.mark.parametrize("answer", [["restart"], ["truncation: retire"], ["nothing"]])
+@pytest.mark.parametrize("answer", [["restart"], ["retention_loss: retire"], ["nothing"]])
 def test_an_answer_that_is_not_on_the_form_is_refused(answer):
     """Airflow's API does not check all of it."""
     with pytest.raises(BadInput, match="allowed: one per class"):
         approval.choices_from(answer, LOSSES)
+
+
+def test_what_was_answered_elsewhere_meanwhile_is_passed_over():
+    """The form was open for a while; the rest of the answer counts."""
+    answer = ["retention_loss: accept_loss", "truncation: restart"]
+    assert approval.choices_from(answer, LOSSES) == {"retention_loss": "accept_loss"}
+    assert approval.choices_from(["accept_loss"], []) == {}
 
 
 def test_two_answers_for_one_class_are_refused():

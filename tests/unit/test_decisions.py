@@ -99,15 +99,15 @@ def test_a_retired_topic_takes_all_its_partitions_along():
 
 
 def test_another_cluster_s_topics_start_anew():
-    """A topic with the same id (a mirror of disks) gets a new generation."""
-    known = head(position(100), position(9, topic="gone", topic_id=OTHER_ID))
-    now = observation(topic(seen(start=3)), cluster="cluster-2")
+    """The same id (a mirror of disks) gets a new generation; what is not there ends."""
+    gone = position(9, topic="gone", topic_id=OTHER_ID)
+    known = head(position(100), gone)
+    now = observation(topic(seen(start=3)), topic(topic_id=None, name="gone"), cluster="cluster-2")
     effect = execute(known, decided("cluster_changed", "restart", topic=None, partition=None), now)
     assert effect.head.cluster_id == "cluster-2"
-    assert effect.head.positions == (
-        position(9, topic="gone", topic_id=OTHER_ID),
-        position(3, generation=1),
-    )
+    assert effect.head.positions == (position(3, generation=1),)
+    assert effect.head.retired == (gone,)
+    assert "no longer followed: gone-0" in effect.outcome
 
 
 def test_an_accepted_gap_is_excused_and_moves_nothing():
@@ -129,14 +129,6 @@ def test_an_approved_table_is_taken_as_it_is():
     effect = execute(head(position(100), table_id="t"), incident, now, gone)
     assert (effect.head.table_id, effect.head.table_version) == ("t2", 12)
     assert effect.head.excused == gone
-
-
-def test_an_approved_unknown_leaves_the_partition_out_and_its_position_where_it_is():
-    """A refusal is no evidence of anything."""
-    known = head(position(100), HEALTHY)
-    effect = execute(known, decided("unknown", "approve"), observation(topic()))
-    assert effect.head == known
-    assert effect.left_out == {("orders", 0)}
 
 
 def test_generations_never_repeat():

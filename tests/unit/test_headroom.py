@@ -42,6 +42,12 @@ def test_age_and_retention_give_the_time_left():
     assert scarce(found, 3600, NOW) == ()
 
 
+def test_kept_for_longer_than_there_are_dates_is_no_limit():
+    """retention.ms at its largest, and records from the year 57868."""
+    forever = headroom_of({("a", 0): 5}, {("a", 0): NOW}, {"a": 2**63 - 1})
+    assert forever[0].seconds_left(NOW) is None
+
+
 def test_overdue_is_negative():
     """Retention has not run yet, it may any moment."""
     (found,) = headroom_of({("a", 0): 5}, {("a", 0): NOW - HOUR}, {"a": 60_000})

@@ -46,12 +46,27 @@ def by(choice, **facts):
         ),
         ("the finder halts, whoever may proceed", INCIDENT, "fail", True, "first", "halting"),
         ("later runs leave it open", INCIDENT, "fail", True, "later", "left_open"),
+        ("asked already", replace(INCIDENT, asked_in="first"), "approve", True, "x", "left_open"),
         ("and do not ask again", INCIDENT, "approve", True, "later", "left_open"),
     ],
 )
 def test_what_an_incident_means_for_a_run(case, incident, policy, proceed, run_id, meaning):
     """One row per rule."""
     assert sorted_out(incident, policy, proceed, run_id)[0] == meaning, case
+
+
+def test_whoever_comes_first_with_a_form_asks():
+    """The finder may have ended; one form at a time."""
+    policies = {**OnReset().model_dump(), "retention_loss": "approve"}
+    facts = {"policies": policies, "proceed": True, "run_id": "later", "now": NOW}
+    assert sort_out([INCIDENT], **facts, can_ask=True).asking == (INCIDENT,)
+    assert sort_out([INCIDENT], **facts, can_ask=False).left_open == (INCIDENT,)
+
+
+def test_a_decision_that_is_no_longer_valid_decides_nothing():
+    """The finding has changed since."""
+    stale = replace(by("approve"), finding=Finding("table_changed", "e", "a", decidable=False))
+    assert sorted_out(stale)[0] == "halting"
 
 
 def test_a_policy_s_decision_is_recorded_as_such():

@@ -66,6 +66,8 @@ class BatchReader:
             found = answer[place]
             _check(place, found)
             batches = parse_batches(found.records)
+            if not batches and self._readable_until(found) <= position:
+                raise kafka_errors.OffsetNotAvailableError(f"{place[0]}-{place[1]}: {position}")
             if not batches and (empty_answers := empty_answers + 1) < _EMPTY_ANSWERS:
                 continue
             stretch_end = batches[-1].last_offset + 1 if batches else left[-1].end_offset
@@ -76,6 +78,10 @@ class BatchReader:
             is_near = bool(left) and left[0].start_offset - stretch_end < stretch_end - position
             size = min(size * 4, _LARGE) if is_near else _SMALL
         return merge_gaps(gaps)
+
+    def _readable_until(self, answer: Any) -> int:
+        """Where a leader lets this reader go by now; a new leader may still lag behind."""
+        return int(answer.last_stable_offset if self._isolation else answer.high_watermark)
 
     async def times(self, offsets: Mapping[Place, int]) -> dict[Place, datetime | None]:
         """When the first record at or after each offset was written; None where unknown.
@@ -174,5 +180,8 @@ def _time(batches: Iterable[Batch], offset: int) -> datetime | None:
     for batch in batches:
         if batch.last_offset >= offset:
             known = batch.first_timestamp_ms
-            return datetime.fromtimestamp(known / 1000, UTC) if known >= 0 else None
+            try:
+                return datetime.fromtimestamp(known / 1000, UTC) if known >= 0 else None
+            except (ValueError, OverflowError, OSError):  # a producer that counts otherwise
+                return None
     return None

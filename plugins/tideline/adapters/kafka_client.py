@@ -133,8 +133,8 @@ class KafkaCluster:
         found: dict[str, int | None] = dict.fromkeys(names)
         for name, settings in answer.get("topic", {}).items():
             values = {key: setting["value"] for key, setting in settings.items()}
-            if "delete" in values.get("cleanup.policy", "delete"):
-                kept = int(values.get("retention.ms", -1))
+            if "delete" in (values.get("cleanup.policy") or "delete"):
+                kept = int(values.get("retention.ms") or -1)
                 found[name] = kept if kept >= 0 else None
         return found
 

@@ -79,7 +79,10 @@ class KafkaRequests:
             if not asked:
                 continue
             starts = await self.list_offsets(leader, asked, _EARLIEST, _READ_UNCOMMITTED)
-            log_starts |= {place: found.offset for place, found in starts.items()}
+            for place, found in starts.items():
+                if found.error_code:
+                    raise kafka_errors.for_code(found.error_code)(f"{place[0]}-{place[1]}")
+                log_starts[place] = found.offset
         reader = BatchReader(self.send, leaders, committed, log_starts)
         return {place: await reader.examine(place, gaps) for place, gaps in missing.items()}
 

@@ -70,10 +70,12 @@ def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mappi
     """
     by_kind = _choices(incidents)
     chosen: dict[str, str] = {}
-    for option in options:
+    for option in options if by_kind else ():
         kind, separator, choice = option.rpartition(": ")
         if not separator:
             kind = next(iter(by_kind))
+        elif kind in POLICIES and kind not in by_kind:
+            continue  # answered elsewhere while the form was open
         if choice not in by_kind.get(kind, ()) or kind in chosen:
             allowed = ", ".join(options_for(incidents))
             raise BadInput(f"the answer: got {option!r}; allowed: one per class of {allowed}")

@@ -31,7 +31,7 @@ def build_dag(stream: Stream) -> DAG:
         start_date=datetime.combine(settings.start_date, time(), UTC),
         catchup=False,
         # Where others may proceed, a run that waits for an answer must not hold them up.
-        max_active_runs=2 if stream.on_incident == "proceed" else 1,
+        max_active_runs=16 if stream.on_incident == "proceed" else 1,
         tags=sorted({"tideline", *settings.tags}),
         default_args={
             "owner": settings.owner,

@@ -19,7 +19,7 @@ from tideline.adapters.connections import find_connection, spark_master
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.spark_submit import application, configuration, environment, package_zip
 from tideline.airflow import approval
-from tideline.airflow.translate import airflow_run, plan_only
+from tideline.airflow.translate import airflow_run, plan_only, translated_errors
 from tideline.core.headroom import Headroom
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
@@ -33,6 +33,7 @@ from tideline.steps.ingest_ranges import ingest_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.steps.resolve_reset import resolve_reset
 from tideline.steps.verify_ranges import verify_ranges
+from tideline.wiring import open_ledger
 
 
 class StreamOperator(BaseOperator):
@@ -139,16 +140,19 @@ class ResolveReset(HITLOperator):
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the answer and carry it out."""
-        with airflow_run(self.stream, context) as run:
+        # Recorded before the lane is leased: a busy lane must not lose somebody's answer.
+        with translated_errors():
             if "error" in event:
                 raise Halted(
                     f"nobody answered: {event['error_type']}: {event['error']}; the incidents stay"
                     " open. Clear this task to ask again, or use tideline resolve"
                 )
-            asked = asked_incidents(run)
+            ledger, run_id = open_ledger(self.stream), context["dag_run"].run_id
+            asked = asked_incidents(ledger, run_id)
             choices = approval.choices_from(event["chosen_options"], asked)
             comment = (event.get("params_input") or {}).get(approval.COMMENT)
-            answer(run, choices, by=approval.who(event), reason=str(comment or ""))
+            answer(ledger, run_id, choices, by=approval.who(event), reason=str(comment or ""))
+        with airflow_run(self.stream, context) as run:
             resolve_reset(run)
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+)
 
 from tideline.core.plan import RunRequest
 from tideline.core.stream import Stream
-from tideline.errors import BadInput, TidelineError
+from tideline.errors import BadInput, StreamBusy, TidelineError
 from tideline.ports import SparkPort
-from tideline.steps.context import RunContext
+from tideline.steps.context import RunContext, log, now
 from tideline.wiring import open_run
 
+_LOOK_AGAIN_AFTER = timedelta(seconds=10)
 FORM = ("plan_only", "reason")
 
 
@@ -28,7 +34,7 @@ def airflow_run(
         AirflowFailException: Trying again cannot help.
         AirflowException: It may; Airflow's retries apply.
     """
-    try:
+    with translated_errors():
         dag_run = context["dag_run"]
         if dag_run.run_type == "backfill":
             raise BadInput(
@@ -37,15 +43,41 @@ def airflow_run(
             )
         _check_form(dag_run.conf or {})
         with open_run(stream, dag_run.run_id, RunRequest(), spark) as run:
+            run.can_ask = True
             if plan_only(context):
                 yield run
                 return
-            with run.ledger.lease(run.request.lane):
+            with _lane(run):
                 yield run
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Our errors become Airflow's.
+
+    Raises:
+        AirflowFailException: Trying again cannot help.
+        AirflowException: It may; Airflow's retries apply.
+    """
+    try:
+        yield
     except TidelineError as error:
         if error.retriable:
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
+
+
+@contextmanager
+def _lane(run: RunContext) -> Iterator[None]:
+    """Hold the lane's lease; while another run's task has it, wait without using up a try."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(run.ledger.lease(run.request.lane))
+        except StreamBusy as busy:
+            log.info("%s", busy)
+            again_at = now() + _LOOK_AGAIN_AFTER
+            raise AirflowRescheduleException(again_at) from busy  # type: ignore[no-untyped-call]
+        yield
 
 
 def plan_only(context: Any) -> bool:

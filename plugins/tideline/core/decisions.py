@@ -18,7 +18,7 @@ from tideline.core.observation import (
     TableObservation,
     TopicObservation,
 )
-from tideline.core.offsets import PartitionIdentity, Place
+from tideline.core.offsets import PartitionIdentity
 from tideline.core.positions import PartitionPosition
 from tideline.errors import StreamBusy
 
@@ -29,12 +29,10 @@ class Effect:
 
     Args:
         outcome: What it did, with what was really lost, in a sentence.
-        left_out: Partitions that stay where they are and out of this run.
     """
 
     head: Head
     outcome: str
-    left_out: frozenset[Place] = frozenset()
 
 
 def execute(
@@ -63,9 +61,6 @@ def execute(
     positions = [p for p in head.positions if finding.concerns(p.topic, p.partition)]
     if decision.choice == "retire":
         return _retire(head, positions)
-    if finding.kind == "unknown":
-        places = frozenset((p.topic, p.partition) for p in positions)
-        return Effect(head, "left out of this run; its position stays", places)
     topic = observation.topic(str(finding.topic))
     if topic is None or not topic.answered:
         raise StreamBusy(f"{finding.place}: no settled answer to execute the decision on")
@@ -131,14 +126,22 @@ def _follow_topic(
 
 
 def _follow_cluster(head: Head, observation: Observation) -> Effect:
-    """Every topic that the new cluster answers for starts anew; others stay to be judged next."""
+    """Topics that the new cluster has start anew, those that it lacks are retired."""
     answered = {t.topic: t for t in observation.topics if t.answered}
-    kept = tuple(p for p in head.positions if p.topic not in answered)
+    absent = {t.topic for t in observation.topics if t.is_absent}
+    gone = tuple(p for p in head.positions if p.topic in absent)
+    kept = tuple(p for p in head.positions if p.topic not in {*answered, *absent})
     new = tuple(p for t in answered.values() for p in _from_log_start(head, t))
     return Effect(
-        replace(head, cluster_id=observation.cluster_id, positions=_sorted((*kept, *new))),
+        replace(
+            head,
+            cluster_id=observation.cluster_id,
+            positions=_sorted((*kept, *new)),
+            retired=_sorted((*head.retired, *gone)),
+        ),
         f"follows cluster {observation.cluster_id} from the log starts; what cluster"
-        f" {head.cluster_id} held past the positions was not read",
+        f" {head.cluster_id} held past the positions was not read"
+        + (f"; not there and no longer followed: {', '.join(map(str, gone))}" if gone else ""),
     )
 
 

@@ -36,7 +36,10 @@ class Headroom:
         """The earliest time at which the record may be deleted; None if unknown or never."""
         if self.written_at is None or self.retention_ms is None:
             return None
-        return self.written_at + timedelta(milliseconds=self.retention_ms)
+        try:
+            return self.written_at + timedelta(milliseconds=self.retention_ms)
+        except OverflowError:  # kept for longer than there are dates
+            return None
 
     def seconds_left(self, now: datetime) -> float | None:
         """Seconds until then, negative when overdue; None if unknown or never."""

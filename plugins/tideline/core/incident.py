@@ -59,6 +59,11 @@ class Finding:
         return valid_choices(self.kind, self.decidable)
 
     @property
+    def executable(self) -> tuple[str, ...]:
+        """The choices that a run can carry out."""
+        return tuple(choice for choice in self.choices if choice != "fail")
+
+    @property
     def lost_start(self) -> int | None:
         """First offset at stake; None where unknown."""
         return self.intervals[0].start_offset if self.intervals else None
@@ -166,7 +171,7 @@ class Incident:
     @property
     def is_decided(self) -> bool:
         """Whether a decision waits to be executed."""
-        return self.decision is not None and self.decision.choice != "fail"
+        return self.decision is not None and self.decision.choice in self.finding.executable
 
     def closed(self, outcome: str, now: datetime, **changes: object) -> Incident:
         """The incident at its end."""
@@ -205,6 +210,7 @@ def sort_out(
     proceed: bool,
     run_id: str,
     now: datetime,
+    can_ask: bool = False,
 ) -> Outlook:
     """What each open incident means for a run (R8, R9).
 
@@ -214,20 +220,27 @@ def sort_out(
         proceed: Whether later runs land the healthy partitions.
         run_id: This run; an incident that another one opened may be left open.
         now: When a policy decides.
+        can_ask: Whether this run has a form to ask with.
     """
     found: dict[str, list[Incident]] = {n: [] for n in Outlook.__dataclass_fields__}
     for incident in incidents:
         policy = policies[incident.finding.kind]
         undecided = incident.decision is None
-        may_ask = undecided or incident.asked_in == run_id  # its run, cleared, asks again
+        asks = policy == "approve" and len(incident.finding.choices) > 1
+        # Its finder asks, or whoever comes first; the run that asked, cleared, asks again.
+        is_its_turn = undecided and (
+            incident.run_id == run_id or (can_ask and incident.asked_in is None)
+        )
         if incident.is_decided:
             found["decided"].append(incident)
         elif undecided and policy in incident.finding.choices and policy not in ("fail", "approve"):
             by_policy = Decision(policy, "policy", now, f"on_reset.{incident.finding.kind}")
             found["decided"].append(replace(incident, decision=by_policy))
+        elif asks and (is_its_turn or incident.asked_in == run_id):
+            found["asking"].append(incident)
         elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
             found["left_open"].append(incident)
-        elif may_ask and policy == "approve" and len(incident.finding.choices) > 1:
+        elif asks and undecided:
             found["asking"].append(incident)
         else:
             found["halting"].append(incident)

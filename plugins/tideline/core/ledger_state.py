@@ -137,6 +137,8 @@ class LedgerState:
                 known = replace(
                     known, plan_id=plan.plan_id, plan_run_id=plan.run_id, doubtful=doubtful
                 )
+            if finding.kind == "table_changed" and finding.actual != known.finding.actual:
+                known = replace(known, decision=None, asked_in=None)  # about another change
             incidents[known.key] = replace(known, finding=finding)
         after = tuple(incidents.values())
         if after == self.control.incidents:

@@ -67,6 +67,11 @@ class TopicObservation:
         """Whether the topic exists and every partition gave its offsets."""
         return self.topic_id is not None and all(p.answered for p in self.partitions)
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether the cluster says that there is no such topic."""
+        return self.topic_id is None and self.fault is None and self.refusal is None
+
     def partition(self, number: int) -> PartitionObservation | None:
         """The partition with that number, None if the topic has none."""
         if number < len(self.partitions) and self.partitions[number].partition == number:

@@ -119,7 +119,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="the table is not as this ledger left it",
         told_by="the table's id and marks, and every commit since the last one that the ledger"
         " knows",
-        next_step="restore the table; if the change was meant, approve it",
+        next_step="if the change was meant, approve it; otherwise restore the table and approve"
+        " that, since a RESTORE is a change of its own",
         choices={
             "approve": "take the table as it is now; verified rows that are no longer in it are"
             " recorded as removed"

@@ -17,7 +17,7 @@ from tideline.core.table import (
     coordinates_predicate,
     read_mark,
 )
-from tideline.errors import AttemptFenced
+from tideline.errors import AttemptFenced, ReplayUnavailable
 from tideline.ports import SparkJob, SparkResult, StagedRows
 
 _NEWEST_COMMITS = 20
@@ -91,14 +91,14 @@ def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
     counts = (
         staged_rows(rows.sparkSession, job)
         .groupBy("topic_id", "generation", "partition")
-        .agg(F.countDistinct("offset").alias("rows"))
+        .agg(F.countDistinct("offset").alias("rows"), F.count("*").alias("copies"))
         .collect()
     )
     staged = tuple(
         StagedRows(PartitionIdentity(c["topic_id"], c["generation"], c["partition"]), c["rows"])
         for c in counts
     )
-    return SparkResult(rows=sum(s.rows for s in staged), staged=staged)
+    return SparkResult(rows=sum(c["copies"] for c in counts), staged=staged)
 
 
 def staged_rows(spark: SparkSession, job: SparkJob) -> DataFrame:
@@ -113,12 +113,35 @@ def no_rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], schema)
 
 
+def publish(spark: SparkSession, job: SparkJob) -> SparkResult:
+    """Put the staged rows in place, if they are those that were counted.
+
+    Raises:
+        ReplayUnavailable: The staging folder holds other rows by now; the table's rows stay.
+    """
+    staged = staged_rows(spark, job)
+    if (count := staged.count()) != job.staged_rows:
+        raise ReplayUnavailable(
+            f"replay_unavailable: plan {job.plan_id}: {job.staged_rows} rows were staged, {count}"
+            " are there now; the table's rows stay",
+            plan_id=job.plan_id,
+        )
+    result = replace_ranges(staged, job)
+    remove_staging(spark, job)
+    return result
+
+
 def remove_staging(spark: SparkSession, job: SparkJob) -> None:
-    """Remove whatever is staged for the table: one writer at a time holds the lease."""
+    """Remove what this attempt and older ones have staged; never a newer one's rows."""
     jvm = spark._jvm
     assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(_staging(job))
-    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+    root = jvm.org.apache.hadoop.fs.Path(_staging(job))
+    files = root.getFileSystem(spark._jsc.hadoopConfiguration())
+    if files.exists(root):
+        for folder in files.listStatus(root):
+            token = folder.getPath().getName().rpartition("-")[2]
+            if not token.isdecimal() or int(token) <= job.token:
+                files.delete(folder.getPath(), True)
 
 
 def _staged(job: SparkJob) -> str:

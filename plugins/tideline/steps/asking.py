@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from tideline.core.incident import Decision, Incident
 from tideline.core.ledger_state import LedgerState
+from tideline.ledger import Ledger
 from tideline.steps.context import RunContext, now
+from tideline.steps.deciding import refreshed_table_incidents
 from tideline.steps.detect_earliest_reset import relevant_incidents, settled
 from tideline.steps.halting import halt, outlook_of
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
@@ -21,8 +23,8 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     """
     record = run.record() or plan_offset_ranges(run)
     if record.status == "planned" and record.plan is not None:
-        state = run.ledger.read()
-        found = (*state.incidents_of_table(), *state.incidents_of_plan(record.plan.plan_id))
+        of_table = refreshed_table_incidents(run)
+        found = (*of_table, *run.ledger.read().incidents_of_plan(record.plan.plan_id))
     elif record.status == "proposed":
         _, _, findings = settled(run, record)
         found = relevant_incidents(run, findings)
@@ -36,20 +38,23 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     return outlook.asking
 
 
-def asked_incidents(run: RunContext) -> tuple[Incident, ...]:
-    """The open incidents that this run's form asks about and nobody has answered elsewhere."""
-    return _asked(run.ledger.read(), run.run_id)
+def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:
+    """The open incidents that a run's form asks about and nobody has answered elsewhere."""
+    return _asked(ledger.read(), run_id)
 
 
 def _asked(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
     return tuple(i for i in state.control.incidents if i.asked_in == run_id and not i.is_decided)
 
 
-def answer(run: RunContext, choices: Mapping[str, str], *, by: str, reason: str) -> None:
-    """Record a decision for every incident that was asked about.
+def answer(
+    ledger: Ledger, run_id: str, choices: Mapping[str, str], *, by: str, reason: str
+) -> None:
+    """Record a decision for every incident that was asked about; needs no lease.
 
     Args:
-        run: This run.
+        ledger: The stream's.
+        run_id: The run that asked.
         choices: The decision per class.
         by: Who answered.
         reason: In their words.
@@ -57,9 +62,9 @@ def answer(run: RunContext, choices: Mapping[str, str], *, by: str, reason: str)
     at = now()
 
     def record(state: LedgerState) -> LedgerState:
-        for incident in _asked(state, run.run_id):
+        for incident in _asked(state, run_id):
             choice = choices.get(incident.finding.kind, "fail")
             state = state.with_decision(incident.incident_id, Decision(choice, by, at, reason))
         return state
 
-    run.ledger.update(record)
+    ledger.update(record)

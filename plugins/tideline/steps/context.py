@@ -23,6 +23,7 @@ class RunContext:
     Args:
         run_id: The run's id; the same id again replays its plan.
         kafka_options: Options of Spark's Kafka source; secret.
+        can_ask: Whether somebody can be asked in a form, as in Airflow.
         settled: An earlier run whose open plan this one found in the table and closed.
     """
 
@@ -35,6 +36,7 @@ class RunContext:
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
     settled: RunRecord | None = None
+    can_ask: bool = False
 
     def record(self) -> RunRecord | None:
         """What the ledger knows about this run id.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tideline.core.advancing import advance_head
-from tideline.core.coverage import subtract
-from tideline.core.decisions import excuse
+from tideline.core.coverage import Coverage, subtract
+from tideline.core.decisions import Effect, excuse, take_table
 from tideline.core.head import Head
 from tideline.core.incident import Incident
 from tideline.core.ledger_state import LedgerState
+from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import RunRecord
-from tideline.core.verification import VerifiedRange
+from tideline.core.table_watch import table_findings
+from tideline.core.verification import VerifiedRange, gap_findings
 from tideline.errors import StreamBusy
+from tideline.steps.auditing import ledger_against_table
 from tideline.steps.context import RunContext, log, now
+from tideline.steps.halting import open_incidents, outlook_of
 from tideline.steps.landing import count_rows, find_landing
+from tideline.steps.observing import check_after_read
 from tideline.steps.writing import begin_attempt, submit
 
 GAPS = ("log_hole", "unexplained_gap")
@@ -47,6 +53,61 @@ def execute_on_plan(run: RunContext, incidents: tuple[Incident, ...]) -> None:
         log.warning("%s: its decision was carried out", incident.incident_id)
 
 
+def refreshed_table_incidents(run: RunContext) -> tuple[Incident, ...]:
+    """Open incidents about the table; closed here where the table is as it should be again."""
+    known = run.ledger.read().incidents_of_table()
+    if not known:
+        return ()
+    head = run.ledger.read().head
+    table = run.table.observe(head.table_version)
+    ledger_id = run.ledger.read().control.ledger_id
+    found = table_findings(head.table_id, table, run.stream.stream, ledger_id, head.table_version)
+    if any(found):
+        return known
+    gone = tuple(i.closed(f"no longer found by run {run.run_id}", now()) for i in known)
+    run.ledger.update(lambda state: state.with_incidents_closed(gone))
+    return ()
+
+
+def resolve_table(run: RunContext) -> None:
+    """An approved change of the table that a frozen plan ran into; planning has not seen it."""
+    for incident in outlook_of(run, refreshed_table_incidents(run)).decided:
+        table = run.table.observe()
+        removed = rows_removed_by_others(run, incident)
+        effect = take_table(run.ledger.read().head, table, removed)
+        closed = incident.closed(effect.outcome, now())
+
+        def take(
+            state: LedgerState, closed: Incident = closed, effect: Effect = effect
+        ) -> LedgerState:
+            head = replace(
+                state.head,
+                table_id=effect.head.table_id,
+                table_version=effect.head.table_version,
+                excused=effect.head.excused,
+            )
+            after = replace(state.with_incidents_closed([closed]), head=head)
+            record = after.runs.get(run.run_id)
+            if record is None:
+                return after
+            return after.with_run(replace(record, resolved=(*record.resolved, closed)))
+
+        run.ledger.update(take)
+
+
+def rows_removed_by_others(run: RunContext, incident: Incident) -> tuple[Coverage, ...]:
+    """Verified offsets that a changed table no longer holds."""
+    if incident.finding.kind != "table_changed":
+        return ()
+    return tuple(
+        Coverage(
+            PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition),
+            (OffsetRange(flaw.start_offset, flaw.end_offset),),
+        )
+        for flaw in ledger_against_table(run).missing
+    )
+
+
 def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, ...]) -> None:
     """Close a halted plan: its healthy ranges are verified and advanced, the others left to decide.
 
@@ -65,7 +126,14 @@ def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, .
     good: tuple[VerifiedRange, ...] = ()
     if landing is not None and healthy:
         head = run.ledger.read().head
-        good, _, _ = count_rows(run, owner, healthy, landing.version, head)
+        good, bad, _ = count_rows(run, owner, healthy, landing.version, head)
+        changed = check_after_read(run, replace(plan, ranges=tuple(healthy)))
+        good = tuple(
+            v
+            for v in good
+            if not any(f.concerns(v.planned.topic, v.planned.partition) for f in changed)
+        )
+        held = (*held, *open_incidents(run, (*gap_findings(bad), *changed), plan))
     ids = ", ".join(i.incident_id for i in held)
     log.warning(
         "plan %s is closed with %d of %d ranges verified; %s: the rest",
@@ -107,13 +175,22 @@ class Settled:
     amended: RunRecord | None = None
 
 
-def settle_doubtful(run: RunContext, head: Head, incident: Incident) -> Settled:
+def settle_doubtful(
+    run: RunContext, head: Head, incident: Incident, amended: Mapping[str, RunRecord]
+) -> Settled:
     """What a decision does with an incident's unverified rows (R6).
 
     An accepted gap leaves good rows: where they verify now, the head moves over them, so that
     nothing that is in the table has to be read again. Every other decision removes them.
+
+    Args:
+        run: This run.
+        head: As decisions left it so far.
+        incident: With a decision.
+        amended: Records that earlier decisions of this run have amended, by run id.
     """
-    record = run.ledger.find_run(str(incident.plan_run_id))
+    known = run.ledger.find_run(str(incident.plan_run_id))
+    record = amended.get(str(incident.plan_run_id), known)
     plan = record.plan if record is not None else None
     if record is None or plan is None:
         return Settled(head)
@@ -123,11 +200,11 @@ def settle_doubtful(run: RunContext, head: Head, incident: Incident) -> Settled:
         return Settled(head)
     if incident.finding.kind in GAPS:
         good, _, _ = count_rows(run, record, incident.doubtful, newest, head)
-        if not good:
-            return Settled(head)
         part = replace(plan, ranges=tuple(v.planned for v in good))
-        amended = replace(record, verified=(*record.verified, *good), updated_at=now())
-        return Settled(advance_head(head, part, landing), amended=amended)
+        if not good or check_after_read(run, part):
+            return Settled(head)
+        learns = replace(record, verified=(*record.verified, *good), updated_at=now())
+        return Settled(advance_head(head, part, landing), amended=learns)
     return Settled(head, remove_unverified(run, plan, incident.doubtful))
 
 
@@ -142,7 +219,7 @@ def remove_unverified(
         for left in subtract([planned.offsets], covered.get(planned.identity, ()))
     )
     newest = run.table.observe().version
-    if newest is None or not run.table.landed(pieces, newest):
+    if not pieces or newest is None or not run.table.landed(ranges, newest):
         return None
     with run.ledger.lease("writer"):
         result = submit(run, begin_attempt(run), "remove", plan, pieces)

@@ -22,7 +22,6 @@ def freeze_run(
     moved_head: Callable[[Head], Head],
     *,
     resolved: tuple[Incident, ...] = (),
-    amended: tuple[RunRecord, ...] = (),
     still_open: Collection[Hashable] = (),
 ) -> RunRecord:
     """Put the plan if absent; whoever comes second uses the winner's.
@@ -35,7 +34,6 @@ def freeze_run(
         proposal: What to freeze.
         moved_head: From the head that is there to the one to store.
         resolved: Incidents whose decisions the new head carries out, closed.
-        amended: Closed records that learn something with it.
         still_open: Keys of incidents that stay open; the others are no longer found.
 
     Raises:
@@ -73,8 +71,6 @@ def freeze_run(
             if not i.doubtful and i.incident_id not in ids and i.key not in still_open
         )
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(frozen)
-        for record in amended:
-            after = after.with_run(record)
         return replace(after, head=moved_head(latest.head))
 
     run.ledger.update(put_if_absent)

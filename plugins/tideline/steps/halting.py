@@ -13,7 +13,7 @@ from tideline.core.incident import Finding, Incident, Outlook, incident_key, sor
 from tideline.core.offsets import Place
 from tideline.core.plan import BatchPlan
 from tideline.core.result import RunRecord
-from tideline.errors import ResetDetected, TidelineError
+from tideline.errors import ResetDetected
 from tideline.steps.context import RunContext, log, now
 
 _SHOWN = 20
@@ -40,6 +40,7 @@ def outlook_of(run: RunContext, incidents: Iterable[Incident]) -> Outlook:
         proceed=run.stream.on_incident == "proceed",
         run_id=run.run_id,
         now=now(),
+        can_ask=run.can_ask,
     )
 
 
@@ -132,7 +133,7 @@ def _with_times(run: RunContext, finding: Finding) -> Finding:
     position = next((p for p in head.positions if (p.topic, p.partition) == place), None)
     if position is None or end is None:
         return finding
-    with suppress(TidelineError):
+    with suppress(Exception):
         return replace(
             finding,
             lost_from=run.table.newest_record(position.identity),

@@ -9,13 +9,12 @@ from tideline.core.offsets import PartitionIdentity
 from tideline.core.plan import BatchPlan
 from tideline.core.replay import shorter_than_landed
 from tideline.core.result import Landing
-from tideline.core.table_watch import table_findings
 from tideline.core.verification import LandedRange
 from tideline.errors import AttemptFenced, ReplayUnavailable
 from tideline.failpoints import reach
 from tideline.steps.context import RunContext, log
 from tideline.steps.halting import halt, open_incidents
-from tideline.steps.landing import proven_landing
+from tideline.steps.landing import foreign_changes, proven_landing, verified_after_all
 from tideline.steps.observing import plan_obstacles
 from tideline.steps.writing import Attempt, begin_attempt, submit
 
@@ -36,14 +35,15 @@ def ingest_ranges(run: RunContext) -> Landing | None:
     record, plan = run.frozen_plan()
     if plan is None:
         return None
-    if record.is_open and not run.ledger.read().incidents_of_plan(plan.plan_id):
+    if record.is_open:
         proven = proven_landing(run, record)
-        if proven is not None:
+        held = run.ledger.read().incidents_of_plan(plan.plan_id)
+        if proven and (not held or verified_after_all(run, record, proven, held) is not None):
             log.info("plan %s is in the table already, version %d", plan.plan_id, proven.version)
             return proven
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run)
-        table = _check_target(run, plan, attempt)
+        table = _check_target(run, plan)
         _check_readable(run, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         reach("ingest:leased")
@@ -77,22 +77,13 @@ def _replace_landed(
         raise _unavailable(plan, shorter)
     reach("ingest:staged")
     _check_readable(run, plan)
-    submit(run, attempt, "publish", plan)
+    _check_target(run, plan)
+    submit(run, attempt, "publish", plan, staged_rows=(staged.rows or 0) if staged else 0)
 
 
-def _check_target(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
+def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:
     """The table, after making sure that it is the one that the ledger knows (R13)."""
-    head = run.ledger.read().head
-    table = run.table.observe(head.table_version)
-    findings = tuple(
-        table_findings(
-            head.table_id or plan.table_id,
-            table,
-            run.stream.stream,
-            attempt.ledger_id,
-            head.table_version,
-        )
-    )
+    table, findings = foreign_changes(run, plan)
     if findings:
         halt(run, open_incidents(run, findings))
     return table

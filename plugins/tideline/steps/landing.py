@@ -10,11 +10,13 @@ from tideline.core.advancing import advance_head
 from tideline.core.coverage import Intervals, subtract
 from tideline.core.gap_evidence import Gap, merge_gaps
 from tideline.core.head import Head
-from tideline.core.incident import Finding
+from tideline.core.incident import Finding, Incident
 from tideline.core.ledger_state import LedgerState
+from tideline.core.observation import TableObservation
 from tideline.core.offsets import PartitionIdentity
-from tideline.core.plan import PlannedRange
+from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import Landing, PartitionEvidence, RunRecord
+from tideline.core.table_watch import table_findings
 from tideline.core.verification import (
     Mismatch,
     VerifiedRange,
@@ -106,8 +108,50 @@ def assess(run: RunContext, record: RunRecord, version: int) -> Assessment:
     if record.landing is None or record.landing.version != version:  # read since it was verified
         changed = check_after_read(run, plan)
         if changed:
-            return Assessment(verified, bad, changed)
+            doubted = {
+                r.identity
+                for r in plan.ranges
+                if any(f.concerns(r.topic, r.partition) for f in changed)
+            }
+            sure = tuple(e for e in evidence if e.identity not in doubted)
+            return Assessment(verified, bad, changed, sure)
     return Assessment(verified, bad, gap_findings(bad), evidence)
+
+
+def verified_after_all(
+    run: RunContext, record: RunRecord, landing: Landing, held: tuple[Incident, ...]
+) -> tuple[VerifiedRange, ...] | None:
+    """The ranges of a halted plan whose incidents have gone by; None where they have not.
+
+    Rights were given back, a lagging leader caught up: then nothing has to be read again, and rows
+    that Kafka may have deleted by now are not lost. Another cluster's answers never pass like
+    that: Spark may have read there.
+    """
+    if any(i.finding.kind == "cluster_changed" for i in held):
+        return None
+    found = assess(run, record, landing.version)
+    return found.verified if found.is_clean else None
+
+
+def foreign_changes(
+    run: RunContext, plan: BatchPlan
+) -> tuple[TableObservation, tuple[Finding, ...]]:
+    """The table now, and what others did to it since the last version that the ledger knows (R13).
+
+    Asked before anything is written, and again before the head takes a newer version for known.
+    """
+    state = run.ledger.read()
+    head = state.head
+    known_version = plan.table_version if head.table_version is None else head.table_version
+    table = run.table.observe(known_version)
+    findings = table_findings(
+        head.table_id or plan.table_id,
+        table,
+        run.stream.stream,
+        state.control.ledger_id,
+        known_version if head.table_id or plan.table_id else None,
+    )
+    return table, tuple(findings)
 
 
 def count_rows(

@@ -17,7 +17,7 @@ from tideline.core.plan import BatchPlan, BatchProposal
 from tideline.core.planning import plan_ranges
 from tideline.core.replay import Obstacle, obstacles
 from tideline.core.stream import StartAt
-from tideline.errors import BadInput, Halted, TidelineError
+from tideline.errors import BadInput, Halted
 from tideline.steps.agreement import agree
 from tideline.steps.context import RunContext, log, now
 
@@ -162,7 +162,7 @@ def measure_headroom(
         kept = run.kafka.retention_ms({topic for topic, _ in unread})
         timed = {place: o for place, o in unread.items() if kept.get(place[0]) is not None}
         return headroom_of(unread, run.kafka.written_at(timed), kept)
-    except TidelineError as error:
+    except Exception as error:
         log.warning("retention headroom is unknown: %s", error)
         return ()
 
@@ -172,7 +172,7 @@ def _stalled(run: RunContext, observation: Observation) -> tuple[Notice, ...]:
         return ()
     stalled = stalled_places(observation)
     began = {}
-    with suppress(TidelineError):
+    with suppress(Exception):
         began = run.kafka.written_at(stalled)
     return open_transactions(observation, began, now())
 

@@ -14,7 +14,7 @@ from tideline.steps.advance_offsets import advance, tell_group
 from tideline.steps.context import RunContext, log, now
 from tideline.steps.deciding import settle_partially
 from tideline.steps.halting import blocked_by, outlook_of
-from tideline.steps.landing import assess, proven_landing
+from tideline.steps.landing import foreign_changes, proven_landing, verified_after_all
 from tideline.steps.observing import look, plan_obstacles
 
 
@@ -80,15 +80,17 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
     assert plan is not None
     log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
     held = run.ledger.read().incidents_of_plan(plan.plan_id)
-    if held:
-        return _meet_halted_plan(run, plan, held)
     landing = proven_landing(run, left_open)
+    verified = None
+    if landing is not None and not foreign_changes(run, plan)[1]:
+        verified = verified_after_all(run, left_open, landing, held)
+    if held and verified is None:
+        return _meet_halted_plan(run, plan, held)
     if landing is not None:
-        found = assess(run, left_open, landing.version)
-        if not found.is_clean:
+        if verified is None:
             return _finish(run, left_open, plan)  # verify_ranges says what is wrong
         log.info("its rows are in the table: verified, nothing is read again")
-        advance(run, left_open, plan, landing, found.verified)
+        advance(run, left_open, plan, landing, verified)
         tell_group(run)
         run.settled = run.ledger.find_run(left_open.run_id)
         return None
@@ -110,7 +112,8 @@ def _meet_halted_plan(
 ) -> RunRecord | None:
     """R8: either this run attaches to the halted plan, or it goes on with what is healthy."""
     record = _finish(run, run.ledger.read().runs[plan.run_id], plan)
-    if len(outlook_of(run, held).left_open) < len(held):
+    outlook = outlook_of(run, held)
+    if outlook.halting or outlook.asking or not outlook.left_open:
         return record
     settle_partially(run, record, held)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.core.ledger_state import LedgerState
 from tideline.core.plan import BatchPlan
 from tideline.core.result import Landing, RunRecord
 from tideline.core.verification import VerifiedRange
@@ -12,7 +13,7 @@ from tideline.failpoints import reach
 from tideline.steps.context import RunContext
 from tideline.steps.deciding import execute_on_plan
 from tideline.steps.halting import halt, open_incidents, outlook_of
-from tideline.steps.landing import Assessment, assess, find_landing
+from tideline.steps.landing import Assessment, assess, find_landing, foreign_changes
 
 
 def verify_ranges(run: RunContext) -> tuple[Landing, tuple[VerifiedRange, ...]] | None:
@@ -34,7 +35,13 @@ def verify_ranges(run: RunContext) -> tuple[Landing, tuple[VerifiedRange, ...]] 
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
+    if record.is_open:
+        _, foreign = foreign_changes(run, plan)
+        if foreign:
+            halt(run, open_incidents(run, foreign))
     found = assess(run, record, landing.version)
+    if found.evidence and found.evidence != record.evidence:
+        _keep(run, plan, found)
     if found.findings:
         found = _decided_or_halt(run, record, plan, found, landing)
     if found.mismatches:
@@ -46,8 +53,6 @@ def verify_ranges(run: RunContext) -> tuple[Landing, tuple[VerifiedRange, ...]] 
             table_version=landing.version,
             mismatches=[str(b) for b in found.mismatches],
         )
-    if found.evidence and found.evidence != record.evidence:
-        _keep(run, found)
     reach("verify:verified")
     return landing, found.verified
 
@@ -65,12 +70,13 @@ def _decided_or_halt(
     return assess(run, record, landing.version)
 
 
-def _keep(run: RunContext, found: Assessment) -> None:
-    """Evidence can expire: it goes into the run's record before anything relies on it."""
-    run.ledger.update(
-        lambda state: (
-            state.with_run(replace(state.runs[run.run_id], evidence=found.evidence))
-            if run.run_id in state.runs
-            else state
-        )
-    )
+def _keep(run: RunContext, plan: BatchPlan, found: Assessment) -> None:
+    """Evidence can expire: it goes into the plan's records before anything relies on it."""
+
+    def keep(state: LedgerState) -> LedgerState:
+        for record in state.runs.values():
+            if record.plan is not None and record.plan.plan_id == plan.plan_id:
+                state = state.with_run(replace(record, evidence=found.evidence))
+        return state
+
+    run.ledger.update(keep)

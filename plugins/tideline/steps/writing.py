@@ -35,6 +35,7 @@ def submit(
     action: SparkAction,
     plan: BatchPlan,
     ranges: Iterable[PlannedRange] | None = None,
+    staged_rows: int = 0,
 ) -> SparkResult | None:
     """Run one Spark application to its end.
 
@@ -44,6 +45,7 @@ def submit(
         action: What Spark has to do.
         plan: Whose rows are read or removed.
         ranges: The part of the plan that is meant; None for all of it.
+        staged_rows: How many rows were staged and counted; to publish exactly those.
 
     Returns:
         What it reported; None if it ended well without a word.
@@ -67,6 +69,7 @@ def submit(
             kafka_options=run.kafka_options,
             result_path=str(Path(folder, "result.json")),
             action=action,
+            staged_rows=staged_rows,
         )
         job_file = Path(folder, "job.json")
         job_file.touch(mode=0o600)
