@@ -1,0 +1,98 @@
+"""Fixtures of the fault suite, and the table of its rows at the end of the run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+
+from tests.faults.looks import TOPIC, send, settings
+from tests.faults.proxy import KafkaProxy, proxied_broker
+from tests.faults.report import Report, Row, text_of
+from tests.faults.trial import Trial
+from tests.real import InProcessSpark, World
+from tideline.adapters.kafka_client import KafkaCluster
+from tideline.embedded.broker import Broker
+
+_ROWS = pytest.StashKey[list[Row]]()
+
+_numbers = itertools.count(1)
+
+Proxied = tuple[Broker, KafkaProxy]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print what every row of the faults catalogue came to."""
+    rows = config.stash.get(_ROWS, [])
+    if rows:
+        terminalreporter.section("fault rows")
+        terminalreporter.write_line(text_of(rows))
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Iterator[Report]:
+    """Takes this test's row; the first line of the test's docstring names the check."""
+    docstring = request.function.__doc__
+    assert docstring, "a row's test says in its docstring which check makes it pass"
+    rows = request.config.stash.setdefault(_ROWS, [])
+    found = Report(rows, docstring.strip().splitlines()[0])
+    yield found
+    if not found.told:
+        rows.append(Row("?", request.node.name, found.told_by, "NOT JUDGED", ""))
+
+
+@pytest.fixture
+def trial(world: World, spark: InProcessSpark, report: Report) -> Trial:
+    """A stream of its own on the shared broker."""
+    return Trial(world, spark, report)
+
+
+@pytest.fixture(scope="session")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+    """A broker behind a proxy, with a small topic."""
+    with proxied_broker(tmp_path_factory.mktemp("proxied")) as (broker, proxy):
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        admin.create_topics({TOPIC: {"num_partitions": 2}}, wait_for_metadata=True)
+        admin.close()
+        send(broker.bootstrap_servers, 10)
+        yield broker, proxy
+
+
+@pytest.fixture
+def proxy(proxied: Proxied) -> Iterator[KafkaProxy]:
+    """The proxy, without rules before and after."""
+    yield proxied[1]
+    proxied[1].clear()
+
+
+@pytest.fixture
+def linked(
+    proxied: Proxied,
+    proxy: KafkaProxy,
+    tmp_path: Path,
+    spark: InProcessSpark,
+    report: Report,
+) -> Trial:
+    """A stream whose runs go through the proxy and give up soon; its producer goes past it."""
+    found = Trial(World(proxied[0], tmp_path, f"linked-{next(_numbers)}"), spark, report)
+    found.connect(proxy.bootstrap_servers, default_api_timeout_ms=4000, request_timeout_ms=1000)
+    return found
+
+
+@pytest.fixture
+def cluster(proxy: KafkaProxy) -> Iterator[KafkaCluster]:
+    """The adapter, through the proxy."""
+    with KafkaCluster(settings(proxy.bootstrap_servers, 20_000)) as found:
+        yield found
+
+
+@pytest.fixture
+def impatient(proxy: KafkaProxy) -> Iterator[KafkaCluster]:
+    """The adapter, through the proxy; gives up after a second."""
+    with KafkaCluster(settings(proxy.bootstrap_servers, 1000)) as found:
+        yield found
