@@ -72,9 +72,23 @@ MUTANTS = (
     Mutant(
         "truncation, by the epoch's end (5)",
         DETECTION,
-        "elif epoch_end is not None and epoch_end < known:",
+        "elif epoch_end is not None and epoch_end < position.proven_end:",
         "elif False:",
         UNIT,
+    ),
+    Mutant(
+        "an unread tail that was cut (5)",
+        "core/positions.py",
+        "return max(self.next_offset, self.seen_end or 0)",
+        "return self.next_offset",
+        UNIT,
+    ),
+    Mutant(
+        "foreign commits while Spark was writing (R13)",
+        "steps/verify_ranges.py",
+        "        if foreign:",
+        "        if False:",
+        "tests/spark/test_ways_out.py::test_a_delete_by_others_while_spark_was_writing_is_noticed",
     ),
     Mutant(
         "retention loss, by the log start (6)",
@@ -213,7 +227,7 @@ MUTANTS = (
     Mutant(
         "evidence is kept before it expires",
         "steps/verify_ranges.py",
-        "        _keep(run, found)",
+        "        _keep(run, plan, found)",
         "        pass",
         "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
     ),

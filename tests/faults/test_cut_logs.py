@@ -52,6 +52,21 @@ def test_cut_tail(trial, broker, refill):
 
 
 @pytest.mark.slow
+def test_cut_tail_that_nobody_has_read_yet(trial, broker):
+    """Detection: the epoch ends below the high watermark that was seen with it, past the position."""
+    trial.follow(limits={"max_records_per_run": LANDED})
+    trial.send(LANDED + 50, each_alone=True)
+    trial.run()
+    trial.mark()
+    kill(broker)
+    cut_tail(broker, trial.topic, LANDED + 20)
+    broker.start()
+    trial.send(200)
+    assert_cut(trial, LANDED + 20, LANDED + 50)
+    trial.judge(9, "kill -9, an unread tail cut, refilled past it")
+
+
+@pytest.mark.slow
 def test_wiped_and_refilled(trial, broker):
     """Detection: the known leader epoch ends at 0 (KIP-320)."""
     trial.follow()

@@ -20,8 +20,16 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NO_TABLE = TableObservation(exists=False)
 
 
-def position(next_offset=100, partition=0, topic="orders", topic_id=ID, epoch=3, generation=0):
-    return PartitionPosition(topic, topic_id, generation, partition, next_offset, epoch)
+def position(
+    next_offset=100,
+    partition=0,
+    topic="orders",
+    topic_id=ID,
+    epoch=3,
+    generation=0,
+    seen_end=None,
+):
+    return PartitionPosition(topic, topic_id, generation, partition, next_offset, epoch, seen_end)
 
 
 def head(*positions, **facts):

@@ -1,5 +1,7 @@
 """What each decision does to the head, and to nobody else (R9)."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, observation, planned, position, seen, topic
@@ -29,7 +31,7 @@ def test_a_retention_loss_goes_on_at_the_log_start_and_records_what_is_lost():
     known = head(position(100), HEALTHY, coverage=covered)
     now = observation(topic(seen(start=150, end=300, epoch=7), seen(partition=1)))
     effect = execute(known, decided("retention_loss", "accept_loss"), now)
-    assert moved(effect) == position(150, epoch=7)
+    assert moved(effect) == position(150, epoch=7, seen_end=300)
     assert moved(effect, 1) == HEALTHY
     assert effect.head.excused[0].intervals == (OffsetRange(100, 120), OffsetRange(130, 150))
     assert "lost: [100, 120), [130, 150): 40 offsets" in effect.outcome
@@ -52,7 +54,7 @@ def test_a_truncation_opens_a_new_generation(choice, epoch_end, start, next_offs
     )
     incident = decided("truncation", choice, intervals=one_interval(80, 100))
     effect = execute(known, incident, now)
-    assert moved(effect) == position(next_offset, epoch=9, generation=1)
+    assert moved(effect) == position(next_offset, epoch=9, generation=1, seen_end=300)
     assert moved(effect, 1) == HEALTHY
 
 
@@ -72,11 +74,23 @@ def test_a_recreated_topic_is_followed_from_its_log_start_beside_the_old(choice)
     )
     effect = execute(known, decided("topic_recreated", choice, partition=None), now)
     assert effect.head.positions == (
-        position(5, 0, topic_id=OTHER_ID, epoch=0),
-        position(0, 1, topic_id=OTHER_ID, epoch=0),
-        position(0, 2, topic_id=OTHER_ID, epoch=0),
+        position(5, 0, topic_id=OTHER_ID, epoch=0, seen_end=300),
+        position(0, 1, topic_id=OTHER_ID, epoch=0, seen_end=200),
+        position(0, 2, topic_id=OTHER_ID, epoch=0, seen_end=200),
         other,
     )
+
+
+def test_a_cut_of_nothing_but_the_unread_tail_skips_nothing():
+    """The position stays, in its generation: no landed offset may hold another record."""
+    known = head(position(100, seen_end=150))
+    now = observation(topic(seen(end=300, epoch=9, epoch_end=120)))
+    incident = decided("truncation", "accept_loss", intervals=one_interval(120, 150))
+    assert moved(execute(known, incident, now)) == position(100, epoch=9, seen_end=300)
+    backfilled = replace(
+        known, coverage=(Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(110, 140),)),)
+    )
+    assert moved(execute(backfilled, incident, now)).generation == 1
 
 
 def test_a_retired_partition_is_no_longer_followed():
@@ -105,7 +119,7 @@ def test_another_cluster_s_topics_start_anew():
     now = observation(topic(seen(start=3)), topic(topic_id=None, name="gone"), cluster="cluster-2")
     effect = execute(known, decided("cluster_changed", "restart", topic=None, partition=None), now)
     assert effect.head.cluster_id == "cluster-2"
-    assert effect.head.positions == (position(3, generation=1),)
+    assert effect.head.positions == (position(3, generation=1, seen_end=200),)
     assert effect.head.retired == (gone,)
     assert "no longer followed: gone-0" in effect.outcome
 

@@ -89,6 +89,14 @@ def test_a_truncation_names_its_offsets():
     assert (finding.lost_start, finding.lost_end) == (80, P)
 
 
+def test_an_unread_tail_that_was_cut_is_lost_as_well():
+    """The high watermark that was seen with the epoch was there once, read or not."""
+    known = head(position(P, seen_end=150))
+    finding = found(known, observation(topic(seen(end=500, epoch=4, epoch_end=120))))
+    assert (finding.kind, finding.lost_start, finding.lost_end) == ("truncation", 120, 150)
+    assert verdicts(known, observation(topic(seen(end=500, epoch=4, epoch_end=150)))) == []
+
+
 def test_without_a_known_epoch_an_end_below_the_position_is_a_truncation():
     """A position that never met an epoch has only the high watermark to hold on to."""
     unasked = replace(seen(end=80), epoch_end_offset=None)

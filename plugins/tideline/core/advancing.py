@@ -48,7 +48,10 @@ def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
             if item.start_offset not in (position.next_offset, reached):
                 raise _refused(item, position)
             positions[key] = replace(
-                position, next_offset=item.end_offset, leader_epoch=item.leader_epoch
+                position,
+                next_offset=item.end_offset,
+                leader_epoch=item.leader_epoch,
+                seen_end=item.high_watermark,
             )
             moved = True
     return replace(

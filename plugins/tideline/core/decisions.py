@@ -82,7 +82,12 @@ def _move(
         raise StreamBusy(f"{finding.place}: the partition is gone, there is nothing to go on with")
     start = _log_start(seen)
     if finding.kind == "retention_loss":
-        moved = replace(position, next_offset=start, leader_epoch=seen.leader_epoch)
+        moved = replace(
+            position,
+            next_offset=start,
+            leader_epoch=seen.leader_epoch,
+            seen_end=seen.high_watermark,
+        )
         lost = _lost(head, position, start)
         count = sum(map(len, lost))
         shown = f"{', '.join(map(str, lost))}: {count} offsets" if lost else "nothing"
@@ -91,18 +96,20 @@ def _move(
             replace(_with(head, position, moved), excused=excused),
             f"goes on at {start}; lost: {shown}",
         )
-    next_offset = start
+    cut = seen.epoch_end_offset
+    if cut is None:  # the position had no epoch: the log's end is all there is to go by
+        cut = seen.high_watermark or 0
+    next_offset, generation = start, next_generation(head, position.identity)
     if decision.choice == "accept_loss":
-        cut = seen.epoch_end_offset
-        if cut is None:  # the position had no epoch: the log's end is all there is to go by
-            cut = seen.high_watermark
-        next_offset = max(start, cut if cut is not None else start)
-    generation = next_generation(head, position.identity)
+        next_offset = max(start, min(cut, position.next_offset))
+        if not _is_landed_past(head, position, cut):  # only an unread tail was cut
+            generation = position.generation
     moved = replace(
         position,
         generation=generation,
         next_offset=next_offset,
         leader_epoch=seen.leader_epoch,
+        seen_end=seen.high_watermark,
     )
     gone = ", ".join(str(r) for r in finding.intervals)
     return Effect(
@@ -155,6 +162,7 @@ def _from_log_start(head: Head, topic: TopicObservation) -> tuple[PartitionPosit
             seen.partition,
             _log_start(seen),
             seen.leader_epoch,
+            seen.high_watermark,
         )
         for seen in topic.partitions
     )
@@ -218,6 +226,12 @@ def next_generation(head: Head, identity: PartitionIdentity) -> int:
 def _lost(head: Head, position: PartitionPosition, start: int) -> Intervals:
     covered = {c.identity: c.intervals for c in head.coverage}.get(position.identity, ())
     return subtract(one_interval(position.next_offset, start), covered)
+
+
+def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
+    """Whether rows are landed at offsets that the log has lost and may fill with others."""
+    covered = {c.identity: c.intervals for c in head.coverage}.get(position.identity, ())
+    return position.next_offset > cut or any(r.end_offset > cut for r in covered)
 
 
 def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:

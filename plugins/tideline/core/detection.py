@@ -4,14 +4,15 @@
     2 topic gone / topic id differs              topic_missing / topic_recreated
     3 partition gone                             partition_missing
     4 answered epoch below the known one         passing: a stale leader
-    5 the known epoch ends below next_offset     truncation
+    5 the known epoch ends below what was seen   truncation
     6 log start past next_offset                 retention_loss
     7 end below next_offset, epoch intact        passing: a lagging leader
     8 otherwise                                  nothing
 
 Offsets alone prove nothing: a log that was re-created or wiped and then refilled past the stored
 position looks healthy. The topic id (KIP-516) tells the first, the end offset of the known
-leader epoch (KIP-101, KIP-320) the second.
+leader epoch (KIP-101, KIP-320) the second. What has to be reached is the high watermark that came
+with that epoch, not only the position: an unread tail that was cut is lost as well.
 """
 
 from __future__ import annotations
@@ -134,13 +135,13 @@ def _partition_findings(
     epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
     if known_epoch is not None and epoch is not None and epoch < known_epoch:
         yield found("passing", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
-    elif epoch_end is not None and epoch_end < known:
+    elif epoch_end is not None and epoch_end < position.proven_end:
         end = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
         yield found(
             "truncation",
-            expected=f"leader epoch {known_epoch} to reach {known}",
+            expected=f"leader epoch {known_epoch} to reach {position.proven_end}",
             actual=f"its end at {end}, {log_now}",
-            intervals=one_interval(max(epoch_end, 0), known),
+            intervals=one_interval(max(epoch_end, 0), position.proven_end),
         )
     elif seen.log_start_offset > known:
         yield found(

@@ -71,7 +71,13 @@ def adopt_new_partitions(
                 next_offset = _log_start(seen)
             added.append(
                 PartitionPosition(
-                    topic.topic, topic.topic_id, 0, seen.partition, next_offset, seen.leader_epoch
+                    topic.topic,
+                    topic.topic_id,
+                    0,
+                    seen.partition,
+                    next_offset,
+                    seen.leader_epoch,
+                    seen.high_watermark,
                 )
             )
     return replace(

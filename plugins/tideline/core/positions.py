@@ -18,6 +18,7 @@ class PartitionPosition:
         partition: Partition number.
         next_offset: First offset not yet ingested.
         leader_epoch: Epoch observed when `next_offset` was planned; None for an empty log.
+        seen_end: High watermark (exclusive) that came with that epoch: the log reached so far.
     """
 
     topic: str
@@ -26,6 +27,12 @@ class PartitionPosition:
     partition: int
     next_offset: int
     leader_epoch: int | None = None
+    seen_end: int | None = None
+
+    @property
+    def proven_end(self) -> int:
+        """Where the known epoch has to reach: everything below was there once, read or not."""
+        return max(self.next_offset, self.seen_end or 0)
 
     @property
     def identity(self) -> PartitionIdentity:

@@ -61,12 +61,13 @@ VERDICTS: dict[FindingClass, Verdict] = {
         choices={"accept_loss": "go on at the log start; the interval is recorded as lost"},
     ),
     "truncation": Verdict(
-        cause="the log was cut below the position; what stands there now are other records",
-        told_by="the known leader epoch ends below the position, or is unknown to the leader",
+        cause="the log was cut below where it had been; what stands there now are other records",
+        told_by="the known leader epoch ends below the position, or below the high watermark that"
+        " was seen with it, or is unknown to the leader",
         next_step="look for unclean elections and replaced disks, then decide",
         choices={
-            "accept_loss": "go on where the log was cut, in a new generation; the rows that the"
-            " log no longer has stay in the table",
+            "accept_loss": "go on where the log was cut, in a new generation if rows were landed"
+            " past the cut; they stay in the table. An unread tail that was cut is lost",
             "restart": "read the whole log again in a new generation, beside the old rows",
         },
     ),

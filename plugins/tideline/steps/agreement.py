@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tideline.errors import ServiceAway
 from tideline.steps.context import log
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 5.0
 
 
 class Sight(Protocol):

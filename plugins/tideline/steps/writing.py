@@ -54,6 +54,7 @@ def submit(
         TidelineError: The class that the application reported.
         ServiceAway: It could not be started, or ended badly without a word.
     """
+    ranges = plan.ranges if ranges is None else tuple(ranges)
     with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
         job = SparkJob(
             stream=run.stream.stream,
@@ -65,7 +66,7 @@ def submit(
             table_uri=run.stream.table.uri,
             partition_by=tuple(run.stream.table.partition_by),
             isolation_level=plan.isolation_level,
-            ranges=plan.ranges if ranges is None else tuple(ranges),
+            ranges=ranges,
             kafka_options=run.kafka_options,
             result_path=str(Path(folder, "result.json")),
             action=action,
@@ -82,9 +83,17 @@ def submit(
         result_file = Path(job.result_path)
         result = from_json(SparkResult, result_file.read_bytes()) if result_file.exists() else None
     if result is not None and result.error is not None:
-        raise getattr(errors, result.error, ServiceAway)(result.message)
+        raise getattr(errors, result.error, ServiceAway)(
+            f"plan {plan.plan_id}: Spark could not {action} {_shown(ranges)}: {result.message}."
+            " No position has moved; the next attempt's checks tell a loss from a passing fault"
+        )
     if failure is not None:
         raise failure
     if result is not None:
         log.info("%s: %s rows, table version %s", action, result.rows, result.table_version)
     return result
+
+
+def _shown(ranges: tuple[PlannedRange, ...]) -> str:
+    more = f" and {len(ranges) - 3} more" if len(ranges) > 3 else ""
+    return f"{', '.join(map(str, ranges[:3]))}{more}"
