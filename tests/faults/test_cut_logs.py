@@ -53,7 +53,7 @@ def test_cut_tail(trial, broker, refill):
 
 @pytest.mark.slow
 def test_cut_tail_that_nobody_has_read_yet(trial, broker):
-    """Detection: the epoch ends below the high watermark that was seen with it, past the position."""
+    """Detection: the epoch ends below the high watermark that was seen with it."""
     trial.follow(limits={"max_records_per_run": LANDED})
     trial.send(LANDED + 50, each_alone=True)
     trial.run()
