@@ -18,16 +18,6 @@ from tideline.steps.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 
-@pytest.fixture
-def landed(world, spark):
-    """A stream of one topic with 100 records landed."""
-    world.create(partitions=1)
-    world.send(100)
-    stream = world.stream()
-    world.run(stream, "lands", spark)
-    return stream
-
-
 def halts(world, stream, spark, run_id="halted"):
     """A run that halts; its findings' classes."""
     with pytest.raises(ResetDetected) as halted:

@@ -20,16 +20,6 @@ from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
 
 
-@pytest.fixture
-def landed(world, spark):
-    """A stream of one topic with 100 records landed."""
-    world.create(partitions=1)
-    world.send(100)
-    stream = world.stream()
-    world.run(stream, "lands", spark)
-    return stream
-
-
 def halts(world, stream, spark, run_id="halted"):
     """Run, and check that nothing moved; the finding."""
     before = (head(stream), table_version(stream), spark.submits)

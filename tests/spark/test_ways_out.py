@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from kafka import KafkaProducer
 
 from tests.real import World, closed_incidents, decide, head, spans, table_rows
 from tests.spark.test_decisions import clean, halts
@@ -16,16 +17,6 @@ from tideline.steps import landing
 from tideline.steps.asking import ask
 from tideline.steps.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
-
-
-@pytest.fixture
-def landed(world, spark):
-    """A stream of one topic with 100 records landed."""
-    world.create(partitions=1)
-    world.send(100)
-    stream = world.stream()
-    world.run(stream, "lands", spark)
-    return stream
 
 
 class Before:
@@ -169,3 +160,22 @@ def test_one_of_two_gaps_decided_does_not_stop_the_healthy(world, spark):
     world.run(stream, "later", spark)
     assert head(stream) == {(name, 0): 50, (name, 1): 0, (name, 2): 50}
     assert [i.incident_id for i in open_ledger(stream).read().control.incidents] == ["incident-2"]
+
+
+def test_a_timestamp_that_is_no_date_stops_nothing(world, spark):
+    """A producer that counts in microseconds: year 57868; reading goes by offsets."""
+    name = world.create(
+        partitions=1, **{"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+    )
+    producer = KafkaProducer(bootstrap_servers=world.broker.bootstrap_servers)
+    for _ in range(5):
+        producer.send(name, b"x", partition=0, timestamp_ms=1_764_000_000_000_000)
+    producer.close()
+    stream = world.stream()
+    assert world.run(stream, "lands", spark).status == "done"
+    world.send(10)
+    world.delete_records(before=10)
+    assert halts(world, stream, spark) == ["retention_loss"]
+    decide(stream, "accept_loss")
+    assert spans(world.run(stream, "later", spark)) == [(0, 10, 15)]
+    assert clean(world, stream)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -19,9 +18,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
+from tideline.adapters.data_file import IDENTITY, DataFile, may_hold, proven_span, runs
 from tideline.adapters.delta_files import read_parquet
 from tideline.core.audit import Stored
-from tideline.core.coverage import Intervals, union
+from tideline.core.coverage import union
 from tideline.core.observation import TableCommit, TableObservation
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.plan import PlannedRange
@@ -29,36 +29,6 @@ from tideline.core.result import Landing
 from tideline.core.table import LEDGER_PROPERTY, STREAM_PROPERTY, read_mark
 from tideline.core.verification import LandedRange
 from tideline.errors import ServiceAway
-
-_IDENTITY = ("topic_id", "generation", "partition")
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """One active data file as the transaction log describes it.
-
-    Args:
-        constants: Identity columns that have one value in the whole file.
-        low, high: Smallest and largest offset (inclusive); None without statistics.
-        newest: Largest timestamp; None without statistics.
-    """
-
-    path: str
-    rows: int
-    constants: Mapping[str, str | int]
-    low: int | None
-    high: int | None
-    newest: datetime | None = None
-
-    @property
-    def identity(self) -> PartitionIdentity | None:
-        """The one log that the file's rows belong to, None if there may be several."""
-        if len(self.constants) < len(_IDENTITY):
-            return None
-        found = self.constants
-        return PartitionIdentity(
-            str(found["topic_id"]), int(found["generation"]), int(found["partition"])
-        )
 
 
 class DeltaTableReader:
@@ -130,9 +100,9 @@ class DeltaTableReader:
         loose: dict[PartitionIdentity, list[np.ndarray]] = defaultdict(list)
         for file in self.files(table):
             sole = file.identity
-            if sole is not None and not _may_hold(file, wanted.get(sole)):
+            if sole is not None and not may_hold(file, wanted.get(sole)):
                 continue
-            span = None if sole is None else _proven_span(file, wanted[sole])
+            span = None if sole is None else proven_span(file, wanted[sole])
             if sole is not None and span is not None:
                 rows[sole] += file.rows
                 intervals[sole].append(span)
@@ -160,9 +130,12 @@ class DeltaTableReader:
     def files(self, table: DeltaTable) -> Iterator[DataFile]:
         """Active data files with what the log says about them."""
         actions = pa.table(table.get_add_actions(flatten=True))
-        for action in actions.to_pylist():
+        # A producer that counts otherwise writes years that no datetime holds.
+        newest = [_instant(us) for us in _microseconds(actions, "max.timestamp")]
+        times = [name for name in actions.column_names if name.endswith(".timestamp")]
+        for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
             constants = {}
-            for name in _IDENTITY:
+            for name in IDENTITY:
                 given = action.get(f"partition.{name}")
                 low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
                 if given is not None:
@@ -175,14 +148,14 @@ class DeltaTableReader:
                 constants=constants,
                 low=action.get("min.offset"),
                 high=action.get("max.offset"),
-                newest=_utc(action.get("max.timestamp")),
+                newest=latest,
             )
 
     def coordinates(
         self, table: DeltaTable, file: DataFile
     ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
         """Offsets in one file, by identity; reads coordinate columns only."""
-        columns = [n for n in _IDENTITY if n not in file.constants]
+        columns = [n for n in IDENTITY if n not in file.constants]
         try:
             data = read_parquet(table, file.path, [*columns, "offset"], self._options)
         except OSError as error:
@@ -241,33 +214,20 @@ def _newer(table: DeltaTable, known_version: int | None) -> tuple[TableCommit, .
     return tuple(reversed(found))
 
 
-def _utc(instant: datetime | None) -> datetime | None:
-    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
+def _microseconds(actions: pa.Table, name: str) -> list[int | None]:
+    if name not in actions.column_names:
+        return [None] * len(actions)
+    column = actions.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    values: list[int | None] = column.to_pylist()
+    return values
 
 
-def runs(offsets: np.ndarray) -> Intervals:
-    """Offsets in any order, copies allowed, as normalized ranges."""
-    distinct = np.unique(offsets)
-    if not len(distinct):
-        return ()
-    breaks = np.flatnonzero(np.diff(distinct) != 1)
-    starts = distinct[np.concatenate(([0], breaks + 1))]
-    ends = distinct[np.concatenate((breaks, [len(distinct) - 1]))] + 1
-    return tuple(OffsetRange(int(s), int(e)) for s, e in zip(starts, ends, strict=True))
-
-
-def _may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
-    if bounds is None:
-        return False
-    if file.low is None or file.high is None:
-        return True
-    return file.low < bounds.end_offset and file.high >= bounds.start_offset
-
-
-def _proven_span(file: DataFile, bounds: OffsetRange) -> OffsetRange | None:
-    """What the file holds, if its statistics alone say so and all of it lies inside."""
-    if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
+def _instant(microseconds: int | None) -> datetime | None:
+    if not isinstance(microseconds, int):
         return None
-    if file.low < bounds.start_offset or file.high >= bounds.end_offset:
+    try:
+        return datetime.fromtimestamp(microseconds / 1e6, UTC)
+    except (ValueError, OverflowError, OSError):
         return None
-    return OffsetRange(file.low, file.high + 1)

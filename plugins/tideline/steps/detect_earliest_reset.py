@@ -49,16 +49,39 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         return record
     if not outlook.left_open:
         log.info("no findings")
-    blocked = blocked_by(outlook.left_open, state.head)
+    return freeze_beside(run, state, proposal, outlook.left_open)
+
+
+def freeze_beside(
+    run: RunContext,
+    state: LedgerState,
+    proposal: BatchProposal,
+    left_open: tuple[Incident, ...],
+    *,
+    passed_over: tuple[Incident, ...] = (),
+    resolved: tuple[Incident, ...] = (),
+) -> RunRecord:
+    """Freeze a plan of the partitions that no incident concerns.
+
+    Args:
+        run: This run.
+        state: What the ledger held when the proposal was made.
+        proposal: What the run would read if there were no incident.
+        left_open: Incidents that stay open.
+        passed_over: Incidents whose partitions are left out of this run only.
+        resolved: Closed incidents that go into the run's record.
+    """
+    blocked = blocked_by((*left_open, *passed_over), state.head)
     if blocked:
         proposal = propose_ranges(run, state.head, proposal.observation, blocked)
-    headroom = warned_headroom(run, state.head, proposal)
+    headroom = _warned_headroom(run, state.head, proposal)
     return freeze_run(
         run,
         state,
         proposal,
         lambda head: replace(head, headroom=headroom),
-        still_open={i.key for i in outlook.left_open},
+        resolved=resolved,
+        still_open={i.key for i in left_open},
     )
 
 
@@ -97,7 +120,7 @@ def relevant_incidents(run: RunContext, findings: tuple[Finding, ...]) -> tuple[
     return (*found, *(i for i in standing if i.doubtful and i.incident_id not in ids))
 
 
-def warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
+def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
     """Retention headroom as it is now; warns where it is scarce."""
     found = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)
     for item in scarce(found, run.stream.headroom_warning_seconds, now()):

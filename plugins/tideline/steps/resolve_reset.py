@@ -27,11 +27,10 @@ from tideline.steps.deciding import (
     settle_doubtful,
     settle_partially,
 )
-from tideline.steps.detect_earliest_reset import relevant_incidents, settled, warned_headroom
-from tideline.steps.freezing import freeze_run
-from tideline.steps.halting import blocked_by, halt, outlook_of
+from tideline.steps.detect_earliest_reset import freeze_beside, relevant_incidents, settled
+from tideline.steps.halting import halt, outlook_of
 from tideline.steps.landing import proven_landing, verified_after_all
-from tideline.steps.observing import findings_of, propose_ranges
+from tideline.steps.observing import findings_of
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 
 _TRIES = 5
@@ -110,17 +109,13 @@ def _resolve_found(
         granted |= {i.key: i.decision for i in to_execute if i.decision is not None}
         return _carry_out(run, state, to_execute, proposal.observation)
     closed = tuple(i.closed("left out of this run; its position stays", now()) for i in passed_over)
-    blocked = blocked_by((*outlook.left_open, *passed_over), state.head)
-    if blocked:
-        proposal = propose_ranges(run, state.head, proposal.observation, blocked)
-    headroom = warned_headroom(run, state.head, proposal)
-    return freeze_run(
+    return freeze_beside(
         run,
         state,
         proposal,
-        lambda head: replace(head, headroom=headroom),
+        outlook.left_open,
+        passed_over=passed_over,
         resolved=(*record.resolved, *closed),
-        still_open={i.key for i in outlook.left_open},
     )
 
 
