@@ -36,7 +36,8 @@ class AirflowWorld(World):
 
 
 @pytest.fixture
-def world(stack, tmp_path, request):
+def airflow_world(stack, tmp_path, request):
+    """Names of its own on the stack's broker; a module of Airflow's tests calls it `world`."""
     found = AirflowWorld(stack.broker, tmp_path, request.node.name.replace("_", "-")[5:40])
     found.streams = stack.streams
     return found

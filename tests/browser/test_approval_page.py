@@ -24,6 +24,11 @@ _QUIET = (
 
 
 @pytest.fixture
+def world(airflow_world):
+    return airflow_world
+
+
+@pytest.fixture
 def page(stack):
     """A logged-in page of the embedded Airflow in Debian's Chromium."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")

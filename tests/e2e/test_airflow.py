@@ -9,6 +9,11 @@ from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 
 
+@pytest.fixture
+def world(airflow_world):
+    return airflow_world
+
+
 def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     """One stream's life: land, find nothing, clear, plan only, halt."""
     world.create(partitions=2)

@@ -11,6 +11,11 @@ ASK = {"retention_loss": "approve"}
 
 
 @pytest.fixture
+def world(airflow_world):
+    return airflow_world
+
+
+@pytest.fixture
 def loss(world, client, request):
     """A stream that lost [0, 30) of 50 before its first position moved, and its parked run."""
 
