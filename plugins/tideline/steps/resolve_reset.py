@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tideline.core.coverage import add_coverage
 from tideline.core.decisions import execute
 from tideline.core.head import Head
-from tideline.core.incident import Decision, Incident, Outlook
+from tideline.core.incident import Decision, Incident, Outlook, incident_key
 from tideline.core.ledger_state import LedgerState
 from tideline.core.observation import Observation
 from tideline.core.result import RunRecord
@@ -192,5 +192,4 @@ def _execute_all(
 
 def _is_seen(run: RunContext, head: Head, observation: Observation, incident: Incident) -> bool:
     """Whether the head itself is concerned, and not only rows that were landed beyond it."""
-    keys = {(f.kind, f.topic, f.topic_id, f.partition) for f in findings_of(run, head, observation)}
-    return incident.key in keys
+    return incident.key in {incident_key(f) for f in findings_of(run, head, observation)}

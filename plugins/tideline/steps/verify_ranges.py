@@ -11,7 +11,7 @@ from tideline.core.verification import VerifiedRange
 from tideline.errors import AttemptFenced, VerificationFailed
 from tideline.failpoints import reach
 from tideline.steps.context import RunContext
-from tideline.steps.deciding import execute_on_plan
+from tideline.steps.deciding import GAPS, execute_on_plan
 from tideline.steps.halting import halt, open_incidents, outlook_of
 from tideline.steps.landing import Assessment, assess, find_landing, foreign_changes
 
@@ -63,7 +63,7 @@ def _decided_or_halt(
     """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
     incidents = open_incidents(run, found.findings, plan)
     outlook = outlook_of(run, incidents)
-    gaps_only = all(i.finding.kind in ("log_hole", "unexplained_gap") for i in incidents)
+    gaps_only = all(i.finding.kind in GAPS for i in incidents)
     if not gaps_only or len(outlook.decided) < len(incidents) or not record.is_open:
         halt(run, incidents)
     execute_on_plan(run, outlook.decided)
