@@ -65,3 +65,19 @@ def test_a_finding_beside_a_passing_fault_waits_for_it():
     """Both might be the same lagging broker's."""
     both = (LOSS, PASSING)
     assert agreed(both, both, (LOSS,), (LOSS,)) == (4, (LOSS,))
+
+
+def test_a_fault_that_goes_by_at_the_last_moment_is_over():
+    """Patience limits how long trouble is waited out, not the look that finds none."""
+    assert agreed((PASSING,), (), (), patience_seconds=60) == (3, ())
+    assert agreed((), patience_seconds=0) == (1, ())
+
+
+def test_a_clean_look_after_the_deadline_is_confirmed(monkeypatch):
+    """The second one may come late; a new fault may not."""
+    clock = iter([0, 1, 9, 9, 9, 9])
+    monkeypatch.setattr(agreement.time, "monotonic", lambda: next(clock))
+    assert agreed((PASSING,), (), (), patience_seconds=5) == (3, ())
+    clock = iter([0, 1, 9, 9, 9, 9])
+    with pytest.raises(ServiceAway):
+        agreed((PASSING,), (), (LOSS,), (LOSS,), patience_seconds=5)

@@ -35,7 +35,8 @@ def agree(
     Args:
         look: Called again and again, with growing pauses; whatever it raises goes through.
         key: What makes two sights the same.
-        patience_seconds: How long passing or changing sights are waited out.
+        patience_seconds: How long passing or changing sights are waited out; one that goes by at
+            the very end is confirmed by one look more.
 
     Raises:
         ServiceAway: They did not settle in time; carries what was seen last.
@@ -49,7 +50,7 @@ def agree(
         now = {key(s) for s in sights}
         if not passing and now == before:
             return found, sights
-        if time.monotonic() > deadline:
+        if sights and time.monotonic() > deadline:  # a clean look gets its second one
             raise ServiceAway(
                 f"no settled answer within {patience_seconds:.0f} s: {_text(passing or sights)};"
                 " nothing moved, try again later",
@@ -63,4 +64,4 @@ def agree(
 
 
 def _text(sights: Iterable[object]) -> str:
-    return " ".join(map(str, sights)) or "what was seen before is gone"
+    return " ".join(map(str, sights))
