@@ -1,6 +1,7 @@
 """A verdict rests on looks that agree; what can pass never becomes one (R14)."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,9 +76,14 @@ def test_a_fault_that_goes_by_at_the_last_moment_is_over():
 
 def test_a_clean_look_after_the_deadline_is_confirmed(monkeypatch):
     """The second one may come late; a new fault may not."""
-    clock = iter([0, 1, 9, 9, 9, 9])
-    monkeypatch.setattr(agreement.time, "monotonic", lambda: next(clock))
+
+    def clock():
+        times = iter([0, 1, 9, 9, 9, 9])
+        fake = SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None)
+        monkeypatch.setattr(agreement, "time", fake)
+
+    clock()
     assert agreed((PASSING,), (), (), patience_seconds=5) == (3, ())
-    clock = iter([0, 1, 9, 9, 9, 9])
+    clock()
     with pytest.raises(ServiceAway):
         agreed((PASSING,), (), (LOSS,), (LOSS,), patience_seconds=5)
