@@ -21,7 +21,7 @@ from tideline.adapters.java import find_java
 from tideline.adapters.spark_submit import configuration
 from tideline.adapters.stream_files import read_stream
 from tideline.core.incident import Decision
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.embedded.process import wait_until
 from tideline.embedded.sample import ProducerLog
 from tideline.errors import ServiceAway

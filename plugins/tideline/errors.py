@@ -7,7 +7,8 @@
     |   `-- RequestConflict            a run id that was already used for a different request
     |-- Halted                         exit 3, the log or the table is not what the ledger knows
     |   |-- ResetDetected              findings of detect_earliest_reset, one per partition
-    |   `-- ReplayUnavailable          Kafka no longer serves what a replay needs
+    |   |-- ReplayUnavailable          Kafka no longer serves what a replay needs
+    |   `-- WindowUnavailable          a backfill's window cannot be read as it was asked for
     |-- Passing                        exit 4, retriable: try again later
     |   |-- ServiceAway                a broker, the ledger's store or Spark did not answer
     |   |-- StreamBusy                 another attempt holds the lease
@@ -86,6 +87,10 @@ class ResetDetected(Halted):
 
 class ReplayUnavailable(Halted):
     """A replay would need offsets that Kafka no longer serves; the rows in the table stay."""
+
+
+class WindowUnavailable(Halted):
+    """Part of a backfill has expired, or times do not order the log; nothing was read."""
 
 
 class Passing(TidelineError):

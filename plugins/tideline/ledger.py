@@ -22,6 +22,7 @@ from tideline.core.head import Head
 from tideline.core.incident import Incident
 from tideline.core.ledger_state import Control, Lease, LedgerState
 from tideline.core.result import RunRecord
+from tideline.core.window import Instant
 from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
 from tideline.host import process_identity
 from tideline.json_codec import from_json, to_json
@@ -77,6 +78,12 @@ class Ledger:
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield from_json(Incident, entry.body)
 
+    def find_instant(self, at: datetime) -> Instant:
+        """What a time means in offsets, as far as it has been resolved (R11)."""
+        with self._lock:
+            entries = list(self.store.history("instant", Instant(at).key))
+        return from_json(Instant, entries[-1].body) if entries else Instant(at)
+
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.
 
@@ -112,10 +119,11 @@ class Ledger:
         history = [HistoryEntry("run", key, to_json(r)) for key, r in closed.items()]
         for ended in after.closed_incidents:
             history.append(HistoryEntry("incident", ended.incident_id, to_json(ended)))
+        history += [HistoryEntry("instant", i.key, to_json(i)) for i in after.instants]
         drop = set(base.documents) - set(documents)
         self.store.commit(base, put=put, drop=drop, history=history)
         still_open = {k: r for k, r in after.runs.items() if k not in closed}
-        return replace(after, runs=still_open, closed_incidents=())
+        return replace(after, runs=still_open, closed_incidents=(), instants=())
 
     @contextmanager
     def lease(self, name: str) -> Iterator[None]:

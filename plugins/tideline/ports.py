@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from tideline.core.audit import Stored
 from tideline.core.coverage import Intervals
 from tideline.core.gap_evidence import Gap
-from tideline.core.observation import Observation, TableObservation
+from tideline.core.observation import Observation, TableObservation, TimedOffset
 from tideline.core.offsets import PartitionIdentity, Place
 from tideline.core.plan import PlannedRange
 from tideline.core.result import Landing
@@ -26,8 +26,10 @@ class KafkaPort(Protocol):
     def observe(self, topics: Iterable[str], epochs: Mapping[Place, int]) -> Observation:
         """One look at the named topics, with end offsets of the given epochs."""
 
-    def offsets_at(self, instant: datetime, partitions: Iterable[Place]) -> dict[Place, int | None]:
-        """First offset at or after an instant; None where there is none."""
+    def offsets_at(
+        self, instant: datetime, partitions: Iterable[Place]
+    ) -> dict[Place, TimedOffset | None]:
+        """First record at or after an instant; None where there is none."""
 
     def committed_offsets(self, group: str, partitions: Iterable[Place]) -> dict[Place, int | None]:
         """Next offsets that a group has committed; None where it has not."""

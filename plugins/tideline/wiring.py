@@ -10,7 +10,7 @@ from tideline.adapters.delta_table import DeltaTableReader
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.adapters.spark_submit import SparkSubmit
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.core.stream import Stream
 from tideline.ledger import Ledger
 from tideline.ports import SparkPort

@@ -87,7 +87,7 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert dag["schedule"] == "CronDataIntervalTimetable"
     assert (dag["catchup"], dag["max_active_runs"]) == (False, 1)
     assert dag["tags"] == ["sales", "tideline"]
-    assert dag["params"] == ["plan_only", "reason"]
+    assert dag["params"] == ["from", "plan_only", "ranges", "reason", "to"]
     assert dag["outlets"] == ["tideline/orders/settled", "tideline/orders"]
 
 

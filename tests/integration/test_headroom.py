@@ -6,7 +6,7 @@ import pytest
 
 from tests.real import finished, tideline
 from tideline.adapters.stream_files import read_stream
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
 from tideline.wiring import open_ledger, open_run
 

@@ -97,7 +97,11 @@ def test_times_become_offsets(world, cluster):
     world.send(3)
     places = [(name, 0), (name, 1)]
     hour = timedelta(hours=1)
-    assert cluster.offsets_at(datetime.now(UTC) - hour, places) == {(name, 0): 0, (name, 1): None}
+    found = cluster.offsets_at(datetime.now(UTC) - hour, places)
+    assert (found[(name, 0)].offset, found[(name, 1)]) == (0, None)
+    written = datetime.fromtimestamp(found[(name, 0)].timestamp_ms / 1000, UTC)
+    assert datetime.now(UTC) - timedelta(minutes=1) < written <= datetime.now(UTC)
+    assert cluster.offsets_at(written, [(name, 0)])[(name, 0)].offset == 0
     assert set(cluster.offsets_at(datetime.now(UTC) + hour, places).values()) == {None}
 
 

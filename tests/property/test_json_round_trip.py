@@ -1,5 +1,7 @@
 """What the ledger stores is what it reads."""
 
+from datetime import timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from tideline.core.ledger_state import Control
 from tideline.core.offsets import OffsetRange
 from tideline.core.plan import BatchPlan
 from tideline.core.result import RunRecord
+from tideline.core.window import Instant, Window
 from tideline.json_codec import from_json, to_json
 
 st.register_type_strategy(type(NOW), st.just(NOW))
@@ -16,7 +19,12 @@ st.register_type_strategy(
     OffsetRange,
     st.builds(lambda s, n: OffsetRange(s, s + n), st.integers(0, 2**62), st.integers(0, 1000)),
 )
-documents = st.one_of(*(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan)))
+st.register_type_strategy(
+    Window, st.builds(lambda n: Window(NOW, NOW + timedelta(seconds=n)), st.integers(1, 10**9))
+)
+documents = st.one_of(
+    *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, Instant))
+)
 
 
 @given(documents)

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.real import World, closed_incidents, decide, head, spans, table_rows, table_version
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.embedded.broker import Broker
 from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.json_codec import from_json

@@ -8,7 +8,7 @@ import pytest
 from tests.real import closed_incidents, decide, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline.core.coverage import total
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.errors import ResetDetected
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.real import World, head, table_rows, table_version
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.embedded.broker import Broker
 from tideline.errors import (
     BadInput,

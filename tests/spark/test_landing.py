@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from tests.real import head, spans, table_rows, table_version
 from tideline.core.coverage import overlaps, total
 from tideline.core.offsets import OffsetRange
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.core.table import read_mark
 from tideline.wiring import open_ledger, open_run
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.real import head, spans, table_rows, table_version
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.steps.detect_earliest_reset import detect_earliest_reset, settled
 from tideline.steps.dry_run import dry_run

@@ -10,7 +10,7 @@ from tests.spark.test_decisions import clean, halts
 from tests.spark.test_gaps import Lossy
 from tests.spark.test_settling import commit_only, freeze_only
 from tideline.core.incident import Finding
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.embedded.broker import Broker
 from tideline.errors import ResetDetected
 from tideline.steps import landing

@@ -58,3 +58,25 @@ def test_the_head_moves_over_what_is_covered():
     landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
     known = head(position(100), coverage=(landed,))
     assert advanced(known, plan(planned(150, 200))).positions[0].next_offset == 200
+
+
+def test_a_backfill_beyond_the_head_leaves_what_it_saw():
+    """A truncation of its rows would go unnoticed otherwise, when the head moves over them."""
+    ahead = plan(planned(150, 200, epoch=6), lane="backfill")
+    after = advanced(head(position(100, epoch=3)), ahead).positions[0]
+    assert (after.next_offset, after.leader_epoch, after.proven_end) == (100, 6, 200)
+    behind = plan(planned(10, 20, epoch=6), lane="backfill")
+    assert advanced(head(position(100)), behind).positions == (position(100),)
+
+
+def test_an_older_plan_does_not_forget_what_a_backfill_saw():
+    """The newest epoch counts, whichever lane saw it."""
+    known = head(position(100, epoch=6, seen_end=500))
+    after = advanced(known, plan(planned(100, 200, epoch=4))).positions[0]
+    assert (after.next_offset, after.leader_epoch, after.proven_end) == (200, 6, 500)
+
+
+def test_a_backfill_of_a_log_that_is_no_longer_followed_only_adds_coverage():
+    """Its rows count; nothing is remembered of a log that nobody reads."""
+    known = head(position(100, generation=1))
+    assert advanced(known, plan(planned(150, 200), lane="backfill")).positions == known.positions

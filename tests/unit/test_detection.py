@@ -16,9 +16,11 @@ from tests.unit.build import (
     seen,
     topic,
 )
+from tideline.core.coverage import Coverage
 from tideline.core.detection import find_resets, find_resets_after_read
 from tideline.core.head import Head
 from tideline.core.observation import TableObservation
+from tideline.core.offsets import OffsetRange
 
 P = 100
 
@@ -215,3 +217,12 @@ def test_the_table_is_watched_too(case, table_id, table, verdict):
 def test_an_empty_head_finds_nothing():
     """The first look of a stream has nothing to compare with."""
     assert verdicts(Head(), observation(topic(seen()))) == []
+
+
+def test_rows_that_a_backfill_landed_beyond_the_head_are_not_lost():
+    """R12: only what neither Kafka nor the table has is at stake."""
+    landed = Coverage(position(P).identity, (OffsetRange(P, 130), OffsetRange(140, 180)))
+    known = replace(head(position(P)), coverage=(landed,))
+    assert verdicts(known, observation(topic(seen(start=130, end=500)))) == []
+    finding = found(known, observation(topic(seen(start=150, end=500))))
+    assert finding.intervals == (OffsetRange(130, 140),)

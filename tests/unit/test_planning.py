@@ -5,7 +5,7 @@ import pytest
 from tests.unit.build import ID, OTHER_ID, head, observation, position, seen, topic
 from tideline.core.coverage import Coverage
 from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.planning import plan_ranges, share_fairly
+from tideline.core.planning import move_over_coverage, plan_ranges, share_fairly
 
 NO_CAP = 10**9
 
@@ -92,6 +92,36 @@ def test_covered_offsets_are_not_read_again():
     landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(90, 150),))
     known = head(position(100), coverage=(landed,))
     assert ranges(known, observation(topic(seen(end=200)))) == [(0, 150, 200)]
+
+
+def covered(*ranges):
+    return (Coverage(PartitionIdentity(ID, 0, 0), tuple(OffsetRange(*r) for r in ranges)),)
+
+
+def test_a_range_ends_where_landed_offsets_begin():
+    """R12: what lies behind them is for the next run, and counts as lag."""
+    known = head(position(100), coverage=covered((120, 150), (160, 170)))
+    now = observation(topic(seen(end=200)))
+    assert ranges(known, now) == [(0, 100, 120)]
+    proposal = plan_ranges(
+        known,
+        now,
+        isolation_level="read_committed",
+        max_records_per_run=NO_CAP,
+        max_records_per_partition=NO_CAP,
+    )
+    assert (proposal.estimated_records, proposal.offset_lag) == (20, 40)
+
+
+def test_the_head_moves_over_landed_offsets_with_what_is_seen_now():
+    """The epoch of before need not reach that far: a false truncation would follow."""
+    known = head(position(100, epoch=3), coverage=covered((90, 150)))
+    now = observation(topic(seen(end=200, epoch=7)))
+    (moved,) = move_over_coverage(known, now, frozenset()).positions
+    assert (moved.next_offset, moved.leader_epoch, moved.seen_end) == (150, 7, 200)
+    assert move_over_coverage(known, now, frozenset({("orders", 0)})) == known
+    elsewhere = head(position(100), coverage=covered((110, 150)))
+    assert move_over_coverage(elsewhere, now, frozenset()) == elsewhere
 
 
 @pytest.mark.parametrize(

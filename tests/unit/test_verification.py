@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID, planned
+from tests.unit.build import ID, plan, planned
 from tideline.core.gap_evidence import Gap
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.verification import (
@@ -73,7 +73,7 @@ def test_explain_admits_nothing_without_evidence(evidence, kind):
     """A hole in the log, or a record that is there and has no row, or no look at all."""
     good, bad = checked((100, 150), (151, 200), gaps="explain", evidence=evidence)
     assert not good
-    (finding,) = gap_findings(bad)
+    (finding,) = gap_findings(bad, plan())
     assert (finding.kind, finding.lost_start, finding.lost_end) == (kind, 150, 151)
     assert finding.place == "orders-0"
 
@@ -104,7 +104,7 @@ def test_no_policy_admits_a_second_copy(policy):
     """More rows than distinct offsets."""
     _, bad = checked((100, 200), rows=101, gaps=policy)
     assert bad[0].duplicates == 1
-    assert gap_findings(bad) == ()
+    assert gap_findings(bad, plan()) == ()
 
 
 def test_only_what_is_missing_and_unknown_is_looked_at():

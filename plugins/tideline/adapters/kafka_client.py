@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from tideline.adapters.kafka_requests import KafkaRequests
 from tideline.adapters.kafka_settings import KafkaSettings
 from tideline.core.coverage import Intervals
 from tideline.core.gap_evidence import Gap
-from tideline.core.observation import Observation
+from tideline.core.observation import Observation, TimedOffset
 from tideline.core.offsets import Place
 from tideline.errors import Halted, Passing, ServiceAway
 
@@ -28,6 +28,7 @@ Answer = TypeVar("Answer")
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _ABSENT_EPOCH = -1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOPIC = MetadataRequest.MetadataRequestTopic
 
 
@@ -88,10 +89,12 @@ class KafkaCluster:
         found: Observation = self._call(self._requests.observe, sorted(set(topics)), epochs)
         return found
 
-    def offsets_at(self, instant: datetime, partitions: Iterable[Place]) -> dict[Place, int | None]:
-        """First offset whose timestamp is at or after the instant; None where there is none."""
-        timestamp_ms = round(instant.timestamp() * 1000)
-        found: dict[Place, int | None] = self._call(
+    def offsets_at(
+        self, instant: datetime, partitions: Iterable[Place]
+    ) -> dict[Place, TimedOffset | None]:
+        """First record whose timestamp is at or after the instant; None where there is none."""
+        timestamp_ms = -((_EPOCH - instant) // timedelta(milliseconds=1))  # rounded up, exactly
+        found: dict[Place, TimedOffset | None] = self._call(
             self._requests.offsets_at, timestamp_ms, list(partitions)
         )
         return found

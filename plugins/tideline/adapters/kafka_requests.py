@@ -32,7 +32,7 @@ from tideline.adapters.kafka_answers import (
 from tideline.adapters.kafka_batches import BatchReader
 from tideline.core.coverage import Intervals
 from tideline.core.gap_evidence import Gap
-from tideline.core.observation import Observation
+from tideline.core.observation import Observation, TimedOffset
 from tideline.core.offsets import Place
 
 _EARLIEST, _LATEST = -2, -1
@@ -147,11 +147,13 @@ class KafkaRequests:
         response = await self.send(request, leader)
         return {(t.topic, p.partition): p for t in response.topics for p in t.partitions}
 
-    async def offsets_at(self, timestamp_ms: int, places: list[Place]) -> dict[Place, int | None]:
-        """First offset at or after a timestamp; None where there is none."""
+    async def offsets_at(
+        self, timestamp_ms: int, places: list[Place]
+    ) -> dict[Place, TimedOffset | None]:
+        """First record at or after a timestamp; None where there is none."""
         metadata = await self.metadata(sorted({name for name, _ in places}))
         wanted = set(places)
-        found: dict[Place, int | None] = {}
+        found: dict[Place, TimedOffset | None] = {}
         for leader, led in partitions_by_leader(metadata).items():
             asked = [place for place in led if place in wanted]
             if not asked:
@@ -160,7 +162,8 @@ class KafkaRequests:
             for place, answer in answers.items():
                 if answer.error_code:
                     raise kafka_errors.for_code(answer.error_code)(f"{place[0]}-{place[1]}")
-                found[place] = answer.offset if answer.offset >= 0 else None
+                there = answer.offset >= 0
+                found[place] = TimedOffset(answer.offset, answer.timestamp) if there else None
         lost = wanted - set(found)
         if lost:
             raise kafka_errors.LeaderNotAvailableError(f"no leader for {sorted(lost)}")

@@ -38,12 +38,7 @@ def build_dag(stream: Stream) -> DAG:
             "retries": settings.retries,
             "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
         },
-        params={
-            "plan_only": Param(
-                False, type="boolean", description="Show what would be read; nothing is stored."
-            ),
-            "reason": Param(None, type=["null", "string"], description="For the record."),
-        },
+        params=_form(),
         doc_md=_documentation(stream),
     ) as dag:
         table = Asset(name=f"tideline/{stream.stream}", uri=_asset_uri(stream.table.uri))
@@ -64,6 +59,46 @@ def build_dag(stream: Stream) -> DAG:
             AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
         )
     return dag
+
+
+def _form() -> dict[str, Param]:
+    """What a manual trigger may ask for; with a window or ranges it is a backfill."""
+    offset = {"type": "integer", "minimum": 0}
+    one_range = {
+        "topic": {"type": "string"},
+        "partition": offset,
+        "start_offset": offset,
+        "end_offset": offset,
+    }
+    return {
+        "from": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            description="Backfill the records from this time on.",
+        ),
+        "to": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            description="The backfill's end, exclusive; it must have passed.",
+        ),
+        "ranges": Param(
+            None,
+            type=["null", "array"],
+            items={
+                "type": "object",
+                "properties": one_range,
+                "required": list(one_range),
+                "additionalProperties": False,
+            },
+            description="Or backfill these offsets, start_offset inclusive, end_offset exclusive.",
+        ),
+        "plan_only": Param(
+            False, type="boolean", description="Show what would be read; nothing is stored."
+        ),
+        "reason": Param(None, type=["null", "string"], description="For the record."),
+    }
 
 
 def _topics(stream: Stream) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +14,14 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
 )
 
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest, make_window, read_form
 from tideline.core.stream import Stream
-from tideline.errors import BadInput, StreamBusy, TidelineError
+from tideline.errors import BadInput, TidelineError
 from tideline.ports import SparkPort
 from tideline.steps.context import RunContext, log, now
 from tideline.wiring import open_run
 
 _LOOK_AGAIN_AFTER = timedelta(seconds=10)
-FORM = ("plan_only", "reason")
 
 
 @contextmanager
@@ -36,18 +36,9 @@ def airflow_run(
     """
     with translated_errors():
         dag_run = context["dag_run"]
-        if dag_run.run_type == "backfill":
-            raise BadInput(
-                f"run {dag_run.run_id}: backfills are not there yet; a live run would ignore the"
-                " window, so this one does nothing"
-            )
-        _check_form(dag_run.conf or {})
-        with open_run(stream, dag_run.run_id, RunRequest(), spark) as run:
+        with open_run(stream, dag_run.run_id, _request(dag_run), spark) as run:
             run.can_ask = True
-            if plan_only(context):
-                yield run
-                return
-            with _lane(run):
+            with nullcontext() if plan_only(context) else run.ledger.lease(run.lane_lease):
                 yield run
 
 
@@ -57,27 +48,19 @@ def translated_errors() -> Iterator[None]:
 
     Raises:
         AirflowFailException: Trying again cannot help.
+        AirflowRescheduleException: Another run's task is at work; waiting uses up no try.
         AirflowException: It may; Airflow's retries apply.
     """
     try:
         yield
     except TidelineError as error:
+        if "lease" in error.facts:
+            log.info("%s", error)
+            again_at = now() + _LOOK_AGAIN_AFTER
+            raise AirflowRescheduleException(again_at) from error  # type: ignore[no-untyped-call]
         if error.retriable:
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
-
-
-@contextmanager
-def _lane(run: RunContext) -> Iterator[None]:
-    """Hold the lane's lease; while another run's task has it, wait without using up a try."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(run.ledger.lease(run.request.lane))
-        except StreamBusy as busy:
-            log.info("%s", busy)
-            again_at = now() + _LOOK_AGAIN_AFTER
-            raise AirflowRescheduleException(again_at) from busy  # type: ignore[no-untyped-call]
-        yield
 
 
 def plan_only(context: Any) -> bool:
@@ -85,14 +68,22 @@ def plan_only(context: Any) -> bool:
     return bool(context["params"].get("plan_only"))
 
 
-def _check_form(conf: dict[str, Any]) -> None:
-    """Airflow takes unknown keys and checks types only in its own form: check here too."""
-    unknown = sorted(set(conf) - set(FORM))
-    if unknown:
-        raise BadInput(f"the run's conf: {unknown[0]}: unknown key; allowed: {', '.join(FORM)}")
-    if not isinstance(conf.get("plan_only", False), bool):
+def _request(dag_run: Any) -> RunRequest:
+    """What is asked of a run: by its form, or by the data interval of a backfill's run.
+
+    A backfill that reprocesses a scheduled run turns that run's type into its own; the run id tells
+    what the run was made for.
+
+    Raises:
+        BadInput: The form, or a backfill's conf, holds what is not allowed.
+    """
+    asked = read_form(dag_run.conf or {}, now())
+    if dag_run.run_type != "backfill" or not dag_run.run_id.startswith("backfill__"):
+        return asked
+    if asked.lane == "backfill":
         raise BadInput(
-            f"the run's conf: plan_only: got {conf['plan_only']!r}; allowed: true, false"
+            f"run {dag_run.run_id}: a backfill's data interval is its window: got {asked} as well;"
+            " allowed in its conf: plan_only, reason"
         )
-    if not isinstance(conf.get("reason") or "", str):
-        raise BadInput(f"the run's conf: reason: got {conf['reason']!r}; allowed: text")
+    window = make_window(dag_run.data_interval_start, dag_run.data_interval_end, now())
+    return replace(asked, window=window)

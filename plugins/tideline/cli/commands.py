@@ -19,7 +19,8 @@ from tideline.cli.output import (
     headroom_lines,
     incident_data,
 )
-from tideline.core.plan import PlannedRange, RunRequest
+from tideline.core.plan import PlannedRange
+from tideline.core.request import RunRequest, read_form
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
 from tideline.errors import Halted, ServiceAway, StreamFileError, TidelineError
@@ -59,7 +60,7 @@ def validate(options: argparse.Namespace, output: Output) -> int:
 def plan(options: argparse.Namespace, output: Output) -> int:
     """Plan and detect; persists nothing."""
     stream = read_stream(options.file)
-    with open_run(stream, "plan", RunRequest()) as run:
+    with open_run(stream, "plan", _request(options)) as run:
         found = dry_run(run)
     proposal, findings = found.proposal, found.findings
     data = {
@@ -69,6 +70,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
         "incidents": [incident_data(i) for i in found.incidents],
         "notices": [to_data(n) for n in found.notices],
         "headroom": [headroom_data(h) for h in found.headroom],
+        "gone": [to_data(g) for g in proposal.gone],
         "estimated_records": proposal.estimated_records,
         "estimated_bytes": proposal.estimated_bytes,
         "offset_lag": proposal.offset_lag,
@@ -76,13 +78,14 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     rows = [[getattr(r, name) for name in _RANGE] for r in proposal.ranges]
     summary = f"{proposal.estimated_records} offsets to read, {proposal.offset_lag} left for later"
     if found.halts:
-        summary = f"nothing will be read: {len(findings)} findings"
+        summary = f"nothing will be read: {len(findings)} findings, {len(proposal.gone)} gone"
     output.answer(
         data,
         grid(_RANGE, rows),
         *headroom_lines(found.headroom),
         *(str(n) for n in found.notices),
         *(str(f) for f in findings),
+        *(f"gone from Kafka: {g}" for g in proposal.gone),
         *(f"open: {i}" for i in found.incidents),
         summary,
     )
@@ -96,11 +99,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     if options.run_id is None:
         options.run_id = f"manual__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+    request = _request(options)
     try:
-        with open_run(stream, options.run_id, RunRequest()) as context:
+        with open_run(stream, options.run_id, request) as context:
             record = run_batch(context)
     except TidelineError as error:
-        output.error(error, _unfinished(stream, options.run_id))
+        output.error(error, _unfinished(stream, options.run_id, request))
         return error.exit_code
     data = run_data(record)
     columns = (*_RANGE, "rows")
@@ -134,16 +138,24 @@ def run_data(record: RunRecord) -> dict[str, Any]:
         "incidents": [incident_data(i) for i in record.resolved],
         "notices": [to_data(n) for n in record.notices],
         "superseded_by": record.superseded_by,
+        "window": str(record.request.window) if record.request.window is not None else None,
+        "reason": record.request.reason,
     }
 
 
-def _unfinished(stream: Stream, run_id: str) -> dict[str, Any]:
+def _request(options: argparse.Namespace) -> RunRequest:
+    """What --from, --to and --ranges ask for."""
+    form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
+    return read_form(form, datetime.now(UTC))
+
+
+def _unfinished(stream: Stream, run_id: str, request: RunRequest) -> dict[str, Any]:
     """What the ledger knows of a run that did not come to its end."""
     record = None
     with suppress(ServiceAway):
         record = open_ledger(stream).find_run(run_id)
     if record is None:
-        record = RunRecord(run_id, RunRequest().lane, "proposed", "", datetime.now(UTC))
+        record = RunRecord(run_id, request.lane, "proposed", "", datetime.now(UTC))
     data = {**run_data(record), "offset_lag": None}
     if record.plan is not None and not record.verified:
         data["ranges"] = [_range_data(r) for r in record.plan.ranges]

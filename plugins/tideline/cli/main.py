@@ -70,9 +70,11 @@ def build_parser() -> argparse.ArgumentParser:
     validate.add_argument("files", nargs="+", metavar="FILE")
     plan = command("plan", commands.plan, "plan and detect, persist nothing")
     plan.add_argument("file", metavar="FILE")
+    _add_request(plan)
     run = command("run", commands.run, "one run through all steps")
     run.add_argument("file", metavar="FILE")
     run.add_argument("--run-id", help="the same id again replays its plan")
+    _add_request(run)
     ledger = command("ledger", commands.ledger, "head, plans, coverage")
     ledger.add_argument("file", metavar="FILE")
     incident = command("incident", incidents.incident, "what was found and what is at stake")
@@ -88,6 +90,19 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("file", metavar="FILE")
     command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")
     return parser
+
+
+def _add_request(command: argparse.ArgumentParser) -> None:
+    """A window or ranges make a run a backfill."""
+    text = "backfill records {} this time, ISO 8601 with its offset from UTC"
+    start, end = text.format("from"), text.format("before")
+    command.add_argument("--from", dest="window_start", metavar="T", help=start)
+    command.add_argument("--to", dest="window_end", metavar="T", help=end)
+    command.add_argument(
+        "--ranges",
+        metavar="JSON",
+        help="backfill [{topic, partition, start_offset, end_offset}], the end exclusive",
+    )
 
 
 def _log_to_stderr(verbose: bool) -> None:

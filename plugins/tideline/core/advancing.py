@@ -7,7 +7,7 @@ from dataclasses import replace
 from tideline.core.coverage import add_coverage, covered_until
 from tideline.core.head import Head
 from tideline.core.offsets import Place
-from tideline.core.plan import BatchPlan
+from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.positions import PartitionPosition
 from tideline.core.result import Landing
 from tideline.errors import StreamBusy
@@ -18,7 +18,8 @@ def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
 
     A partition whose position is at or past the plan's end in the same generation stays where
     it is; one at the plan's start moves to its end. Anything else is refused. A backfill adds
-    coverage and moves nothing.
+    coverage and moves nothing; beyond the head it leaves the newest epoch known, so that a
+    truncation of what it landed does not go unnoticed (R12).
 
     Args:
         head: The head as the ledger holds it now.
@@ -47,13 +48,15 @@ def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
             reached = covered_until(coverage.get(item.identity, ()), position.next_offset)
             if item.start_offset not in (position.next_offset, reached):
                 raise _refused(item, position)
-            positions[key] = replace(
-                position,
-                next_offset=item.end_offset,
-                leader_epoch=item.leader_epoch,
-                seen_end=item.high_watermark,
-            )
+            positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
             moved = True
+    else:
+        for item in plan.ranges:
+            position = positions.get((item.topic, item.partition))
+            if position is None or position.identity != item.identity:
+                continue  # an incarnation that the live lane has left
+            if item.end_offset > position.next_offset:
+                positions[(item.topic, item.partition)] = _seen(position, item)
     return replace(
         head,
         positions=tuple(positions[key] for key in sorted(positions)),
@@ -66,6 +69,14 @@ def advance_head(head: Head, plan: BatchPlan, landing: Landing) -> Head:
         live_runs=head.live_runs + (1 if moved else 0),
         bytes_per_record=landing.bytes / landing.rows if landing.rows else head.bytes_per_record,
     )
+
+
+def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:
+    """With the newest epoch of the two, and as far as the log was seen to reach in it."""
+    known = (-1 if position.leader_epoch is None else position.leader_epoch, position.proven_end)
+    found = (-1 if item.leader_epoch is None else item.leader_epoch, item.high_watermark)
+    epoch, end = max(known, found)
+    return replace(position, leader_epoch=None if epoch < 0 else epoch, seen_end=end)
 
 
 def _is_at(

@@ -99,3 +99,8 @@ def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
         if item.start_offset <= next_offset < item.end_offset:
             return item.end_offset
     return next_offset
+
+
+def uncovered_from(coverage: Iterable[OffsetRange], start: int, end: int) -> int:
+    """Where the first stretch of `[start, end)` that is not covered ends (exclusive)."""
+    return min((r.start_offset for r in union(coverage) if start < r.start_offset), default=end)

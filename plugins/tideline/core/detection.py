@@ -5,7 +5,7 @@
     3 partition gone                             partition_missing
     4 answered epoch below the known one         passing: a stale leader
     5 the known epoch ends below what was seen   truncation
-    6 log start past next_offset                 retention_loss
+    6 log start past what is landed              retention_loss
     7 end below next_offset, epoch intact        passing: a lagging leader
     8 otherwise                                  nothing
 
@@ -17,9 +17,10 @@ with that epoch, not only the position: an unread tail that was cut is lost as w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
+from tideline.core.coverage import Intervals, subtract
 from tideline.core.head import Head
 from tideline.core.incident import Finding, one_interval
 from tideline.core.observation import (
@@ -28,7 +29,7 @@ from tideline.core.observation import (
     PartitionObservation,
     TopicObservation,
 )
-from tideline.core.offsets import OffsetRange
+from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.plan import BatchPlan
 from tideline.core.positions import PartitionPosition
 from tideline.core.table_watch import table_findings
@@ -88,14 +89,18 @@ def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
         return
     seen_topics = {t.topic: t for t in observation.topics}
     known_topics = head.topics
+    covered = {c.identity: c.intervals for c in head.coverage}
     for name, positions in known_topics.items():
-        yield from _topic_findings(name, positions, seen_topics.get(name))
+        yield from _topic_findings(name, positions, seen_topics.get(name), covered)
     for topic in observation.topics:
         yield from _faults_of_new_partitions(topic, known_topics.get(topic.topic, []))
 
 
 def _topic_findings(
-    name: str, positions: list[PartitionPosition], topic: TopicObservation | None
+    name: str,
+    positions: list[PartitionPosition],
+    topic: TopicObservation | None,
+    covered: Mapping[PartitionIdentity, Intervals],
 ) -> Iterator[Finding]:
     known_id = positions[0].topic_id
     if topic is not None and topic.refusal is not None:
@@ -111,11 +116,12 @@ def _topic_findings(
         )
     else:
         for position in positions:
-            yield from _partition_findings(position, topic.partition(position.partition))
+            seen, landed = topic.partition(position.partition), covered.get(position.identity, ())
+            yield from _partition_findings(position, seen, landed)
 
 
 def _partition_findings(
-    position: PartitionPosition, seen: PartitionObservation | None
+    position: PartitionPosition, seen: PartitionObservation | None, landed: Intervals
 ) -> Iterator[Finding]:
     known, known_epoch = position.next_offset, position.leader_epoch
     found = partial(
@@ -143,12 +149,13 @@ def _partition_findings(
             actual=f"its end at {end}, {log_now}",
             intervals=one_interval(max(epoch_end, 0), position.proven_end),
         )
-    elif seen.log_start_offset > known:
+    elif lost := subtract(one_interval(known, seen.log_start_offset), landed):
+        # Rows that a backfill has landed beyond the head are not lost.
         yield found(
             "retention_loss",
             expected=f"log start at or below {known}",
             actual=f"log start {seen.log_start_offset}",
-            intervals=one_interval(known, seen.log_start_offset),
+            intervals=lost,
         )
     elif seen.high_watermark < known and known_epoch is None:
         yield found(

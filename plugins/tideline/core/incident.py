@@ -26,6 +26,7 @@ class Finding:
         intervals: The offsets at stake, as far as they are known.
         detail: A more exact cause than the class has.
         decidable: Whether a decision other than `fail` can be executed.
+        backfill: Plan of the backfill that alone it concerns; None for what stops the live lane.
         lost_from, lost_until: The times between which the records at stake were written.
     """
 
@@ -40,6 +41,7 @@ class Finding:
     decidable: bool = True
     lost_from: datetime | None = None
     lost_until: datetime | None = None
+    backfill: str | None = None
 
     @property
     def cause(self) -> str:
@@ -183,7 +185,8 @@ class Incident:
 
 def incident_key(finding: Finding) -> tuple[object, ...]:
     """What makes two findings the same incident."""
-    return (finding.kind, finding.topic, finding.topic_id, finding.partition)
+    place = (finding.topic, finding.topic_id, finding.partition)
+    return (finding.kind, *place, finding.backfill)
 
 
 @dataclass(frozen=True, slots=True)

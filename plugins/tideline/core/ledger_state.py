@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tideline.core.head import Head
 from tideline.core.incident import Decision, Finding, Incident, incident_key
 from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import RunRecord
+from tideline.core.window import Instant
+
+_LEASES_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Lease:
     """Somebody's right to work on a lane or to write the table, until it expires.
 
     Args:
-        name: What is leased: `live`, `backfill` or `writer`.
+        name: What is leased: `live`, `backfill:` and a run id, or `writer`.
         holder: The attempt that holds it.
         host, pid, process_started: Where it runs, so that its end can be noticed on that host.
         expires_at: When others may take it.
@@ -56,7 +59,7 @@ class LedgerState:
     Args:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
-        closed_incidents: On their way into the history with the next write.
+        closed_incidents, instants: On their way into the history with the next write.
     """
 
     version: int
@@ -64,6 +67,7 @@ class LedgerState:
     head: Head = field(default_factory=Head)
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     closed_incidents: tuple[Incident, ...] = ()
+    instants: tuple[Instant, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not settled yet (R3), None if there is none."""
@@ -98,9 +102,18 @@ class LedgerState:
         }
         return self if len(kept) == len(self.runs) else replace(self, runs=kept)
 
+    def with_instant(self, instant: Instant) -> LedgerState:
+        """The state with what an instant means, for the history (R11)."""
+        return replace(self, instants=(*self.instants, instant))
+
     def with_lease(self, lease: Lease) -> LedgerState:
-        """The state with a lease taken or renewed."""
-        others = tuple(held for held in self.control.leases if held.name != lease.name)
+        """The state with a lease taken or renewed; those that ran out long ago are dropped."""
+        forgotten = lease.expires_at - _LEASES_KEPT
+        others = tuple(
+            held
+            for held in self.control.leases
+            if held.name != lease.name and held.expires_at > forgotten
+        )
         return self._control(leases=(*others, lease))
 
     def without_lease(self, name: str, holder: str) -> LedgerState:
@@ -176,6 +189,10 @@ class LedgerState:
     def open_incident(self, incident_id: str) -> Incident | None:
         """The open incident of that id, None if there is none."""
         return next((i for i in self.control.incidents if i.incident_id == incident_id), None)
+
+    def live_incidents(self) -> tuple[Incident, ...]:
+        """Open incidents but for those that are a backfill's own."""
+        return tuple(i for i in self.control.incidents if i.finding.backfill is None)
 
     def incidents_of_table(self) -> tuple[Incident, ...]:
         """Open incidents that keep anybody from writing to the table."""

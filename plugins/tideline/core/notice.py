@@ -19,7 +19,9 @@ HANGING_AFTER = timedelta(minutes=15)
 class Notice:
     """One thing worth telling."""
 
-    kind: Literal["new_topic", "new_partition", "open_transaction", "hanging_transaction"]
+    kind: Literal[
+        "new_topic", "new_partition", "open_transaction", "hanging_transaction", "expired"
+    ]
     topic: str
     partition: int | None
     text: str

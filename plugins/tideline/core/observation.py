@@ -53,6 +53,14 @@ class PartitionObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """A look-up by time: the record that was found, with its own timestamp in milliseconds."""
+
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicObservation:
     """One topic; `topic_id` is None when the cluster says that there is no such topic."""
 

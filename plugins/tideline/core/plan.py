@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from tideline.core.coverage import Intervals
 from tideline.core.observation import Observation
 from tideline.core.offsets import OffsetRange, PartitionIdentity
+from tideline.core.request import Lane, RunRequest
 
-Lane = Literal["live", "backfill"]
 RunStatus = Literal["proposed", "planned", "done", "nothing_to_do", "superseded"]
 
 
@@ -45,16 +46,22 @@ class PlannedRange:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was asked of a run; a run id stands for one request for good."""
+class Gone:
+    """Offsets that a backfill asks for, Kafka has deleted, and the table does not hold.
 
-    lane: Lane = "live"
+    Args:
+        uncertain: A window's first offset cannot be told any more: the loss may be smaller.
+    """
 
-    @property
-    def digest(self) -> str:
-        """A fingerprint that differs where the request does."""
-        canonical = json.dumps({"lane": self.lane}, sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
+    topic: str
+    partition: int
+    intervals: Intervals
+    uncertain: bool = False
+
+    def __str__(self) -> str:
+        offsets = ", ".join(map(str, self.intervals))
+        within = " (those of them that were written in the window)" if self.uncertain else ""
+        return f"{self.topic}-{self.partition} {offsets}{within}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class BatchProposal:
 
     Args:
         ranges: Non-empty ranges only, sorted by topic and partition.
+        gone: What a backfill asks for and can no longer get.
         offset_lag: Offsets that the caps leave for later runs.
         head_digest: Fingerprint of the positions that it was made from.
         estimated_bytes: In the table, from the size of rows landed before; None before the first.
@@ -75,6 +83,7 @@ class BatchProposal:
     estimated_records: int
     head_digest: str
     estimated_bytes: int | None = None
+    gone: tuple[Gone, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

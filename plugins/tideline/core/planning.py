@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tideline.core.coverage import covered_until
+from tideline.core.coverage import covered_until, subtract, total, uncovered_from
 from tideline.core.head import Head
 from tideline.core.observation import Observation, TopicObservation
-from tideline.core.offsets import Place
+from tideline.core.offsets import OffsetRange, Place
 from tideline.core.plan import BatchProposal, PlannedRange
 from tideline.core.positions import PartitionPosition
 
@@ -58,6 +58,8 @@ def plan_ranges(
     """What a live run would read now.
 
     Partitions whose log is not the one that the head knows get no range: detection reports them.
+    What a backfill has landed and verified is not read again (R12): a range begins after it, or
+    ends where it begins.
 
     Args:
         head: Where the live lane stands.
@@ -70,13 +72,18 @@ def plan_ranges(
     coverage = {c.identity: c.intervals for c in head.coverage}
     topics = {t.topic: t for t in observation.topics}
     candidates: list[PlannedRange] = []
+    later = 0
     for position in sorted(head.positions, key=lambda p: (p.topic, p.partition)):
         if (position.topic, position.partition) in blocked:
             continue
-        start = covered_until(coverage.get(position.identity, ()), position.next_offset)
-        planned = _readable_range(position, start, topics.get(position.topic), isolation_level)
+        covered = coverage.get(position.identity, ())
+        start = covered_until(covered, position.next_offset)
+        planned = readable_range(position, start, topics.get(position.topic), isolation_level)
         if planned is not None:
-            candidates.append(planned)
+            end = min(planned.end_offset, uncovered_from(covered, start, planned.end_offset))
+            beyond = subtract([OffsetRange(end, planned.end_offset)], covered)
+            later += total(beyond)
+            candidates.append(replace(planned, end_offset=end))
     available = [len(c.offsets) for c in candidates]
     wanted = [min(a, max_records_per_partition) for a in available]
     shares = share_fairly(wanted, max_records_per_run, turn=head.live_runs)
@@ -89,7 +96,7 @@ def plan_ranges(
     return BatchProposal(
         observation=observation,
         ranges=ranges,
-        offset_lag=sum(available) - records,
+        offset_lag=sum(available) - records + later,
         isolation_level=isolation_level,
         estimated_records=records,
         head_digest=head.digest,
@@ -99,12 +106,42 @@ def plan_ranges(
     )
 
 
-def _readable_range(
+def move_over_coverage(head: Head, observation: Observation, blocked: frozenset[Place]) -> Head:
+    """The head past what is verified in the table already (R12).
+
+    Args:
+        head: Where the live lane stands.
+        observation: One look, in which nothing was found against the partitions that move.
+        blocked: Partitions that an open incident keeps from moving.
+    """
+    coverage = {c.identity: c.intervals for c in head.coverage}
+    moved = []
+    for position in head.positions:
+        reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
+        topic = observation.topic(position.topic)
+        seen = topic.partition(position.partition) if topic is not None else None
+        stays = reached == position.next_offset or (position.topic, position.partition) in blocked
+        if stays or seen is None or not seen.answered:
+            moved.append(position)
+            continue
+        moved.append(
+            replace(
+                position,
+                next_offset=reached,
+                leader_epoch=seen.leader_epoch,
+                seen_end=seen.high_watermark,
+            )
+        )
+    return replace(head, positions=tuple(moved))
+
+
+def readable_range(
     position: PartitionPosition,
     start: int,
     topic: TopicObservation | None,
     isolation_level: str,
 ) -> PlannedRange | None:
+    """From an offset to the end that a reader may reach; None where there is nothing."""
     if topic is None or topic.topic_id != position.topic_id:
         return None
     seen = topic.partition(position.partition)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tideline.core.gap_evidence import Gap
 from tideline.core.incident import Incident
 from tideline.core.notice import Notice
 from tideline.core.offsets import PartitionIdentity
-from tideline.core.plan import BatchPlan, BatchProposal, Lane, RunStatus
+from tideline.core.plan import BatchPlan, BatchProposal, RunStatus
+from tideline.core.request import Lane, RunRequest
 from tideline.core.verification import VerifiedRange
 
 
@@ -46,6 +47,7 @@ class RunRecord:
 
     Args:
         request_digest: Fingerprint of what was asked; the same run id cannot ask for more.
+        request: What was asked.
         plan: None until frozen.
         finishes: The run whose open plan this one executes (R3), None for its own.
         landing: The verified commit; None until verified.
@@ -69,6 +71,7 @@ class RunRecord:
     evidence: tuple[PartitionEvidence, ...] = ()
     resolved: tuple[Incident, ...] = ()
     notices: tuple[Notice, ...] = ()
+    request: RunRequest = field(default_factory=RunRequest)
 
     @property
     def is_open(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.core.coverage import Intervals, intersect, subtract, union
 from tideline.core.gap_evidence import ADMITTED, REASONS, Gap, GapReason, assign, merge_gaps
 from tideline.core.incident import Finding
 from tideline.core.offsets import PartitionIdentity
-from tideline.core.plan import PlannedRange
+from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.verdicts import FindingClass
 
 _BY_POLICY: dict[str, GapReason] = {
@@ -148,10 +148,16 @@ def verify_ranges(
     return tuple(good), tuple(bad)
 
 
-def gap_findings(mismatches: Iterable[Mismatch]) -> tuple[Finding, ...]:
-    """What missing offsets without an excuse mean: a hole in the log, or no explanation."""
+def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Finding, ...]:
+    """What missing offsets without an excuse mean: a hole in the log, or no explanation.
+
+    Args:
+        mismatches: Ranges that do not verify.
+        plan: Whose they are; a backfill's gaps are its own business.
+    """
+    backfill = plan.plan_id if plan.lane == "backfill" else None
     return tuple(
-        _gap_finding(item, kind, gaps)
+        replace(_gap_finding(item, kind, gaps), backfill=backfill)
         for item in mismatches
         for kind, gaps in _by_class(item.gaps).items()
     )

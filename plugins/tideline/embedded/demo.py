@@ -13,7 +13,7 @@ from typing import Any
 
 from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.embedded.airflow_client import AirflowClient
 from tideline.embedded.process import wait_until
 from tideline.embedded.sample import ProducerLog, compare

@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tideline.core.plan import BatchPlan, RunRequest
+from tideline.core.plan import BatchPlan
+from tideline.core.request import RunRequest
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
 from tideline.errors import RequestConflict, TidelineError
@@ -37,6 +38,12 @@ class RunContext:
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
     settled: RunRecord | None = None
     can_ask: bool = False
+
+    @property
+    def lane_lease(self) -> str:
+        """What a run's task holds: the live lane, or its own run in the backfill lane."""
+        lane = self.request.lane
+        return lane if lane == "live" else f"{lane}:{self.run_id}"
 
     def record(self) -> RunRecord | None:
         """What the ledger knows about this run id.

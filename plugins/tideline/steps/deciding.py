@@ -133,7 +133,7 @@ def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, .
             for v in good
             if not any(f.concerns(v.planned.topic, v.planned.partition) for f in changed)
         )
-        held = (*held, *open_incidents(run, (*gap_findings(bad), *changed), plan))
+        held = (*held, *open_incidents(run, (*gap_findings(bad, plan), *changed), plan))
     ids = ", ".join(i.incident_id for i in held)
     log.warning(
         "plan %s is closed with %d of %d ranges verified; %s: the rest",

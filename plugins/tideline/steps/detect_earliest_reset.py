@@ -10,8 +10,10 @@ from tideline.core.headroom import Headroom, scarce
 from tideline.core.incident import Finding, Incident, incident_key
 from tideline.core.ledger_state import LedgerState
 from tideline.core.plan import BatchProposal
+from tideline.core.planning import move_over_coverage
 from tideline.core.result import RunRecord
 from tideline.steps.agreement import agree
+from tideline.steps.backfilling import freeze_backfill
 from tideline.steps.context import RunContext, log, now
 from tideline.steps.freezing import freeze_run
 from tideline.steps.halting import blocked_by, halt, open_incidents, outlook_of
@@ -39,6 +41,8 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         _attach(run, record)
         return record
     state, proposal, findings = settled(run, record)
+    if run.request.lane == "backfill":
+        return freeze_backfill(run, state, proposal, findings)
     incidents = relevant_incidents(run, findings)
     outlook = outlook_of(run, incidents)
     if outlook.halting:
@@ -79,7 +83,9 @@ def freeze_beside(
         run,
         state,
         proposal,
-        lambda head: replace(head, headroom=headroom),
+        lambda head: replace(
+            move_over_coverage(head, proposal.observation, blocked), headroom=headroom
+        ),
         resolved=resolved,
         still_open={i.key for i in left_open},
     )
@@ -116,7 +122,7 @@ def relevant_incidents(run: RunContext, findings: tuple[Finding, ...]) -> tuple[
     """What was found now, and open incidents of landed plans, which no look finds again."""
     found = open_incidents(run, findings)
     ids = {i.incident_id for i in found}
-    standing = run.ledger.read().control.incidents
+    standing = run.ledger.read().live_incidents()
     return (*found, *(i for i in standing if i.doubtful and i.incident_id not in ids))
 
 

@@ -8,6 +8,7 @@ from tideline.core.headroom import Headroom
 from tideline.core.incident import Finding, Incident, incident_key
 from tideline.core.notice import Notice
 from tideline.core.plan import BatchProposal
+from tideline.steps.backfilling import refuses
 from tideline.steps.context import RunContext, now
 from tideline.steps.halting import blocked_by, outlook_of
 from tideline.steps.landing import settled_head
@@ -16,7 +17,7 @@ from tideline.steps.observing import findings_of, look, measure_headroom
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a live run would read now, and what speaks against it.
+    """What a run would read now, and what speaks against it.
 
     Args:
         incidents: Those that are open; a finding that is new has none yet.
@@ -35,19 +36,24 @@ def dry_run(run: RunContext) -> DryRun:
     """One look; nothing is stored, no incident is opened."""
     state = run.ledger.read()
     head = settled_head(run, state)
-    left_open = outlook_of(run, state.control.incidents).left_open
-    found = look(run, head, blocked_by(left_open, head))
+    left_open = outlook_of(run, state.live_incidents()).left_open
+    found = look(run, head, blocked_by(left_open, head), keep=False)
     observation = found.proposal.observation
     findings = findings_of(run, head, observation)
     verdicts = [f for f in findings if f.kind != "passing"]
     keys = {incident_key(f) for f in verdicts}
     would_be = state.with_incidents(verdicts, run.run_id, now()).control.incidents
     outlook = outlook_of(run, (i for i in would_be if i.doubtful or i.key in keys))
+    halts = bool(outlook.halting or outlook.asking)
+    if run.request.lane == "backfill":
+        halts = bool(verdicts or refuses(run, found.proposal))
     return DryRun(
         proposal=found.proposal,
         findings=findings,
         incidents=state.control.incidents,
-        halts=bool(outlook.halting or outlook.asking),
+        halts=halts,
         notices=found.notices,
-        headroom=measure_headroom(run, found.head, observation),
+        headroom=()
+        if run.request.lane == "backfill"
+        else measure_headroom(run, found.head, observation),
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import replace
 
+from tideline.core.backfill import is_about
 from tideline.core.head import Head
 from tideline.core.incident import Incident
 from tideline.core.ledger_state import LedgerState
-from tideline.core.plan import BatchProposal, freeze
+from tideline.core.notice import Notice
+from tideline.core.plan import BatchPlan, BatchProposal, freeze
 from tideline.core.result import RunRecord
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
@@ -23,6 +25,7 @@ def freeze_run(
     *,
     resolved: tuple[Incident, ...] = (),
     still_open: Collection[Hashable] = (),
+    notices: tuple[Notice, ...] = (),
 ) -> RunRecord:
     """Put the plan if absent; whoever comes second uses the winner's.
 
@@ -35,6 +38,7 @@ def freeze_run(
         moved_head: From the head that is there to the one to store.
         resolved: Incidents whose decisions the new head carries out, closed.
         still_open: Keys of incidents that stay open; the others are no longer found.
+        notices: More to tell of the run.
 
     Raises:
         StreamBusy: Another run was planned, or the head moved, meanwhile.
@@ -53,22 +57,25 @@ def freeze_run(
         current = latest.runs.get(run.run_id)
         if current is not None and current.status != "proposed":
             return latest
-        moved = latest.head.digest != state.head.digest
-        if current is None or latest.open_live_run() is not None or moved:
-            raise StreamBusy("another live run was planned meanwhile; run again")
+        if current is None or _is_overtaken(run, latest, state, plan):
+            raise StreamBusy("another run was planned, or the head moved, meanwhile; run again")
         frozen = replace(
             current,
             status="planned" if plan.ranges else "nothing_to_do",
             plan=plan,
             proposal=None,
             resolved=resolved,
+            notices=(*current.notices, *notices),
             updated_at=now(),
         )
         ids = {i.incident_id for i in resolved}
         vanished = (
             i.closed(f"no longer found by run {run.run_id}", now())
             for i in latest.control.incidents
-            if not i.doubtful and i.incident_id not in ids and i.key not in still_open
+            if run.request.lane == "live"  # a backfill has not looked for them all
+            and not i.doubtful
+            and i.incident_id not in ids
+            and i.key not in still_open
         )
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(frozen)
         return replace(after, head=moved_head(latest.head))
@@ -79,3 +86,10 @@ def freeze_run(
     assert winner is not None
     log.info("%s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
     return winner
+
+
+def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan: BatchPlan) -> bool:
+    """Whether the ledger has moved under a plan; a backfill needs its logs to be followed still."""
+    if run.request.lane == "backfill":
+        return not is_about(latest.head, plan.ranges)
+    return latest.open_live_run() is not None or latest.head.digest != seen.head.digest

@@ -115,7 +115,7 @@ def assess(run: RunContext, record: RunRecord, version: int) -> Assessment:
             }
             sure = tuple(e for e in evidence if e.identity not in doubted)
             return Assessment(verified, bad, changed, sure)
-    return Assessment(verified, bad, gap_findings(bad), evidence)
+    return Assessment(verified, bad, gap_findings(bad, plan), evidence)
 
 
 def verified_after_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from tideline.core.backfill import findings_against, plan_backfill
 from tideline.core.detection import find_resets, find_resets_after_read
 from tideline.core.first_positions import Places, adopt_new_partitions
 from tideline.core.head import Head
@@ -20,6 +21,7 @@ from tideline.core.stream import StartAt
 from tideline.errors import BadInput, Halted
 from tideline.steps.agreement import agree
 from tideline.steps.context import RunContext, log, now
+from tideline.steps.windows import asked_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,21 @@ class Look:
     notices: tuple[Notice, ...]
 
 
-def look(run: RunContext, head: Head, blocked: frozenset[Place] = frozenset()) -> Look:
+def look(
+    run: RunContext, head: Head, blocked: frozenset[Place] = frozenset(), *, keep: bool = True
+) -> Look:
     """Observe and propose.
 
+    Args:
+        run: This run.
+        head: What the ledger knows.
+        blocked: Partitions that an open incident keeps from moving.
+        keep: Whether a backfill's instants, resolved here, go into the ledger.
+
     Raises:
-        BadInput: The start that the stream file names does not fit the log.
+        BadInput: The start that the stream file names does not fit the log, or what a backfill
+            asks for does not.
+        WindowUnavailable: Times do not order the log.
         ServiceAway: The cluster or the table cannot be asked.
     """
     # The end for a start by time is taken before the look-up, so that nothing falls between (R10).
@@ -52,9 +64,15 @@ def look(run: RunContext, head: Head, blocked: frozenset[Place] = frozenset()) -
         isolation_level=run.stream.kafka.isolation_level,
         looked_up=_looked_up(run, head, observation),
     )
+    if run.request.lane == "backfill":
+        asked = asked_offsets(run, adopted, observation, keep=keep)
+        level = run.stream.kafka.isolation_level
+        proposal = plan_backfill(adopted, observation, asked, level)
+    else:
+        proposal = propose_ranges(run, adopted, observation, blocked)
     return Look(
         head=adopted,
-        proposal=propose_ranges(run, adopted, observation, blocked),
+        proposal=proposal,
         notices=(*new_places(head, adopted), *_stalled(run, observation)),
     )
 
@@ -74,9 +92,10 @@ def propose_ranges(
 
 
 def findings_of(run: RunContext, head: Head, observation: Observation) -> tuple[Finding, ...]:
-    """What speaks against going on from a head."""
+    """What speaks against going on from a head, or against this backfill."""
     ledger_id = run.ledger.read().control.ledger_id
-    return find_resets(head, observation, stream=run.stream.stream, ledger_id=ledger_id)
+    found = find_resets(head, observation, stream=run.stream.stream, ledger_id=ledger_id)
+    return found if run.request.lane == "live" else findings_against(found, run.request)
 
 
 def observe(run: RunContext, head: Head) -> Observation:
@@ -191,7 +210,8 @@ def _looked_up(run: RunContext, head: Head, observation: Observation) -> Places 
         return None
     places = [(t.topic, p.partition) for t in observation.topics for p in t.partitions]
     if start.timestamp is not None:
-        return run.kafka.offsets_at(start.timestamp, places)
+        found = run.kafka.offsets_at(start.timestamp, places)
+        return {place: None if at is None else at.offset for place, at in found.items()}
     if start.group is not None:
         return run.kafka.committed_offsets(start.group, places)
     assert start.offsets is not None

@@ -28,7 +28,8 @@ def plan_offset_ranges(run: RunContext) -> RunRecord:
     known = run.record()
     if known is not None and known.status != "proposed":
         return known
-    return _settle_open_plan(run) or propose(run)
+    left_open = _settle_open_plan(run) if run.request.lane == "live" else None
+    return left_open or propose(run)
 
 
 def propose(run: RunContext) -> RunRecord:
@@ -38,7 +39,7 @@ def propose(run: RunContext) -> RunRecord:
         StreamBusy: The head moved meanwhile.
     """
     state = run.ledger.read()
-    left_open = outlook_of(run, state.control.incidents).left_open
+    left_open = outlook_of(run, state.live_incidents()).left_open
     found = look(run, state.head, blocked_by(left_open, state.head))
     known = state.runs.get(run.run_id)
     told = known.notices if known is not None else ()
@@ -54,9 +55,12 @@ def propose(run: RunContext) -> RunRecord:
         updated_at=now(),
         proposal=found.proposal,
         notices=notices,
+        request=run.request,
     )
 
     def store(latest: LedgerState) -> LedgerState:
+        if run.request.lane == "backfill" and found.head == state.head:
+            return latest.with_run(record)  # the live lane may move meanwhile
         if latest.head != state.head:
             raise StreamBusy("the head moved while this run was planned; run again")
         kept = latest.without_proposals(run.request.lane, but=run.run_id)
@@ -129,6 +133,7 @@ def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> RunRecord
         request_digest=run.request.digest,
         updated_at=now(),
         plan=plan,
+        request=run.request,
         finishes=left_open.run_id,
         evidence=left_open.evidence,
     )

@@ -21,7 +21,7 @@ def run_batch(run: RunContext) -> RunRecord:
     Raises:
         TidelineError: The first step that fails; nothing after it has happened.
     """
-    with run.ledger.lease(run.request.lane):
+    with run.ledger.lease(run.lane_lease):
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")

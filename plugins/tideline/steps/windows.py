@@ -1,0 +1,79 @@
+"""Resolve a backfill's instants to offsets, once, and keep them in the ledger (R11)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tideline.core.backfill import Asked, asked_by_ranges, asked_by_window
+from tideline.core.head import Head
+from tideline.core.ledger_state import LedgerState
+from tideline.core.observation import Observation
+from tideline.core.offsets import Place
+from tideline.core.window import Instant, find_boundary
+from tideline.steps.context import RunContext, now
+
+
+def asked_offsets(
+    run: RunContext, head: Head, observation: Observation, *, keep: bool
+) -> dict[Place, Asked]:
+    """What a backfill is about, by partition.
+
+    Args:
+        run: This run.
+        head: With a position for everything that is followed.
+        observation: A look that was taken before this.
+        keep: Whether instants that are resolved here go into the ledger.
+
+    Raises:
+        BadInput: Ranges that the stream or the log does not have.
+        WindowUnavailable: A record from the future makes a look-up unusable.
+        ServiceAway: Cluster or ledger cannot be asked.
+    """
+    request = run.request
+    if request.window is None:
+        level = run.stream.kafka.isolation_level
+        return asked_by_ranges(request.ranges, head, observation, level)
+    first = _resolve(run, request.window.start, head, observation, keep=keep)
+    last = _resolve(run, request.window.end, head, observation, keep=keep)
+    return asked_by_window(head.positions, first, last)
+
+
+def _resolve(
+    run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
+) -> Instant:
+    known = run.ledger.find_instant(at)
+    answered = {
+        (topic.topic, seen.partition): seen
+        for topic in observation.topics
+        for seen in topic.partitions
+        if seen.answered
+    }
+    unknown = [
+        p
+        for p in head.positions
+        if known.of(p.identity) is None
+        and (p.topic, p.partition) in answered
+        and getattr(observation.topic(p.topic), "topic_id", None) == p.topic_id
+    ]
+    if not unknown:
+        return known
+    found = run.kafka.offsets_at(at, [(p.topic, p.partition) for p in unknown])
+    resolved = Instant(
+        at,
+        tuple(
+            find_boundary(
+                at, p, answered[(p.topic, p.partition)], found[(p.topic, p.partition)], now()
+            )
+            for p in unknown
+        ),
+    )
+    if not keep:
+        return known.joined(resolved)
+
+    def share(state: LedgerState) -> LedgerState:
+        nonlocal known
+        known = run.ledger.find_instant(at).joined(resolved)  # whoever was first counts
+        return state.with_instant(known)
+
+    run.ledger.update(share)
+    return known
