@@ -21,7 +21,7 @@ from tideline.adapters.java import find_java
 from tideline.adapters.spark_submit import configuration
 from tideline.adapters.stream_files import read_stream
 from tideline.core.incident import Decision
-from tideline.core.request import RunRequest
+from tideline.core.request import RunRequest, read_form
 from tideline.embedded.process import wait_until
 from tideline.embedded.sample import ProducerLog
 from tideline.errors import ServiceAway
@@ -134,6 +134,22 @@ class World:
         producer.flush()
         producer.close()
 
+    def send_at(self, *times, suffix="orders", partition=0):
+        """One record per time, in this order, whatever the times are."""
+        producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=20)
+        sent = [
+            producer.send(
+                self.topic(suffix),
+                b"x",
+                partition=partition,
+                timestamp_ms=round(at.timestamp() * 1000),
+            )
+            for at in times
+        ]
+        for record in sent:
+            record.get(30)
+        producer.close()
+
     def transactions(self, *batches, suffix="orders"):
         """Transactions to partition 0, each (value, records, whether it commits)."""
         producer = KafkaProducer(
@@ -173,9 +189,10 @@ class World:
         path.write_text(yaml.safe_dump(data))
         return path
 
-    def run(self, stream, run_id, spark):
-        """One run in this process; the closed record."""
-        with open_run(stream, run_id, RunRequest(), spark) as context:
+    def run(self, stream, run_id, spark, **form):
+        """One run in this process, with a form as a trigger has it; the closed record."""
+        request = read_form(form, datetime.now(UTC))
+        with open_run(stream, run_id, request, spark) as context:
             return run_batch(context)
 
     def audit(self, stream):

@@ -78,11 +78,11 @@ class Ledger:
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield from_json(Incident, entry.body)
 
-    def find_instant(self, at: datetime) -> Instant:
-        """What a time means in offsets, as far as it has been resolved (R11)."""
+    def instants(self) -> dict[str, Instant]:
+        """What times mean in offsets, as far as they have been resolved (R11), by their keys."""
         with self._lock:
-            entries = list(self.store.history("instant", Instant(at).key))
-        return from_json(Instant, entries[-1].body) if entries else Instant(at)
+            newest = {e.key: e.body for e in self.store.history("instant")}
+        return {key: from_json(Instant, body) for key, body in newest.items()}
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.

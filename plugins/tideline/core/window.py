@@ -6,7 +6,8 @@ forgets what retention has deleted. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tideline.core.observation import PartitionObservation, TimedOffset
@@ -119,6 +120,29 @@ def find_boundary(
     return Boundary(
         position.topic, position.identity, found.offset, expired=0 < start >= found.offset
     )
+
+
+def in_order(boundary: Boundary, at: datetime, known: Iterable[Instant], start: int) -> Boundary:
+    """The boundary, no lower than an earlier instant's and no higher than a later one's.
+
+    A look-up after retention, or in a log whose times are out of order, may find another record
+    than it would have found before. Windows tile only if instants stay in order.
+
+    Args:
+        boundary: As just looked up.
+        at: Its instant.
+        known: Every instant that has been resolved.
+        start: The log start that was seen before the look-up.
+    """
+    earlier, later = [boundary.offset], [boundary.offset]
+    for instant in known:
+        other = instant.of(boundary.identity)
+        if other is not None and instant.at != at:
+            (earlier if instant.at < at else later).append(other.offset)
+    offset = min(max(earlier), min(later))
+    if offset == boundary.offset:
+        return boundary
+    return replace(boundary, offset=offset, expired=boundary.expired or offset < start)
 
 
 def _text(at: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -71,7 +72,7 @@ class AirflowClient:
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Runs in the order of their start."""
-        answer = self.call("GET", f"/dags/{dag_id}/dagRuns", limit=100)
+        answer = self.call("GET", f"/dags/{dag_id}/dagRuns", limit=1000)
         return sorted(answer["dag_runs"], key=lambda r: str(r["queued_at"]))
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
@@ -89,6 +90,43 @@ class AirflowClient:
             "task_ids": task_ids,
         }
         self.call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
+
+    def backfill(
+        self,
+        dag_id: str,
+        start: datetime,
+        end: datetime,
+        *,
+        at_once: int = 1,
+        reprocess: str = "none",
+    ) -> int:
+        """Create a backfill of the schedule's intervals in `[start, end]`; its id.
+
+        Args:
+            dag_id: A Dag with a schedule.
+            start, end: Airflow takes the runs whose logical dates lie between them, both included.
+            at_once: How many runs may be active.
+            reprocess: What happens to runs that exist: `none`, `failed` or `completed`.
+        """
+        body = {
+            "dag_id": dag_id,
+            "from_date": start.isoformat(),
+            "to_date": end.isoformat(),
+            "max_active_runs": at_once,
+            "reprocess_behavior": reprocess,
+            "run_backwards": False,
+            "dag_run_conf": {},
+        }
+        return int(self.call("POST", "/backfills", json=body)["id"])
+
+    def wait_for_backfill(self, backfill_id: int, timeout_seconds: float = 600) -> None:
+        """Wait until a backfill is complete, however its runs ended."""
+        wait_until(
+            lambda: self.call("GET", f"/backfills/{backfill_id}")["completed_at"] is not None,
+            f"backfill {backfill_id} is not complete",
+            timeout_seconds,
+            1.0,
+        )
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 300) -> str:
         """Wait until a run has ended; its state."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from tideline.core.backfill import Asked, asked_by_ranges, asked_by_window
@@ -9,7 +10,7 @@ from tideline.core.head import Head
 from tideline.core.ledger_state import LedgerState
 from tideline.core.observation import Observation
 from tideline.core.offsets import Place
-from tideline.core.window import Instant, find_boundary
+from tideline.core.window import Instant, find_boundary, in_order
 from tideline.steps.context import RunContext, now
 
 
@@ -41,7 +42,7 @@ def asked_offsets(
 def _resolve(
     run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
 ) -> Instant:
-    known = run.ledger.find_instant(at)
+    known = _known(run.ledger.instants(), at)
     answered = {
         (topic.topic, seen.partition): seen
         for topic in observation.topics
@@ -58,22 +59,30 @@ def _resolve(
     if not unknown:
         return known
     found = run.kafka.offsets_at(at, [(p.topic, p.partition) for p in unknown])
-    resolved = Instant(
-        at,
-        tuple(
-            find_boundary(
-                at, p, answered[(p.topic, p.partition)], found[(p.topic, p.partition)], now()
-            )
-            for p in unknown
-        ),
-    )
+    looked_up = []
+    for position in unknown:
+        place = (position.topic, position.partition)
+        boundary = find_boundary(at, position, answered[place], found[place], now())
+        looked_up.append((boundary, answered[place].log_start_offset or 0))
+
+    def shared() -> Instant:
+        """With what is known by now: whoever was first counts."""
+        instants = run.ledger.instants()
+        added = (in_order(b, at, instants.values(), start) for b, start in looked_up)
+        return _known(instants, at).joined(Instant(at, tuple(added)))
+
     if not keep:
-        return known.joined(resolved)
+        return shared()
+    resolved = known
 
     def share(state: LedgerState) -> LedgerState:
-        nonlocal known
-        known = run.ledger.find_instant(at).joined(resolved)  # whoever was first counts
-        return state.with_instant(known)
+        nonlocal resolved
+        resolved = shared()
+        return state.with_instant(resolved)
 
     run.ledger.update(share)
-    return known
+    return resolved
+
+
+def _known(instants: Mapping[str, Instant], at: datetime) -> Instant:
+    return instants.get(Instant(at).key, Instant(at))
