@@ -104,7 +104,8 @@ class AirflowClient:
 
         Args:
             dag_id: A Dag with a schedule.
-            start, end: Airflow takes the runs whose logical dates lie between them, both included.
+            start: First logical date that counts.
+            end: Last logical date that counts, included.
             at_once: How many runs may be active.
             reprocess: What happens to runs that exist: `none`, `failed` or `completed`.
         """
