@@ -46,6 +46,10 @@ test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromi
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
 	TIDELINE_SCREENSHOTS=.screenshots $(BIN)/pytest tests/browser -m ""
 
+soak: $(READY)  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGER=delta
+	PYTHONPATH=plugins:dags:spark_jobs $(BIN)/python -m tests.soak --seed $(or $(SEED),1) \
+	  --minutes $(or $(MINUTES),10) --ledger $(or $(LEDGER),delta) $(if $(ACTIONS),--actions $(ACTIONS))
+
 mutants: $(READY)  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
@@ -75,4 +79,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test test-faults test-browser mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down test test-faults test-browser soak mutants lint format schema verdicts lock clean

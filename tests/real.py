@@ -45,7 +45,7 @@ class InProcessSpark:
         if self._session is None:
             from tideline.spark.session import build_session
 
-            properties = configuration("local[2]")
+            properties = {**configuration("local[2]"), "spark.ui.showConsoleProgress": "false"}
             options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
             jars = ",".join(map(str, spark_jars()))
             os.environ["JAVA_HOME"] = str(find_java().home)

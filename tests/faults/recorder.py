@@ -68,6 +68,14 @@ class Recorder(ProducerLog):
                     producer.flush()
             self._acknowledge(topic_id, sent)
 
+    def send_tombstones(self, topic: str, count: int, partition: int = 0) -> None:
+        """Send keys without a value to one partition."""
+        topic_id = self._topic_id(topic)
+        with self._producer() as producer:
+            keys = [f"key {number}".encode() for number in range(count)]
+            sent = [(producer.send(topic, None, key=k, partition=partition), None) for k in keys]
+            self._acknowledge(topic_id, sent)
+
     def transact(
         self, topic: str, *transactions: tuple[int, bool], transactional_id: str = "recorder"
     ) -> None:
@@ -143,7 +151,7 @@ class Recorder(ProducerLog):
         finally:
             producer.close(timeout=10)
 
-    def _acknowledge(self, topic_id: str, sent: Iterable[tuple[object, bytes]]) -> None:
+    def _acknowledge(self, topic_id: str, sent: Iterable[tuple[object, bytes | None]]) -> None:
         for future, value in sent:
             metadata = future.get(timeout=60)
             place, known_by = (topic_id, metadata.partition, metadata.offset), value_hash(value)

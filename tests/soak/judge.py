@@ -1,0 +1,109 @@
+"""What a soak came to: the producer's log, the table, the ledger and the broker, held together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.faults.recorder import Record
+from tests.real import table_rows
+from tests.soak.story import Story
+from tideline.core.coverage import Intervals, union
+from tideline.core.offsets import OffsetRange
+from tideline.embedded.sample import value_hash
+from tideline.wiring import open_ledger
+
+Log = tuple[str, int]
+"""Topic id and partition."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The oracle's counts; all but the first three must be 0.
+
+    Args:
+        acknowledged: Records that brokers acknowledged.
+        rows: Rows of the table.
+        accepted: Records whose loss somebody has decided to accept, with the offsets named.
+        lost: Acknowledged, behind the head, not in the table, and in nobody's decision.
+        duplicate: Rows beyond the first at a coordinate.
+        skipped: Offsets behind the head that no verified run and no decision accounts for.
+        unseen: Acknowledged, and not behind the head after the last run.
+        inconsistent: Rows that the producer never wrote, or not with this value.
+        audit: What `tideline audit` found.
+    """
+
+    acknowledged: int
+    rows: int
+    accepted: int
+    lost: int
+    duplicate: int
+    skipped: int
+    unseen: int
+    inconsistent: int
+    audit: str
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        wrong = (self.lost, self.duplicate, self.skipped, self.unseen, self.inconsistent)
+        return not any(wrong) and self.audit == "clean"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.acknowledged} acknowledged, {self.rows} rows,"
+            f" {self.accepted} accepted as lost\n"
+            f"lost {self.lost}  duplicate {self.duplicate}  skipped {self.skipped}"
+            f"  unseen {self.unseen}  inconsistent {self.inconsistent}  audit {self.audit}"
+        )
+
+
+def judge(story: Story) -> Verdict:
+    """Judge a story that has come to rest."""
+    head = open_ledger(story.stream).read().head
+    positions = {(p.topic_id, p.partition): p.next_offset for p in head.positions}
+    excused: dict[Log, Intervals] = {}
+    for accepted in (*head.excused, *_accepted_losses(story)):
+        log, intervals = accepted if isinstance(accepted, tuple) else (
+            (accepted.identity.topic_id, accepted.identity.partition), accepted.intervals
+        )  # fmt: skip
+        excused[log] = union(excused.get(log, ()), intervals)
+    rows: Counter[Record] = Counter()
+    for *place, value in table_rows(story.stream, "topic_id", "partition", "offset", "value"):
+        rows[(*place, value_hash(value))] += 1
+    places = Counter({place[:3]: 0 for place in rows})
+    for record, copies in rows.items():
+        places[record[:3]] += copies
+    absent = story.log.acknowledged - set(rows)
+    behind = {r for r in absent if r[2] < positions.get(r[:2], 0)}
+    accepted_records = {r for r in behind if _holds(excused.get(r[:2], ()), r[2])}
+    audit, findings = story.audit()
+    wrong = [
+        f"{len(flaws)} {kind} {flaws[0]}"
+        for kind in ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
+        if (flaws := getattr(audit, kind))
+    ]
+    return Verdict(
+        acknowledged=len(story.log.acknowledged),
+        rows=rows.total(),
+        accepted=len(accepted_records),
+        lost=len(behind - accepted_records),
+        duplicate=sum(copies - 1 for copies in places.values()),
+        skipped=sum(flaw.offsets for flaw in audit.gaps),
+        unseen=len(absent - behind),
+        inconsistent=len(set(rows) - story.log.acknowledged),
+        audit="; ".join([*wrong, *map(str, findings)]) or "clean",
+    )
+
+
+def _accepted_losses(story: Story) -> list[tuple[Log, Intervals]]:
+    """Intervals of incidents that somebody has decided to accept."""
+    return [
+        ((str(i.finding.topic_id), int(i.finding.partition or 0)), i.finding.intervals)
+        for i in open_ledger(story.stream).closed_incidents()
+        if i.decision is not None and i.decision.choice == "accept_loss"
+    ]
+
+
+def _holds(intervals: tuple[OffsetRange, ...], offset: int) -> bool:
+    return any(r.start_offset <= offset < r.end_offset for r in intervals)
