@@ -94,7 +94,7 @@ def test_what_the_form_does_not_know_is_refused(world, client):
     client.trigger("form", "typo", {"plan_olny": True})
     assert client.wait_for_run("form", "typo") == "failed"
     log = client.log("form", "typo", "plan_offset_ranges")
-    assert "plan_olny: unknown key; allowed: plan_only, reason" in log
+    assert "plan_olny: unknown key; allowed: from, to, ranges, plan_only, reason" in log
     with pytest.raises(ServiceAway, match="400"):
         client.trigger("form", "type", {"plan_only": "maybe"})
     assert open_ledger(stream).read().version == -1
@@ -112,3 +112,30 @@ def test_clearing_the_last_task_reads_nothing_again(world, client):
     assert client.wait_for_run("retried", "one") == "success"
     assert table_version(stream) == version
     assert head(stream) == {(world.topic(), 0): 50}
+
+
+def test_clearing_a_run_half_of_which_has_expired_is_refused(world, client):
+    """What is still there is named, and the rows of the first read stay."""
+    world.create(partitions=1)
+    world.send(100)
+    stream = started(world, client, "expired")
+    client.trigger("expired", "one")
+    assert client.wait_for_run("expired", "one") == "success"
+    before, version, position = table_rows(stream), table_version(stream), head(stream)
+    world.delete_records(before=50)
+    for cleared in (["ingest_ranges"], ["plan_offset_ranges"]):
+        client.clear("expired", "one", cleared)
+        assert client.wait_for_run("expired", "one") == "failed"
+        tries = client.tasks("expired", "one")["ingest_ranges"]["try_number"]
+        log = client.log("expired", "one", "ingest_ranges", tries)
+        assert "replay_unavailable" in log
+        assert "[0, 100): the log starts at 50; still there: [50, 100)" in log
+        assert "The table stays as it is" in log
+        rows = len(table_rows(stream))
+        print(f"clear of {cleared[0]}: refused; {len(before)} rows before, {rows} after")
+        assert (table_rows(stream), table_version(stream)) == (before, version)
+        assert head(stream) == position
+    client.trigger("expired", "next")
+    assert client.wait_for_run("expired", "next") == "success"
+    audit, findings = world.audit(stream)
+    assert (audit.clean, findings) == (True, ())

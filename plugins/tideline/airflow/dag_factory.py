@@ -85,14 +85,16 @@ def _form() -> dict[str, Param]:
         ),
         "ranges": Param(
             None,
-            type=["null", "array"],
+            type=["null", "array", "string"],
+            format="multiline",  # a text field: the page's editor of lists needs the internet
             items={
                 "type": "object",
                 "properties": one_range,
                 "required": list(one_range),
                 "additionalProperties": False,
             },
-            description="Or backfill these offsets, start_offset inclusive, end_offset exclusive.",
+            description='Or backfill these offsets: [{"topic": "orders", "partition": 0,'
+            ' "start_offset": 0, "end_offset": 100}], the end exclusive.',
         ),
         "plan_only": Param(
             False, type="boolean", description="Show what would be read; nothing is stored."

@@ -1,0 +1,59 @@
+"""A person backfills from Airflow's page, in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.airflow_world import started
+from tests.backfills import Backfilled
+from tests.browser.pages import open_form, pick_time, shoot
+from tideline.wiring import open_ledger
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+
+
+@pytest.fixture
+def world(airflow_world):
+    return airflow_world
+
+
+def test_twelve_intervals_from_the_page(world, client, stack, page, shots):
+    """Two at a time beside the live lane, as the form says."""
+    story = Backfilled.build(world, client, "paged", 12)
+    open_form(page, f"{stack.airflow.url}/dags/paged")
+    page.get_by_text("Backfill", exact=True).last.click()
+    pick_time(page, 0, story.first)
+    pick_time(page, 1, story.last)
+    page.locator("[name=max_active_runs]").fill("2")
+    expect(page.get_by_role("dialog").first).to_contain_text("12 runs will be triggered")
+    shoot(page, shots / "backfill-form.png")
+    page.get_by_role("button", name="Run Backfill").click()
+    story.follow_live(world)
+    (backfill,) = client.call("GET", "/backfills", dag_id="paged")["backfills"]
+    assert backfill["max_active_runs"] == 2
+    client.wait_for_backfill(backfill["id"], 1500)
+    client.pause("paged", True)
+    page.goto(f"{stack.airflow.url}/dags/paged")
+    expect(page.get_by_text("advance_offsets").first).to_be_visible()
+    shoot(page, shots / "backfill-grid.png")
+    page.goto(f"{stack.airflow.url}/dags/paged/backfills")
+    shoot(page, shots / "backfill-list.png")
+    print(story.assert_tiled(world, client))
+
+
+def test_a_window_in_the_trigger_form(world, client, stack, page, shots):
+    """Dates are picked, the reason is kept; nothing but the form is needed."""
+    story = Backfilled.build(world, client, "windowed", 2)
+    client.pause("windowed", True)
+    stream = started(world, client, "windowed-form", start="latest")
+    open_form(page, f"{stack.airflow.url}/dags/windowed-form")
+    pick_time(page, 1, story.first)
+    pick_time(page, 2, story.last)
+    page.locator("[name=element_reason]").fill("lost a chunk")
+    shoot(page, shots / "window-form.png")
+    page.get_by_role("button", name="Trigger").last.click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (run,) = client.runs("windowed-form")
+    assert client.wait_for_run("windowed-form", run["dag_run_id"]) == "success"
+    record = open_ledger(stream).find_run(run["dag_run_id"])
+    assert (record.lane, record.request.reason) == ("backfill", "lost a chunk")
+    assert {(r.start_offset, r.end_offset) for r in record.plan.ranges} == {(0, 5)}
