@@ -17,8 +17,14 @@ PLACES = (
     "advance:advanced",
     "advance:told_group",
 )
-RARE_PLACES = ("resolve:decided", "ingest:staged")
-"""Reached only where something was found, or rows are replaced."""
+RARE_PLACES = (
+    "resolve:decided",
+    "ingest:staged",
+    "rewind:begun",
+    "rewind:removed",
+    "rewind:finished",
+)
+"""Reached only where something was found, rows are replaced, or a stream is rewound."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

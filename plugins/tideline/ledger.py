@@ -6,36 +6,31 @@ compare-and-swap; when somebody else was first, it is applied again to what they
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import os
 import random
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from tideline import leases
 from tideline.core.head import Head
 from tideline.core.incident import Incident
-from tideline.core.ledger_state import Control, Lease, LedgerState
+from tideline.core.ledger_state import Control, LedgerState
 from tideline.core.result import RunRecord
+from tideline.core.rewinding import Closing, Rewind
 from tideline.core.window import Instant
 from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
-from tideline.host import process_identity
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
 log = logging.getLogger("tideline")
 _CONTROL, _HEAD, _RUN = "control", "head", "run:"
 _TRIES = 30
-
-
-def lease_seconds() -> float:
-    """How long a silent holder keeps a lease (`TIDELINE_LEASE_SECONDS`, 60 s)."""
-    return float(os.environ.get("TIDELINE_LEASE_SECONDS", "60"))
 
 
 class Ledger:
@@ -51,6 +46,7 @@ class Ledger:
         self.stream = stream
         self.holder = uuid.uuid4().hex
         self._lock = threading.RLock()  # the lease's keeper shares the store
+        self._rewinds: int | None = None  # as many as there were when a lease was taken
 
     def read(self) -> LedgerState:
         """The state now; that of an empty ledger where there is none yet."""
@@ -72,6 +68,25 @@ class Ledger:
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield from_json(RunRecord, entry.body)
 
+    def closings(self) -> list[Closing]:
+        """Every run id by its first closing, oldest first; reads the whole history."""
+        entries: dict[str, list[HistoryEntry]] = {}
+        for entry in self.store.history("run"):
+            entries.setdefault(entry.key, []).append(entry)
+        return [
+            Closing(e[0].version, from_json(RunRecord, e[0].body), from_json(RunRecord, e[-1].body))
+            for e in entries.values()
+        ]
+
+    def kept_head(self, key: str) -> Head:
+        """The head that the closing of some run left, by its name in the history."""
+        return from_json(Head, list(self.store.history("head", key))[-1].body)
+
+    def rewinds(self) -> list[Rewind]:
+        """Every rewind, the unfinished one included, in their order."""
+        newest = {e.key: e for e in self.store.history("rewind")}
+        return [from_json(Rewind, newest[key].body) for key in newest]
+
     def closed_incidents(self) -> Iterator[Incident]:
         """Every closed incident in the order of closing; reads the whole history."""
         newest = {e.key: e for e in self.store.history("incident")}
@@ -87,7 +102,7 @@ class Ledger:
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.
 
-        Closed runs in the new state move to the history.
+        Closed runs in the new state move to the history, with the head as their closing left it.
 
         Args:
             change: Pure; called again when another writer was first. What it raises goes through.
@@ -97,6 +112,7 @@ class Ledger:
 
         Raises:
             CommitConflict: Too many others were first.
+            StreamBusy: The stream was rewound since this ledger's lease was taken.
         """
         for attempt in range(_TRIES):
             try:
@@ -110,35 +126,52 @@ class Ledger:
     def _try_update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         base = self.store.read()
         before = self._decode(base)
+        self._refuse_if_rewound(before)
         after = change(before)
         if after is before:
             return before
+        after, history = _with_head_kept(before, after)
         documents = _encode(after)
         put = {k: v for k, v in documents.items() if base.documents.get(k) != v}
         closed = {r.run_id: r for r in after.runs.values() if _closed(r)}
-        history = [HistoryEntry("run", key, to_json(r)) for key, r in closed.items()]
+        history += [HistoryEntry("run", key, to_json(r)) for key, r in closed.items()]
         for ended in after.closed_incidents:
             history.append(HistoryEntry("incident", ended.incident_id, to_json(ended)))
         history += [HistoryEntry("instant", i.key, to_json(i)) for i in after.instants]
+        history += [HistoryEntry("rewind", r.rewind_id, to_json(r)) for r in after.noted_rewinds]
         drop = set(base.documents) - set(documents)
         self.store.commit(base, put=put, drop=drop, history=history)
         still_open = {k: r for k, r in after.runs.items() if k not in closed}
-        return replace(after, runs=still_open, closed_incidents=(), instants=())
+        return replace(after, runs=still_open, closed_incidents=(), instants=(), noted_rewinds=())
 
     @contextmanager
-    def lease(self, name: str) -> Iterator[None]:
+    def lease(self, name: str, *, rewinding: bool = False) -> Iterator[None]:
         """Hold a lease for the length of a block, renewed in the background.
+
+        Args:
+            name: What to lease.
+            rewinding: Whether to rewind the stream, which an unfinished rewind does not forbid.
 
         Raises:
             StreamBusy: Somebody else holds it.
+            Halted: A rewind was begun and has to be finished first.
         """
-        self.update(lambda state: self._take(state, name))
+
+        def take(state: LedgerState) -> LedgerState:
+            if not rewinding:
+                leases.refuse_during_rewind(state, self.holder)
+            return leases.take(state, name, self.holder)
+
+        taken = self.update(take)
+        outermost = not rewinding and self._rewinds is None
+        if outermost:
+            self._rewinds = taken.control.rewinds
         stop = threading.Event()
 
         def keep() -> None:
-            while not stop.wait(lease_seconds() / 3):
+            while not stop.wait(leases.lease_seconds() / 3):
                 try:
-                    self.update(lambda state: self._take(state, name))
+                    self.update(lambda state: leases.take(state, name, self.holder))
                 except Exception as error:
                     log.warning("the %s lease was not renewed: %s", name, error)
 
@@ -149,36 +182,20 @@ class Ledger:
         finally:
             stop.set()
             keeper.join()
+            if outermost:
+                self._rewinds = None
             try:
                 self.update(lambda state: state.without_lease(name, self.holder))
             except TidelineError as error:  # it runs out by itself; what the block did counts
                 log.warning("the %s lease was not given back: %s", name, error)
 
-    def _take(self, state: LedgerState, name: str) -> LedgerState:
-        now = datetime.now(UTC)
-        held = next((lease for lease in state.control.leases if lease.name == name), None)
-        if (
-            held is not None
-            and held.holder != self.holder
-            and held.expires_at > now
-            and not _is_gone(held)
-        ):
+    def _refuse_if_rewound(self, state: LedgerState) -> None:
+        if self._rewinds is not None and state.control.rewinds != self._rewinds:
             raise StreamBusy(
-                f"stream {self.stream}: the {name} lease is held by process {held.pid} on"
-                f" {held.host} until {held.expires_at:%H:%M:%S} UTC; try again later",
+                f"stream {self.stream}: it was rewound since this process took its lease, so what"
+                " it knows is out of date; nothing moved, run again",
                 stream=self.stream,
-                lease=name,
             )
-        return state.with_lease(
-            Lease(
-                name=name,
-                holder=self.holder,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                process_started=process_identity(os.getpid()),
-                expires_at=now + timedelta(seconds=lease_seconds()),
-            )
-        )
 
     def _decode(self, snapshot: Snapshot) -> LedgerState:
         documents = snapshot.documents
@@ -202,6 +219,26 @@ class Ledger:
         )
 
 
+def _with_head_kept(
+    before: LedgerState, after: LedgerState
+) -> tuple[LedgerState, list[HistoryEntry]]:
+    """Runs that close name the head that they leave; it is kept once, however many leave it.
+
+    Headroom is left out: it is a measurement of its time, and would make every head another one.
+    """
+    closing = [r for k, r in after.runs.items() if _closed(r) and k in before.runs]
+    if not closing:
+        return after, []
+    body = to_json(replace(after.head, headroom=()))
+    key = hashlib.sha256(body.encode()).hexdigest()[:32]
+    named = {r.run_id: replace(r, head_key=key) for r in closing}
+    named_after = replace(after, runs={**after.runs, **named})
+    if key == after.control.kept_head:
+        return named_after, []
+    control = replace(after.control, kept_head=key)
+    return replace(named_after, control=control), [HistoryEntry("head", key, body)]
+
+
 def _closed(record: RunRecord) -> bool:
     return record.status in ("done", "nothing_to_do", "superseded")
 
@@ -212,10 +249,3 @@ def _encode(state: LedgerState) -> dict[str, str]:
         if not _closed(record):
             documents[_RUN + record.run_id] = to_json(record)
     return documents
-
-
-def _is_gone(lease: Lease) -> bool:
-    """Whether the holder ran on this host and has ended; elsewhere only expiry tells."""
-    if lease.host != socket.gethostname() or not lease.process_started:
-        return False
-    return process_identity(lease.pid) != lease.process_started

@@ -78,9 +78,13 @@ class Snapshot:
     documents: Mapping[str, str]
 
 
+HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind")
+"""What the history keeps; each kind is read without touching the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A closed record; the newest version of a key counts."""
+    """A closed record of one of `HISTORY_KINDS`; the newest version of a key counts."""
 
     kind: str
     key: str

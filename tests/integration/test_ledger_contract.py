@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable
 
+from tideline.adapters import ledger_delta
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.core.head import Head
 from tideline.core.incident import Finding, one_interval
 from tideline.core.result import RunRecord
-from tideline.errors import BadInput, CommitConflict, ServiceAway, StreamBusy
+from tideline.core.rewinding import Rewind
+from tideline.errors import BadInput, CommitConflict, Halted, ServiceAway, StreamBusy
 from tideline.ledger import Ledger
 from tideline.ports import HistoryEntry
 
@@ -108,6 +110,60 @@ def test_history_keeps_versions_in_order(new_store):
     assert [e.key for e in store.history("run", "k1")] == ["k1"]
 
 
+def closes(ledger, run_id, head=None):
+    """A run that is open for a moment and closes with a head."""
+    ledger.update(lambda s: s.with_run(record(run_id)))
+    ledger.update(lambda s: replace(s.with_run(record(run_id, "done")), head=head or s.head))
+    return ledger.find_run(run_id).head_key
+
+
+def test_a_closing_run_names_the_head_that_it_leaves(new_store):
+    """Also what moved since the closing before it; nothing is kept for runs that move nothing."""
+    ledger = Ledger(new_store(), "s")
+    first = closes(ledger, "a", Head(cluster_id="a"))
+    assert {closes(ledger, f"idle-{n}") for n in range(3)} == {first}
+    ledger.update(lambda s: replace(s, head=Head(cluster_id="decided")))
+    decided = closes(ledger, "b")
+    assert ledger.kept_head(first) == Head(cluster_id="a")
+    assert Ledger(new_store(), "s").kept_head(decided) == Head(cluster_id="decided")
+    assert [e.key for e in ledger.store.history("head")] == [first, decided]
+
+
+def test_the_replay_of_a_closed_run_keeps_no_head(new_store):
+    """It stays where it closed first."""
+    ledger = Ledger(new_store(), "s")
+    key = closes(ledger, "a", Head(cluster_id="a"))
+    closes(ledger, "b", Head(cluster_id="b"))
+    known = ledger.find_run("a")
+    ledger.update(lambda s: s.with_run(replace(known, updated_at=datetime.now(UTC))))
+    assert ledger.find_run("a").head_key == key
+    assert len(list(ledger.store.history("head"))) == 2
+    assert [c.first.run_id for c in ledger.closings()] == ["a", "b"]
+    assert ledger.closings()[0].newest.updated_at > ledger.closings()[0].first.updated_at
+
+
+def test_a_rewind_under_way_keeps_everybody_else_out(new_store):
+    """Whoever comes, and whoever was there: what they know is out of date."""
+    mine, yours, theirs = (Ledger(new_store(), "s") for _ in range(3))
+    rewind = Rewind("rewind-1", "a", "why", "ann", datetime.now(UTC), "key")
+    with yours.lease("backfill"):
+        with mine.lease("live", rewinding=True):
+            mine.update(lambda s: s.with_rewind_begun(rewind))
+            with pytest.raises(StreamBusy, match="live lease"), theirs.lease("other"):
+                pass
+        with pytest.raises(StreamBusy, match="rewound"):
+            yours.update(lambda s: s.with_next_token())
+    assert mine.rewinds() == [rewind]
+    with pytest.raises(Halted, match="rewind-1 to run a was begun"), yours.lease("live"):
+        pass
+    done = replace(rewind, finished_at=datetime.now(UTC))
+    mine.update(lambda s: s.with_run(record("proposed")))
+    state = mine.update(lambda s: s.with_rewind_finished(done, Head(live_runs=7)))
+    assert (state.head.live_runs, dict(state.runs), mine.rewinds()) == (7, {}, [done])
+    with yours.lease("live"):
+        pass
+
+
 def test_incidents_are_numbered_attached_to_and_kept(new_store):
     """The same finding is the same incident, with what is at stake now."""
     finding = Finding("retention_loss", "e", "a", "orders", "id", 0, one_interval(100, 120))
@@ -171,6 +227,35 @@ def test_a_long_history_is_merged(tmp_path):
     assert len(table.file_uris()) < 40
     assert [e.key for e in store.history("run", "k100")] == ["k100"]
     assert len(list(store.history("run"))) == 230
+
+
+def test_reading_one_kind_opens_no_file_of_another(tmp_path, monkeypatch):
+    """Kept heads are large, and runs are many."""
+    store, opened = DeltaLedgerStore(str(tmp_path / "ledger")), []
+    for number in range(205):
+        entries = [HistoryEntry(kind, f"{kind}-{number:03}", "{}") for kind in ("run", "head")]
+        store.commit(store.read(), put={}, history=entries)
+    rows = store._rows
+    monkeypatch.setattr(
+        store, "_rows", lambda table, path: opened.append(path) or rows(table, path)
+    )
+    assert len(list(store.history("head"))) == 205
+    heads, opened = set(opened), []
+    assert len(list(store.history("run"))) == 205
+    assert not heads & set(opened)
+    assert len(heads) < 20  # merged, each kind by itself
+
+
+def test_a_history_of_before_kinds_were_apart_stays_readable(tmp_path, monkeypatch):
+    """Nobody has to convert anything."""
+    store = DeltaLedgerStore(str(tmp_path / "ledger"))
+    with monkeypatch.context() as before:
+        before.setattr(ledger_delta, "_history_slot", lambda kind, version: "history:00000000")
+        for kind in ("run", "incident"):
+            store.commit(store.read(), put={}, history=[HistoryEntry(kind, "old", "{}")])
+    store.commit(store.read(), put={}, history=[HistoryEntry("run", "new", "{}")])
+    assert [e.key for e in store.history("run")] == ["old", "new"]
+    assert [e.key for e in store.history("incident")] == ["old"]
 
 
 def test_a_store_in_trouble_is_away(tmp_path):

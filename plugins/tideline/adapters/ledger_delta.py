@@ -3,7 +3,8 @@
 One row is one document. The partition column `slot` names what the row is:
 
     control, head, run:<run id>     the state: one row each, replaced as a whole
-    history:<n>                     closed records, 1,000 commits to a slot, never replaced
+    history:<kind>:<n>              closed records, 1,000 commits to a slot, never replaced
+                                    (history:<n>, all kinds, in ledgers begun before 0012)
 
 A commit is one Delta transaction that removes the replaced documents' files and adds the new
 ones, with a transaction id of our own. Two commits from one version carry the same id, and the
@@ -17,6 +18,7 @@ import json
 import logging
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -103,9 +105,11 @@ class DeltaLedgerStore:
         ]
         for slot, body in put.items():
             actions.append(self._add(table, slot, [HistoryEntry("state", slot, body, version)]))
-        closed = [HistoryEntry(e.kind, e.key, e.body, version) for e in history]
-        if closed:
-            actions.append(self._add(table, _history_slot(version), closed))
+        closed: dict[str, list[HistoryEntry]] = defaultdict(list)
+        for e in history:
+            closed[e.kind].append(HistoryEntry(e.kind, e.key, e.body, version))
+        for kind, entries in closed.items():
+            actions.append(self._add(table, _history_slot(kind, version), entries))
         properties = CommitProperties(
             app_transactions=[Transaction("tideline-ledger", version)],
             custom_metadata={"tideline": "ledger"},
@@ -126,9 +130,10 @@ class DeltaLedgerStore:
         table = self._open()
         if table is None:
             return
-        slots = {_history_slot(version), _history_slot(max(0, version - _COMMITS_PER_TIDY))}
+        recent = {_number(version), _number(max(0, version - _COMMITS_PER_TIDY))}
+        slots = {slot for _, slot in _files(table) if slot.startswith(_HISTORY)}
         try:
-            for slot in sorted(slots):
+            for slot in sorted(s for s in slots if s.rpartition(":")[2] in recent):
                 table.optimize.compact(partition_filters=[("slot", "=", slot)])
             table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
         except (delta_errors.DeltaError, OSError) as error:
@@ -141,7 +146,7 @@ class DeltaLedgerStore:
             return
         found = []
         for path, slot in _files(table, key):
-            if slot.startswith(_HISTORY):
+            if slot.startswith(f"{_HISTORY}{kind}:") or _holds_all_kinds(slot):
                 found += [
                     HistoryEntry(row["kind"], row["key"], row["body"], row["version"])
                     for row in self._rows(table, path)
@@ -233,8 +238,16 @@ class DeltaLedgerStore:
         )
 
 
-def _history_slot(version: int) -> str:
-    return f"{_HISTORY}{version // _COMMITS_PER_SLOT:08d}"
+def _history_slot(kind: str, version: int) -> str:
+    return f"{_HISTORY}{kind}:{_number(version)}"
+
+
+def _number(version: int) -> str:
+    return f"{version // _COMMITS_PER_SLOT:08d}"
+
+
+def _holds_all_kinds(slot: str) -> bool:
+    return slot.startswith(_HISTORY) and slot.count(":") == 1
 
 
 def _files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from tideline.cli.output import (
     headroom_data,
     headroom_lines,
     incident_data,
+    rewind_data,
 )
 from tideline.core.plan import PlannedRange
 from tideline.core.request import RunRequest, read_form
@@ -168,6 +169,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
     found = open_ledger(stream)
     state = found.read()
     closed, ended = list(found.closed_runs()), list(found.closed_incidents())
+    rewinds = found.rewinds()
     head = [to_data(p) for p in state.head.positions]
     runs = [*closed, *state.runs.values()]
     data: dict[str, Any] = {
@@ -179,6 +181,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         "coverage": [to_data(c) for c in state.head.coverage],
         "incidents": [incident_data(i) for i in (*state.control.incidents, *ended)],
         "headroom": [headroom_data(h) for h in state.head.headroom],
+        "rewinds": [rewind_data(r) for r in rewinds],
     }
     columns = ("topic", "partition", "generation", "next_offset", "leader_epoch")
     plan_columns = ("run_id", "lane", "status", "offsets", "rows", "table_version")
@@ -189,6 +192,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         *headroom_lines(state.head.headroom),
         *(f"open: {i}" for i in state.control.incidents),
         *(f"closed: {ended_line(i)}" for i in ended[-20:]),
+        *(str(r) for r in rewinds[-20:]),
         grid(plan_columns, ([p[name] for name in plan_columns] for p in data["plans"][-20:])),
     )
     return 0

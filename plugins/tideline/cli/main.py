@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands, incidents
+from tideline.cli import commands, incidents, rewinding
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -86,6 +86,16 @@ def build_parser() -> argparse.ArgumentParser:
     resolve.add_argument("--choice", required=True, metavar="CHOICE")
     resolve.add_argument("--reason", required=True, metavar="TEXT", help="goes into the ledger")
     resolve.add_argument("--by", metavar="NAME", help="who decides; default: the user")
+    rewind = command("rewind", rewinding.rewind, "table and ledger together back to after a run")
+    rewind.add_argument("file", metavar="FILE")
+    rewind.add_argument("--to-run", required=True, metavar="ID", help="the last run to keep")
+    rewind.add_argument("--reason", required=True, metavar="TEXT", help="goes into the ledger")
+    rewind.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on although Kafka can no longer give back some of the rows",
+    )
+    rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
     audit = command("audit", commands.audit, "hold ledger, table and broker against each other")
     audit.add_argument("file", metavar="FILE")
     command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")

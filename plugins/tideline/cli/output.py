@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tideline.core.headroom import Headroom
 from tideline.core.incident import Finding, Incident
+from tideline.core.rewinding import Lost, Rewind
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
 
@@ -83,6 +84,29 @@ def incident_data(incident: Incident) -> dict[str, Any]:
         "outcome": incident.outcome,
         "removed_in_version": incident.removed_in_version,
     }
+
+
+def rewind_data(rewind: Rewind) -> dict[str, Any]:
+    """A rewind with the keys of the contract, and who did it when."""
+    return {
+        "rewind_id": rewind.rewind_id,
+        "to_run": rewind.to_run,
+        "reason": rewind.reason,
+        "by": rewind.by,
+        "begun_at": rewind.begun_at.isoformat(),
+        "finished_at": rewind.finished_at.isoformat() if rewind.finished_at is not None else None,
+        "removed_rows": rewind.rows,
+        "table_version": rewind.removed_in_version,
+        "undone_runs": list(rewind.undone_runs),
+        "lost": [lost_data(item) for item in rewind.lost if item.rows],
+    }
+
+
+def lost_data(lost: Lost) -> dict[str, Any]:
+    """Rows that Kafka can no longer give back, by coordinates."""
+    names = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
+    found = {name: getattr(lost.planned, name) for name in names}
+    return {**found, "rows": lost.rows, "reason": lost.reason}
 
 
 def ended_line(incident: Incident) -> str:

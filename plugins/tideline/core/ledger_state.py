@@ -10,6 +10,7 @@ from tideline.core.head import Head
 from tideline.core.incident import Decision, Finding, Incident, incident_key
 from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import RunRecord
+from tideline.core.rewinding import Rewind
 from tideline.core.window import Instant
 
 _LEASES_KEPT = timedelta(days=1)
@@ -42,6 +43,9 @@ class Control:
         ledger_id: Written into the table's properties; ties the two together.
         token: The last fencing token given out (R5).
         incidents_opened: How many there ever were; the next one's number.
+        kept_head: Names the newest head in the history; a run that changes nothing keeps no copy.
+        rewinds: How many were ever begun; whoever took a lease before the last one is fenced.
+        rewind: The one under way; until it is finished nobody else may work.
     """
 
     ledger_id: str
@@ -50,6 +54,9 @@ class Control:
     leases: tuple[Lease, ...] = ()
     incidents: tuple[Incident, ...] = ()
     incidents_opened: int = 0
+    kept_head: str = ""
+    rewinds: int = 0
+    rewind: Rewind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class LedgerState:
     Args:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
-        closed_incidents, instants: On their way into the history with the next write.
+        closed_incidents, instants, noted_rewinds: On their way into the history.
     """
 
     version: int
@@ -68,6 +75,7 @@ class LedgerState:
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     closed_incidents: tuple[Incident, ...] = ()
     instants: tuple[Instant, ...] = ()
+    noted_rewinds: tuple[Rewind, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not settled yet (R3), None if there is none."""
@@ -122,6 +130,17 @@ class LedgerState:
             held for held in self.control.leases if held.name != name or held.holder != holder
         )
         return self if len(kept) == len(self.control.leases) else self._control(leases=kept)
+
+    def with_rewind_begun(self, rewind: Rewind) -> LedgerState:
+        """The state with a rewind under way: everybody else is kept out from here on."""
+        after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1)
+        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
+
+    def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:
+        """The state with the head that a rewind restores, the way free, and no proposals."""
+        runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
+        after = replace(self._control(rewind=None), head=head, runs=runs)
+        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     def with_next_token(self) -> LedgerState:
         """The state after giving out a larger token; it is `control.token`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tideline.core.observation import Observation, PartitionObservation, TopicObservation
@@ -18,10 +18,14 @@ class Obstacle:
 
     Args:
         kind: `gone` for good, `passing`, or `refused` by the cluster.
+        lost: The part of the plan that is gone; empty unless it is.
+        expired: Whether the log merely starts later now, so that what follows can still be read.
     """
 
     kind: Literal["gone", "passing", "refused"]
     text: str
+    lost: tuple[PlannedRange, ...] = ()
+    expired: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -40,10 +44,10 @@ def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]
     """
     if observation.cluster_id != plan.cluster_id:
         text = f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}"
-        return (Obstacle("gone", text),)
+        return (Obstacle("gone", text, plan.ranges),)
     topics = {t.topic: t for t in observation.topics}
     return tuple(
-        Obstacle(found.kind, f"{planned}: {found.text}")
+        replace(found, text=f"{planned}: {found.text}")
         for planned in plan.ranges
         for found in _of_topic(planned, topics.get(planned.topic))
     )
@@ -76,16 +80,17 @@ def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator
     elif topic.refusal is not None:
         yield Obstacle("refused", topic.refusal)
     elif topic.topic_id is None:
-        yield Obstacle("gone", "the topic is gone")
+        yield Obstacle("gone", "the topic is gone", (planned,))
     elif topic.topic_id != planned.topic_id:
-        yield Obstacle("gone", f"topic id {topic.topic_id} is not the plan's {planned.topic_id}")
+        text = f"topic id {topic.topic_id} is not the plan's {planned.topic_id}"
+        yield Obstacle("gone", text, (planned,))
     else:
         yield from _of_partition(planned, topic.partition(planned.partition))
 
 
 def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> Iterator[Obstacle]:
     if seen is None:
-        yield Obstacle("gone", "the partition is gone")
+        yield Obstacle("gone", "the partition is gone", (planned,))
         return
     if seen.refusal is not None:
         yield Obstacle("refused", seen.refusal)
@@ -99,9 +104,12 @@ def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> I
         return
     epoch_end = seen.epoch_end_offset
     if epoch_end is not None and epoch_end < planned.end_offset:
-        yield Obstacle("gone", f"the log was truncated at {epoch_end}")
+        cut = replace(planned, start_offset=max(epoch_end, planned.start_offset))
+        yield Obstacle("gone", f"the log was truncated at {epoch_end}", (cut,))
     elif start > planned.start_offset:
         left = f"[{start}, {planned.end_offset})" if start < planned.end_offset else "nothing"
-        yield Obstacle("gone", f"the log starts at {start}; still there: {left}")
+        text = f"the log starts at {start}; still there: {left}"
+        expired = replace(planned, end_offset=min(start, planned.end_offset))
+        yield Obstacle("gone", text, (expired,), expired=True)
     elif end < planned.end_offset:
         yield Obstacle("passing", f"the leader's log ends at {end}")

@@ -55,6 +55,7 @@ class RunRecord:
         evidence: What the log showed at missing offsets; it can expire, so it is kept.
         resolved: Incidents whose decisions this run has executed.
         notices: What was worth telling and halted nothing.
+        head_key: Names the head as this run's closing left it, in the history; a rewind goes there.
     """
 
     run_id: str
@@ -72,6 +73,7 @@ class RunRecord:
     resolved: tuple[Incident, ...] = ()
     notices: tuple[Notice, ...] = ()
     request: RunRequest = field(default_factory=RunRequest)
+    head_key: str | None = None
 
     @property
     def is_open(self) -> bool:
