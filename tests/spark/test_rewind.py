@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 from tests.real import closed_incidents, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline import failpoints
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.core.table import COLUMNS
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
 from tideline.steps import rewinding

@@ -1,7 +1,10 @@
 """Each kind of damage is found and named; nothing else is."""
 
+from dataclasses import replace
+
 from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.core.audit import Stored, audit
+from tideline.core.coverage import Coverage
 from tideline.core.gap_evidence import Gap
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.result import RunRecord
@@ -26,7 +29,15 @@ def rows(*offsets, identity=IDENTITY, count=None):
 
 
 RUNS = [run(0, 100, "a"), run(100, 200, "b")]
-HEAD = head(position(200))
+
+
+def headed(next_offset, *offsets):
+    """A head whose coverage holds offsets of the one partition."""
+    covered = Coverage(IDENTITY, tuple(OffsetRange(*o) for o in offsets))
+    return head(position(next_offset), coverage=(covered,))
+
+
+HEAD = headed(200, (0, 200))
 
 
 def spans(flaws):
@@ -47,8 +58,9 @@ def test_a_deleted_range_is_missing():
 
 def test_a_second_copy_is_a_duplicate_within_a_file_and_across_files():
     """Counted by rows in a file, by overlap between files."""
-    within = audit(HEAD, RUNS, [], [rows((0, 200), count=201)])
-    assert [f.offsets for f in within.duplicates] == [1]
+    twice = replace(rows((0, 200), count=201), copies=((OffsetRange(7, 8), 1),))
+    (within,) = audit(HEAD, RUNS, [], [twice]).duplicates
+    assert (within.start_offset, within.end_offset, within.offsets) == (7, 8, 1)
     across = audit(HEAD, RUNS, [], [rows((0, 200)), rows((50, 60))])
     assert spans(across.duplicates) == [(50, 60)]
 
@@ -70,7 +82,8 @@ def test_rows_of_an_open_plan_are_neither_right_nor_wrong_yet():
 
 def test_a_hole_in_the_ledger_is_a_gap_and_a_double_claim_an_overlap():
     """Live plans tile: no offset below the head is in none or in two of them."""
-    holed = audit(HEAD, [run(0, 100, "a"), run(150, 200, "b")], [], [rows((0, 100), (150, 200))])
+    both = [run(0, 100, "a"), run(150, 200, "b")]
+    holed = audit(headed(200, (0, 100), (150, 200)), both, [], [rows((0, 100), (150, 200))])
     assert spans(holed.gaps) == [(100, 150)]
     doubled = audit(HEAD, [run(0, 120, "a"), run(100, 200, "b")], [], [rows((0, 200))])
     assert spans(doubled.overlaps) == [(100, 120)]
@@ -78,9 +91,37 @@ def test_a_hole_in_the_ledger_is_a_gap_and_a_double_claim_an_overlap():
 
 def test_an_admitted_gap_needs_no_row():
     """A transaction's marker was explained when it was read."""
-    assert audit(
-        head(position(100)), [run(0, 100, "a", gaps=[(99, 100)])], [], [rows((0, 99))]
-    ).clean
+    closed = [run(0, 100, "a", gaps=[(99, 100)])]
+    assert audit(headed(100, (0, 100)), closed, [], [rows((0, 99))]).clean
+
+
+def test_head_and_closed_runs_have_to_say_the_same():
+    """A record taken out of the history, or coverage cut out of the head: a gap, no foreign row."""
+    lost_record = audit(HEAD, RUNS[1:], [], [rows((0, 200))])
+    assert (spans(lost_record.gaps), lost_record.foreign) == ([(0, 100)], ())
+    cut = audit(headed(200, (0, 50), (60, 200)), RUNS, [], [rows((0, 200))])
+    assert (spans(cut.gaps), cut.foreign, cut.missing) == ([(50, 60)], (), ())
+    forgot_all = audit(HEAD, [], [], [rows((0, 200))])
+    assert spans(forgot_all.gaps) == [(0, 200)]
+    assert forgot_all.gaps[0].topic == "orders"
+
+
+def test_backfills_may_read_what_is_landed():
+    """They overlap with nothing, also where the live lane moved over them."""
+    again = replace(run(50, 150, "back"), lane="backfill")
+    assert audit(HEAD, [*RUNS, again], [], [rows((0, 200))]).clean
+    ahead = replace(run(200, 300, "ahead"), lane="backfill")
+    assert audit(headed(300, (0, 300)), [*RUNS, ahead], [], [rows((0, 300))]).clean
+    assert audit(headed(200, (0, 300)), [*RUNS, ahead], [], [rows((0, 300))]).clean
+
+
+def test_an_undone_run_covers_nothing():
+    """Its rows are gone; if some were left they would be foreign."""
+    undone = replace(run(100, 200, "b"), status="superseded", verified=())
+    rewound = headed(100, (0, 100))
+    assert audit(rewound, [RUNS[0], undone], [], [rows((0, 100))]).clean
+    left = audit(rewound, [RUNS[0], undone], [], [rows((0, 110))])
+    assert spans(left.foreign) == [(100, 110)]
 
 
 def test_a_run_that_finished_another_one_s_plan_is_no_overlap():

@@ -54,6 +54,16 @@ def runs(offsets: np.ndarray) -> Intervals:
     return tuple(OffsetRange(int(s), int(e)) for s, e in zip(starts, ends, strict=True))
 
 
+def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
+    """Ranges of offsets that stand more than once, and how many rows there are too many."""
+    distinct, counts = np.unique(offsets, return_counts=True)
+    repeated, extra = distinct[counts > 1], counts[counts > 1] - 1
+    return tuple(
+        (r, int(extra[(repeated >= r.start_offset) & (repeated < r.end_offset)].sum()))
+        for r in runs(repeated)
+    )
+
+
 def may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
     """Whether the file may have rows inside the bounds."""
     if bounds is None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
-from tideline.adapters.data_file import IDENTITY, DataFile, may_hold, proven_span, runs
+from tideline.adapters.data_file import IDENTITY, DataFile, copies, may_hold, proven_span, runs
 from tideline.adapters.delta_files import read_parquet
 from tideline.core.audit import Stored
 from tideline.core.coverage import union
@@ -125,7 +125,7 @@ class DeltaTableReader:
         if table is not None:
             for file in self.files(table):
                 for identity, offsets in self.coordinates(table, file):
-                    yield Stored(identity, len(offsets), runs(offsets))
+                    yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
     def files(self, table: DeltaTable) -> Iterator[DataFile]:
         """Active data files with what the log says about them."""

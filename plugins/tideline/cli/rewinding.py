@@ -8,7 +8,7 @@ from typing import Any
 
 from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output, lost_data, rewind_data
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
 from tideline.steps.rewinding import RewindRequest, rewind_stream

@@ -14,11 +14,18 @@ from tideline.core.result import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One data file's share of a partition: its rows and the distinct offsets among them."""
+    """One data file's share of a partition.
+
+    Args:
+        rows: Rows, copies counted.
+        offsets: The distinct offsets among them.
+        copies: Offsets that stand more than once, with how many rows there are too many.
+    """
 
     identity: PartitionIdentity
     rows: int
     offsets: Intervals
+    copies: tuple[tuple[OffsetRange, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,10 @@ class Audit:
     """What an audit found; clean when every list is empty.
 
     Args:
-        gaps: Offsets below the head that no verified run covers.
-        overlaps: Offsets that more than one live plan claims.
+        gaps: Holes in the ledger: offsets below the head that no verified run covers, and those
+            that either the head's coverage or the closed runs have, but not both.
+        overlaps: Offsets that more than one live plan claims; a backfill may read again what is
+            landed.
         duplicates: Coordinates with more than one row.
         missing: Verified offsets without a row, admitted gaps left out.
         foreign: Rows at coordinates that no plan covers.
@@ -72,12 +81,18 @@ class _Partition:
 
     def __init__(self) -> None:
         self.live: list[OffsetRange] = []
-        self.covered: list[OffsetRange] = []
+        self.verified: list[OffsetRange] = []
+        self.accounted: list[OffsetRange] = []
         self.excused: list[OffsetRange] = []
         self.open: list[OffsetRange] = []
         self.stored: list[Stored] = []
         self.topic: str | None = None
         self.next_offset: int | None = None
+
+    @property
+    def covered(self) -> Intervals:
+        """What the head's coverage or a closed run has: a hole in one makes no row foreign."""
+        return union(self.verified, self.accounted)
 
 
 def audit(
@@ -89,8 +104,8 @@ def audit(
     """Hold ledger and table against each other.
 
     Args:
-        head: The live lane's positions.
-        closed: Every closed run with its verified ranges.
+        head: The live lane's positions, and the coverage of all lanes.
+        closed: Every closed run with its verified ranges; an undone one has none.
         open_runs: Runs whose plan is not settled.
         stored: What the table's files hold.
     """
@@ -103,7 +118,7 @@ def audit(
         for verified in record.verified:
             place = partitions[verified.planned.identity]
             place.topic = verified.planned.topic
-            place.covered.append(verified.planned.offsets)
+            place.verified.append(verified.planned.offsets)
             place.excused.extend(gap.offsets for gap in verified.gaps)
             if record.lane == "live":
                 place.live.append(verified.planned.offsets)
@@ -111,16 +126,24 @@ def audit(
         for planned in record.plan.ranges if record.plan is not None else ():
             partitions[planned.identity].topic = planned.topic
             partitions[planned.identity].open.append(planned.offsets)
-    for accepted in head.excused:
-        partitions[accepted.identity].excused.extend(accepted.intervals)
-    for position in head.positions:
-        partitions[position.identity].topic = position.topic
-        partitions[position.identity].next_offset = position.next_offset
+    _take_head(partitions, head)
     rows = 0
     for piece in stored:
         rows += piece.rows
         partitions[piece.identity].stored.append(piece)
+    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    for identity, place in partitions.items():
+        place.topic = place.topic or names.get(identity.topic_id)
     return _judge(rows, partitions)
+
+
+def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
+    for account in head.coverage:
+        partitions[account.identity].accounted.extend(account.intervals)
+    for accepted in head.excused:
+        partitions[accepted.identity].excused.extend(accepted.intervals)
+    for position in head.positions:
+        partitions[position.identity].next_offset = position.next_offset
 
 
 def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
@@ -142,19 +165,18 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
 
 
 def _uncovered(place: _Partition) -> Intervals:
+    disagreed = union(
+        subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)
+    )
     if not place.live or place.next_offset is None:
-        return ()
+        return disagreed
     first = min(r.start_offset for r in place.live)
     behind = [OffsetRange(first, max(first, place.next_offset))]
-    return subtract(subtract(behind, place.covered), place.excused)
+    return union(disagreed, subtract(subtract(behind, place.covered), place.excused))
 
 
 def _duplicates(identity: PartitionIdentity, place: _Partition) -> list[Flaw]:
-    within = [
-        _flaw(identity, place, OffsetRange(p.offsets[0].start_offset, p.offsets[-1].end_offset), n)
-        for p in place.stored
-        if (n := p.rows - sum(len(r) for r in p.offsets))
-    ]
+    within = [_flaw(identity, place, r, n) for p in place.stored for r, n in p.copies]
     across = overlaps(r for piece in place.stored for r in piece.offsets)
     return within + [_flaw(identity, place, r, len(r)) for r in across]
 
