@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
 
-from tideline.adapters.stream_files import read_stream, streams_folder
+from tideline.adapters.stream_files import read_stream, stream_paths
 from tideline.airflow.dag_factory import build_dag
 from tideline.errors import StreamFileError
 
@@ -40,7 +40,7 @@ def _refused(name: str, message: str) -> DAG:
 def _dags(paths: list[Path]) -> dict[str, DAG]:
     dags: list[DAG] = []
     streams = {}
-    for path in sorted(paths):
+    for path in paths:
         try:
             stream = read_stream(path)
         except StreamFileError as error:
@@ -56,5 +56,4 @@ def _dags(paths: list[Path]) -> dict[str, DAG]:
     return {dag.dag_id: dag for dag in [*dags, *built]}
 
 
-_folder = streams_folder()
-globals().update(_dags([*_folder.glob("*.yaml"), *_folder.glob("*.yml")]))
+globals().update(_dags(stream_paths()))

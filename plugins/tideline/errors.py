@@ -14,7 +14,8 @@
     |   |-- StreamBusy                 another attempt holds the lease
     |   |-- AttemptFenced              a newer attempt has published; this one must not
     |   `-- CommitConflict             somebody else moved the ledger first
-    `-- VerificationFailed             exit 5, the table does not hold what the plan says
+    |-- VerificationFailed             exit 5, the table does not hold what the plan says
+    `-- AuditNotClean                  exit 6, table, ledger and broker do not agree
 
 Facts are attributes, so that a log line, the JSON output and a test read the same thing.
 All of them survive pickling.
@@ -121,3 +122,9 @@ class VerificationFailed(TidelineError):
     """The committed rows are not the planned ones; the position does not move."""
 
     exit_code = 5
+
+
+class AuditNotClean(TidelineError):
+    """An audit found flaws; work that builds on the table waits."""
+
+    exit_code = 6

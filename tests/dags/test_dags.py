@@ -1,10 +1,12 @@
 """What Airflow sees when it parses: Dags, tasks, no services."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -20,10 +22,10 @@ def refuse(*args, **kwargs):
 socket.socket.connect = refuse
 socket.create_connection = refuse
 sys.path[:0] = [%(plugins)r, %(dags)r]
-import tideline_streams
+import %(module)s as module
 from airflow.sdk import DAG
 
-dags = {k: v for k, v in vars(tideline_streams).items() if isinstance(v, DAG)}
+dags = {k: v for k, v in vars(module).items() if isinstance(v, DAG)}
 print(json.dumps({
     name: {
         "tasks": [t.task_id for t in dag.topological_sort()],
@@ -42,11 +44,12 @@ print(json.dumps({
 """
 
 
-def parse(streams, tmp_path):
+def parse(streams, tmp_path, module="tideline_streams"):
     """Parse the Dag file in an interpreter where connecting anywhere raises."""
     import json
 
-    program = PROGRAM % {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
+    folders = {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
+    program = PROGRAM % {**folders, "module": module}
     env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
@@ -113,6 +116,54 @@ def test_a_name_in_two_files_is_refused_where_it_stands_second(streams, tmp_path
 def test_the_shipped_stream_parses(tmp_path):
     """dags/streams is what a new user sees first."""
     assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)
+
+
+def test_operations_are_two_dags_by_hand(streams, tmp_path):
+    """Whatever streams there are; parsing touches no service."""
+    dags = parse(streams, tmp_path, "tideline_operations")
+    assert {name: dag["tasks"] for name, dag in dags.items()} == {
+        "tideline_audit": ["audit_stream"],
+        "tideline_rewind": ["rewind_stream"],
+    }
+    assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
+    assert dags["tideline_rewind"]["max_active_runs"] == 1
+    form = ["accept_loss", "confirm", "reason", "stream", "to_run"]
+    assert dags["tideline_rewind"]["params"] == form
+    assert dags["tideline_audit"]["outlets"] == ["tideline/audited"]
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"confirm": "order"}, "confirm: got 'order'; allowed: 'orders'"),
+        ({"force": True}, "force: unknown key; allowed: stream, to_run"),
+        ({"accept_loss": "yes"}, "accept_loss: got 'yes'; allowed: true, false"),
+        ({"reason": ""}, "reason: got nothing"),
+        ({"to_run": 7}, "to_run: got 7; allowed: text"),
+    ],
+)
+def test_a_form_that_is_not_right_rewinds_nothing(conf, text):
+    """Airflow takes unknown keys, and a trigger by API skips its form: our code checks."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.operations import RewindStream
+
+    form = {"stream": "orders", "to_run": "one", "reason": "why", "confirm": "orders", **conf}
+    task = RewindStream(task_id="rewind_stream")
+    with pytest.raises(AirflowFailException, match=re.escape(text)):
+        task.execute({"dag_run": SimpleNamespace(conf=form)})
+
+
+def test_a_stream_that_is_not_there_is_named_with_those_that_are(streams, monkeypatch):
+    """Found in the streams folder, as its Dag is."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.operations import AuditStream
+
+    monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
+    task = AuditStream(task_id="audit", stream="payments")
+    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: orders"):
+        task.execute({})
 
 
 def test_connecting_is_really_refused_here(tmp_path):

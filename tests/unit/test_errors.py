@@ -12,7 +12,7 @@ EXIT = {
     "RequestConflict": 2, "Halted": 3, "ResetDetected": 3, "ReplayUnavailable": 3,
     "WindowUnavailable": 3, "Passing": 4, "ServiceAway": 4, "StreamBusy": 4,
     "AttemptFenced": 4, "CommitConflict": 4,
-    "VerificationFailed": 5,
+    "VerificationFailed": 5, "AuditNotClean": 6,
 }  # fmt: skip
 
 

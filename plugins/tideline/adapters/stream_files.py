@@ -13,7 +13,7 @@ from croniter import croniter
 from pydantic import BaseModel, ValidationError
 
 from tideline.core.stream import Stream
-from tideline.errors import StreamFileError
+from tideline.errors import BadInput, StreamFileError
 
 Location = tuple[str | int, ...]
 
@@ -122,6 +122,31 @@ def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tup
                 yield (*at, key.value), key.start_mark.line + 1
             seen.add(key.value)
             yield from _keys_given_twice(value, (*at, key.value))
+
+
+def stream_paths() -> list[Path]:
+    """Every stream file of the streams folder, in order."""
+    folder = streams_folder()
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
+def find_stream(name: str) -> Stream:
+    """The stream of that name; of two files with one name the first counts, as for Dags.
+
+    Raises:
+        BadInput: There is none; says which there are.
+    """
+    known = []
+    for path in stream_paths():
+        try:
+            stream = read_stream(path)
+        except StreamFileError as error:
+            known.append(f"({error})")
+            continue
+        if stream.stream == name:
+            return stream
+        known.append(stream.stream)
+    raise BadInput(f"stream: got {name!r}; allowed: {', '.join(known) or 'none is there'}")
 
 
 def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:

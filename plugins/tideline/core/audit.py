@@ -45,6 +45,11 @@ class Flaw:
     end_offset: int
     offsets: int
 
+    def __str__(self) -> str:
+        again = f" of generation {self.generation}" if self.generation else ""
+        place = f"{self.topic or self.topic_id}-{self.partition}"
+        return f"{place} [{self.start_offset}, {self.end_offset}){again}"
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -59,6 +64,7 @@ class Audit:
         missing: Verified offsets without a row, admitted gaps left out.
         foreign: Rows at coordinates that no plan covers.
         unverified: Rows of a plan that is still open; neither right nor wrong yet.
+        table_version: What was looked at; None without a table.
     """
 
     rows: int
@@ -68,12 +74,23 @@ class Audit:
     missing: tuple[Flaw, ...]
     foreign: tuple[Flaw, ...]
     unverified: tuple[Flaw, ...]
+    table_version: int | None = None
 
     @property
     def clean(self) -> bool:
         """Whether nothing is wrong."""
         wrong = (self.gaps, self.overlaps, self.duplicates, self.missing, self.foreign)
         return not any(wrong)
+
+    def __str__(self) -> str:
+        kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign")
+        found = {kind: getattr(self, kind) for kind in kinds}
+        return "; ".join(f"{k}: {_shown(flaws)}" for k, flaws in found.items() if flaws)
+
+
+def _shown(flaws: tuple[Flaw, ...]) -> str:
+    more = f" and {len(flaws) - 5} more" if len(flaws) > 5 else ""
+    return f"{', '.join(map(str, flaws[:5]))}{more}"
 
 
 class _Partition:
@@ -160,8 +177,15 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
         }.items():
             found[kind] += [_flaw(identity, place, r, len(r)) for r in intervals]
         found["duplicates"] += _duplicates(identity, place)
-    names = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
-    return Audit(rows, **{name: tuple(found[name]) for name in names})
+    return Audit(
+        rows,
+        gaps=tuple(found["gaps"]),
+        overlaps=tuple(found["overlaps"]),
+        duplicates=tuple(found["duplicates"]),
+        missing=tuple(found["missing"]),
+        foreign=tuple(found["foreign"]),
+        unverified=tuple(found["unverified"]),
+    )
 
 
 def _uncovered(place: _Partition) -> Intervals:

@@ -48,6 +48,11 @@ class EmbeddedAirflow:
         self.servers: dict[str, Server] = {}
 
     @property
+    def dags(self) -> Path:
+        """Folder for Dags beside Tideline's own."""
+        return self.folder / "dags"
+
+    @property
     def url(self) -> str:
         """Where the page and the API are."""
         return f"http://{HOST}:{self.port}"
@@ -62,7 +67,7 @@ class EmbeddedAirflow:
         Raises:
             ServiceAway: A service does not come up; carries the end of its log.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.dags.mkdir(parents=True, exist_ok=True)
         passwords = self.folder / "passwords.json"
         passwords.touch(mode=0o600)
         passwords.write_text(json.dumps({self.username: self.password}))
@@ -103,6 +108,9 @@ class EmbeddedAirflow:
     def _build_environment(self, streams: Path, environment: Mapping[str, str]) -> dict[str, str]:
         settings = {
             "CORE__DAGS_FOLDER": str(_REPOSITORY / "dags"),
+            "DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(
+                [_bundle("dags-folder"), _bundle("more-dags", path=str(self.dags))]
+            ),
             "CORE__PLUGINS_FOLDER": str(_REPOSITORY / "plugins"),
             "CORE__LOAD_EXAMPLES": "False",
             "CORE__EXECUTOR": "LocalExecutor",
@@ -131,6 +139,12 @@ class EmbeddedAirflow:
             "TIDELINE_STREAMS": str(streams),
             **environment,
         }
+
+
+def _bundle(name: str, **arguments: str) -> dict[str, object]:
+    """One folder of Dags; without a path the one that Airflow's own setting names."""
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    return {"name": name, "classpath": local, "kwargs": arguments}
 
 
 def _airflow() -> list[str]:

@@ -61,6 +61,11 @@ class Stack:
         return self.folder / "streams"
 
     @property
+    def dags(self) -> Path:
+        """Folder for Dags beside Tideline's own."""
+        return self.airflow.dags
+
+    @property
     def lake(self) -> Path:
         """Folder for tables."""
         return self.folder / "lake"

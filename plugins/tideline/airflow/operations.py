@@ -1,0 +1,120 @@
+"""Maintenance as tasks: audit a stream, and rewind one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, BaseOperator
+
+from tideline.adapters.stream_files import find_stream
+from tideline.airflow.translate import translated_errors
+from tideline.core.request import RunRequest
+from tideline.errors import BadInput
+from tideline.json_codec import to_data
+from tideline.steps.auditing import require_clean
+from tideline.steps.rewinding import RewindRequest, rewind_stream
+from tideline.wiring import open_run
+
+REWIND_FORM: Mapping[str, type] = {
+    "stream": str,
+    "to_run": str,
+    "reason": str,
+    "accept_loss": bool,
+    "confirm": str,
+}
+AUDIT_FORM: Mapping[str, type] = {"stream": str}
+
+
+class AuditStream(BaseOperator):
+    """Gates what comes after it: fails where table, ledger and broker do not agree.
+
+    A clean audit publishes an event of the asset `tideline/<stream>/audited` with rows and table
+    version, so that Dags can be scheduled on it. The alias lets the stream be a run's parameter.
+
+    Args:
+        stream: Name of a stream in the streams folder.
+        form: The keys that the Dag's runs may be given; None where the Dag is somebody else's.
+    """
+
+    template_fields = ("stream",)
+
+    def __init__(
+        self, *, stream: str, form: Mapping[str, type] | None = None, **arguments: Any
+    ) -> None:
+        self.alias = AssetAlias("tideline/audited")
+        super().__init__(outlets=[self.alias], **arguments)
+        self.stream = stream
+        self.form = form
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Audit, and tell others; the task fails with every flaw named."""
+        with translated_errors():
+            if self.form is not None:
+                check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
+            stream = find_stream(self.stream)
+            with open_run(stream, "audit", RunRequest()) as run:
+                found = require_clean(run)
+        event = {"rows": found.rows, "table_version": found.table_version}
+        audited = Asset(name=f"tideline/{stream.stream}/audited")
+        context["outlet_events"][self.alias].add(audited, extra=event)
+        self.log.info("clean: %s rows, table version %s", found.rows, found.table_version)
+        return event
+
+
+class RewindStream(BaseOperator):
+    """Puts table and ledger of a stream back to the state after a run, if it is really meant.
+
+    `confirm` has to repeat the stream's name. Clearing the task finishes a rewind that was cut off.
+    """
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Check the form, and rewind."""
+        dag_run = context["dag_run"]
+        with translated_errors():
+            form = dag_run.conf or {}
+            check_form(form, REWIND_FORM, needed=("stream", "to_run", "reason", "confirm"))
+            if form["confirm"] != form["stream"]:
+                raise BadInput(
+                    f"confirm: got {form['confirm']!r}; allowed: {form['stream']!r}, the stream's"
+                    " name once more. Nothing has moved"
+                )
+            asked = RewindRequest(
+                to_run=form["to_run"],
+                reason=form["reason"],
+                by=str(getattr(dag_run, "triggering_user_name", None) or "airflow"),
+                accept_loss=form.get("accept_loss", False),
+            )
+            with open_run(find_stream(form["stream"]), "rewind", RunRequest()) as run:
+                found = rewind_stream(run, asked)
+        if found is None:
+            self.log.info("nothing to do: this is the state after run %s", asked.to_run)
+            return {"rewind_id": None, "to_run": asked.to_run, "removed_rows": 0}
+        self.log.info("%s", found)
+        return {
+            "rewind_id": found.rewind_id,
+            "to_run": found.to_run,
+            "removed_rows": found.rows,
+            "table_version": found.removed_in_version,
+            "undone_runs": list(found.undone_runs),
+            "lost": [to_data(item) for item in found.lost if item.rows],
+        }
+
+
+def check_form(
+    conf: Mapping[str, Any], allowed: Mapping[str, type], needed: Collection[str]
+) -> None:
+    """Airflow takes unknown keys, and checks types only in its own form: check here too.
+
+    Raises:
+        BadInput: An unknown key, a wrong type, or a key that is needed and left out.
+    """
+    for key in sorted(set(conf) - set(allowed)):
+        raise BadInput(f"the run's conf: {key}: unknown key; allowed: {', '.join(allowed)}")
+    for key, kind in allowed.items():
+        given = conf.get(key)
+        if key in needed and not given:
+            raise BadInput(f"the run's conf: {key}: got nothing; it is needed")
+        if key in conf and not isinstance(given, kind):
+            words = {str: "text", bool: "true, false"}[kind]
+            raise BadInput(f"the run's conf: {key}: got {given!r}; allowed: {words}")
