@@ -399,6 +399,41 @@ MUTANTS = (
         "if False:",
         "tests/unit/test_planning.py",
     ),
+    Mutant(
+        "a write by somebody whom a rewind has overtaken",
+        "ledger.py",
+        "if self._rewinds is not None and state.control.rewinds != self._rewinds:",
+        "if False:",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "a run during an unfinished rewind",
+        "leases.py",
+        "    if rewind is None:",
+        "    if True:",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "removal of what was landed before, by a rewind",
+        "core/rewinding.py",
+        "claimed = dict(kept)",
+        "claimed: dict[PartitionIdentity, Intervals] = {}",
+        "tests/unit/test_rewinding.py",
+    ),
+    Mutant(
+        "coverage by an undone run",
+        "core/rewinding.py",
+        "        verified=(),\n",
+        "",
+        "tests/unit/test_rewinding.py",
+    ),
+    Mutant(
+        "a head that closed runs do not bear out",
+        "core/audit.py",
+        "subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)",
+        "(), ()",
+        "tests/unit/test_audit.py",
+    ),
 )
 
 

@@ -15,14 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 
 from tideline import leases
 from tideline.core.head import Head
 from tideline.core.incident import Incident
 from tideline.core.ledger_state import Control, LedgerState
 from tideline.core.result import RunRecord
-from tideline.core.rewinding import Closing, Rewind
+from tideline.core.rewind import Closing, Rewind
 from tideline.core.window import Instant
 from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
 from tideline.json_codec import from_json, to_json

@@ -45,6 +45,9 @@ class KafkaPort(Protocol):
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
         """The time after which topics delete records; None where time deletes nothing."""
 
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """Those topics whose log may have lost records to compaction."""
+
     def commit_group(self, group: str, next_offsets: Mapping[Place, int]) -> None:
         """Tell a group its next offsets."""
 

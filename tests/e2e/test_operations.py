@@ -93,10 +93,10 @@ def test_a_rewind_needs_the_stream_s_name_twice(world, client, spark):
     before = head(stream)
     client.wait_for_dag("tideline_rewind")
     client.pause("tideline_rewind", False)
-    form = {"stream": "back", "to_run": "one", "reason": "wrong topic", "confirm": "bakc"}
+    form = {"stream": "back", "to_run": "one", "reason": "wrong topic", "confirm": "orders"}
     assert runs_once(client, "tideline_rewind", "wrong", form) == "failed"
     log = client.log("tideline_rewind", "wrong", "rewind_stream")
-    assert "confirm: got 'bakc'; allowed: 'back'" in log
+    assert "confirm: got 'orders'; allowed: 'back'" in log
     assert (head(stream), len(table_rows(stream))) == (before, 40)
 
     assert runs_once(client, "tideline_rewind", "right", {**form, "confirm": "back"}) == "success"

@@ -12,7 +12,7 @@ from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.core.head import Head
 from tideline.core.incident import Finding, one_interval
 from tideline.core.result import RunRecord
-from tideline.core.rewinding import Rewind
+from tideline.core.rewind import Rewind
 from tideline.errors import BadInput, CommitConflict, Halted, ServiceAway, StreamBusy
 from tideline.ledger import Ledger
 from tideline.ports import HistoryEntry

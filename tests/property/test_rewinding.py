@@ -9,7 +9,8 @@ from tests.unit.build import ID, NOW, head, plan, planned, position
 from tideline.core.advancing import advance_head
 from tideline.core.coverage import covered_until
 from tideline.core.result import Landing, RunRecord
-from tideline.core.rewinding import Rewind, layers, rewound_head, undone_ranges
+from tideline.core.rewind import Rewind
+from tideline.core.rewinding import layers, rewound_head, undone_ranges
 from tideline.core.verification import VerifiedRange
 
 steps = st.lists(

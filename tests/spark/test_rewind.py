@@ -2,6 +2,7 @@
 
 import pytest
 from deltalake import DeltaTable
+from kafka import KafkaProducer
 
 from tests.real import closed_incidents, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
@@ -89,6 +90,25 @@ def test_a_replay_keeps_the_run_where_it_first_closed(world, pair, spark):
     assert clean(world, pair)
 
 
+def test_backfills_of_later_are_undone_and_what_they_read_again_stays(world, spark):
+    """By offsets, whichever lane landed them; forward again all is as it was."""
+    topic = world.create(partitions=1)
+    world.send(100)
+    stream = world.stream(start={"offsets": {topic: {0: 50}}})
+    world.run(stream, "one", spark)
+    place = {"topic": topic, "partition": 0}
+    ranges = [{**place, "start_offset": 20, "end_offset": 70}]
+    world.run(stream, "back", spark, ranges=ranges)
+    assert (len(table_rows(stream)), clean(world, stream)) == (80, True)
+    done = rewind(stream, spark, "one")
+    assert (done.rows, done.undone_runs) == (30, ("back",))
+    assert [offset for *_, offset in table_rows(stream)] == list(range(50, 100))
+    assert clean(world, stream)
+    assert world.run(stream, "back", spark, ranges=ranges).status == "superseded"
+    world.run(stream, "anew", spark, ranges=ranges)
+    assert (len(table_rows(stream)), clean(world, stream)) == (80, True)
+
+
 def test_rows_of_an_open_plan_go_too(world, pair, spark):
     """Committed and never advanced: undone with the runs that follow."""
     world.send(10)
@@ -111,6 +131,22 @@ def test_what_kafka_cannot_give_back_is_refused(world, pair, spark):
     assert (table_version(pair), open_ledger(pair).read().head) == state
     assert open_ledger(pair).rewinds() == []
     assert clean(world, pair)
+
+
+def test_a_compacted_topic_may_not_give_everything_back(world, spark):
+    """Log start and end show nothing of it: refused, unless the loss is accepted."""
+    world.create(partitions=1, **{"cleanup.policy": "compact"})
+    producer = KafkaProducer(bootstrap_servers=world.broker.bootstrap_servers)
+    stream = world.stream()
+    for run_id in ("one", "two"):
+        producer.send(world.topic(), run_id.encode(), key=b"key", partition=0)
+        producer.flush()
+        world.run(stream, run_id, spark)
+    producer.close()
+    with pytest.raises(ReplayUnavailable, match=r"\[1, 2\): 1 rows \(the topic is compacted"):
+        rewind(stream, spark, "one")
+    assert rewind(stream, spark, "one", accept_loss=True).lost_rows == 1
+    assert head(stream) == {(world.topic(), 0): 1}
 
 
 def test_an_accepted_loss_is_recorded_and_asked_about_once(world, pair, spark):

@@ -8,9 +8,8 @@ from tideline.core.coverage import Coverage
 from tideline.core.incident import Finding, Incident
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.result import RunRecord
+from tideline.core.rewind import Lost, Rewind
 from tideline.core.rewinding import (
-    Lost,
-    Rewind,
     amended_later,
     layers,
     rewound_head,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
@@ -129,17 +129,26 @@ class KafkaCluster:
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
         """The time after which topics delete records; None where time deletes nothing."""
-        names = sorted(set(topics))
-        wanted = ["retention.ms", "cleanup.policy"]
-        resources = [ConfigResource(ConfigResourceType.TOPIC, n, wanted) for n in names]
-        answer = self._public(lambda admin: admin.describe_configs(resources, config_filter="all"))
-        found: dict[str, int | None] = dict.fromkeys(names)
-        for name, settings in answer.get("topic", {}).items():
-            values = {key: setting["value"] for key, setting in settings.items()}
+        found: dict[str, int | None] = dict.fromkeys(topics)
+        for name, values in self._settings(found, "retention.ms", "cleanup.policy"):
             if "delete" in (values.get("cleanup.policy") or "delete"):
                 kept = int(values.get("retention.ms") or -1)
                 found[name] = kept if kept >= 0 else None
         return found
+
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """Those topics whose log may have lost records to compaction."""
+        found = self._settings(topics, "cleanup.policy")
+        return {name for name, values in found if "compact" in (values["cleanup.policy"] or "")}
+
+    def _settings(
+        self, topics: Iterable[str], *wanted: str
+    ) -> Iterator[tuple[str, dict[str, str | None]]]:
+        names = sorted(set(topics))
+        resources = [ConfigResource(ConfigResourceType.TOPIC, n, list(wanted)) for n in names]
+        answer = self._public(lambda admin: admin.describe_configs(resources, config_filter="all"))
+        for name, settings in answer.get("topic", {}).items():
+            yield name, {key: setting["value"] for key, setting in settings.items()}
 
     def commit_group(self, group: str, next_offsets: Mapping[Place, int]) -> None:
         """Tell a consumer group its next offsets, for lag tools; never read back as truth."""

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tideline.core.headroom import Headroom
 from tideline.core.incident import Finding, Incident
-from tideline.core.rewinding import Lost, Rewind
+from tideline.core.rewind import Lost, Rewind
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
 

@@ -10,7 +10,7 @@ from tideline.core.head import Head
 from tideline.core.incident import Decision, Finding, Incident, incident_key
 from tideline.core.plan import BatchPlan, PlannedRange
 from tideline.core.result import RunRecord
-from tideline.core.rewinding import Rewind
+from tideline.core.rewind import Rewind
 from tideline.core.window import Instant
 
 _LEASES_KEPT = timedelta(days=1)

@@ -6,33 +6,27 @@ records move in one compare-and-swap. Whatever ends in between, the same command
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tideline import leases
-from tideline.core.head import Head
 from tideline.core.ledger_state import LedgerState
-from tideline.core.plan import BatchPlan, PlannedRange
+from tideline.core.rewind import Closing, Rewind
 from tideline.core.rewinding import (
-    Closing,
-    Lost,
-    Rewind,
     amended_later,
-    layers,
     rewound_head,
     trimmed_record,
     undone_incidents,
     undone_ranges,
     undone_record,
 )
-from tideline.errors import AttemptFenced, BadInput, ReplayUnavailable, StreamBusy
+from tideline.errors import AttemptFenced, BadInput, StreamBusy
 from tideline.failpoints import reach
 from tideline.steps.advance_offsets import tell_group
 from tideline.steps.context import RunContext, log, now
 from tideline.steps.deciding import resolve_table
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes
-from tideline.steps.observing import plan_obstacles
+from tideline.steps.rewind_losses import as_plan, unavailable, with_losses
 from tideline.steps.writing import begin_attempt, submit
 
 _SHOWN = 10
@@ -113,14 +107,14 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
         if same or (earlier and earlier[-1].to_run == asked.to_run):
             return None
-    table, foreign = foreign_changes(run, _as_plan(run, state.head, rewind.removes))
+    table, foreign = foreign_changes(run, as_plan(run, state.head, rewind.removes))
     if foreign:
         halt(run, open_incidents(run, foreign))
     rewind = replace(rewind, known_version=table.version)
     if table.version is not None:
-        rewind = _with_losses(run, state.head, rewind, ranges, table.version)
+        rewind = with_losses(run, state.head, rewind, ranges, table.version)
     if rewind.lost_rows and not asked.accept_loss:
-        raise _unavailable(rewind)
+        raise unavailable(rewind)
     _record(run, state, rewind)
     reach("rewind:begun")
     return rewind
@@ -147,48 +141,6 @@ def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
     )
 
 
-def _with_losses(
-    run: RunContext,
-    head: Head,
-    rewind: Rewind,
-    ranges: dict[str, tuple[PlannedRange, ...]],
-    version: int,
-) -> Rewind:
-    """How many rows go, and which of them Kafka can no longer serve, by the plans' own epochs."""
-    rows, lost = 0, []
-    for cluster_id, group in ranges.items():
-        for layer in layers(group):
-            landed = run.table.landed(layer, version)
-            rows += sum(found.rows for found in landed.values())
-            there = tuple(r for r in layer if r.identity in landed)
-            plan = replace(_as_plan(run, head, there), cluster_id=cluster_id)
-            for obstacle in plan_obstacles(run, plan) if there else ():
-                counts = run.table.landed(obstacle.lost, version)
-                lost += [
-                    Lost(
-                        planned=gone,
-                        rows=counts[gone.identity].rows if gone.identity in counts else 0,
-                        expired=obstacle.expired,
-                        reason=obstacle.text,
-                    )
-                    for gone in obstacle.lost
-                ]
-    return replace(rewind, rows=rows, lost=tuple(lost))
-
-
-def _unavailable(rewind: Rewind) -> ReplayUnavailable:
-    gone = [item for item in rewind.lost if item.rows]
-    more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
-    return ReplayUnavailable(
-        f"replay_unavailable: rewinding to run {rewind.to_run} would take away {rewind.rows} rows,"
-        f" {rewind.lost_rows} of which Kafka can no longer give back:"
-        f" {'; '.join(map(str, gone[:_SHOWN]))}{more}. Nothing has moved. Choose a later run, or"
-        " accept that these rows are lost for good (--accept-loss)",
-        lost=gone,
-        rows=rewind.rows,
-    )
-
-
 def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
     def begin(state: LedgerState) -> LedgerState:
         leases.refuse_others(state, run.ledger.holder)
@@ -205,7 +157,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     version = _remove(run, rewind)
     reach("rewind:removed")
     head = run.ledger.read().head
-    _, foreign = foreign_changes(run, _as_plan(run, head, rewind.removes))
+    _, foreign = foreign_changes(run, as_plan(run, head, rewind.removes))
     # What somebody else did meanwhile is for the next run to find: it must stay unknown.
     known = head.table_version if foreign or version is None else version
     done = replace(rewind, removed_in_version=version, finished_at=now())
@@ -241,7 +193,7 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     """
     if not rewind.removes or rewind.known_version is None:
         return None
-    plan = replace(_as_plan(run, run.ledger.read().head, rewind.removes), plan_id=rewind.rewind_id)
+    plan = replace(as_plan(run, run.ledger.read().head, rewind.removes), plan_id=rewind.rewind_id)
     mark = f"{rewind.rewind_id}.removed"
     removed = run.table.find_landing(mark, after_version=rewind.known_version)
     if removed is None:
@@ -255,25 +207,3 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
             rewind_id=rewind.rewind_id,
         )
     return removed.version
-
-
-def _as_plan(run: RunContext, head: Head, ranges: Iterable[PlannedRange]) -> BatchPlan:
-    """Ranges in the form in which Kafka and Spark are asked about them; never frozen."""
-    wanted = tuple(ranges)
-    return BatchPlan(
-        plan_id="rewind",
-        run_id=run.run_id,
-        stream=run.stream.stream,
-        lane="live",
-        frozen_at=now(),
-        request_digest=run.request.digest,
-        cluster_id=str(head.cluster_id),
-        isolation_level=run.stream.kafka.isolation_level,
-        ranges=wanted,
-        offset_lag=0,
-        estimated_records=sum(len(r.offsets) for r in wanted),
-        estimated_bytes=None,
-        table_uri=run.stream.table.uri,
-        table_id=head.table_id,
-        table_version=head.table_version,
-    )
