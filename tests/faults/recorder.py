@@ -98,7 +98,8 @@ class Recorder(ProducerLog):
     def open_transaction(self, topic: str, count: int) -> Iterator[None]:
         """A transaction that is open for a block, and is committed at its end."""
         topic_id = self._topic_id(topic)
-        with self._producer(transactional_id=f"{topic}-open") as producer:
+        options = {"transactional_id": f"{topic}-open", "transaction_timeout_ms": 800_000}
+        with self._producer(**options) as producer:
             producer.init_transactions()
             producer.begin_transaction()
             values = [self._value() for _ in range(count)]

@@ -22,6 +22,7 @@ from tideline.core.request import RunRequest, read_form
 from tideline.core.result import RunRecord
 from tideline.embedded.broker import Broker
 from tideline.errors import (
+    BadInput,
     Passing,
     ReplayUnavailable,
     ResetDetected,
@@ -30,6 +31,7 @@ from tideline.errors import (
 )
 from tideline.failpoints import PLACES
 from tideline.steps.auditing import audit_stream
+from tideline.steps.rewinding import RewindRequest, rewind_stream
 from tideline.steps.run_batch import run_batch
 from tideline.wiring import open_ledger, open_run
 
@@ -218,8 +220,19 @@ class Story:
         return f"live: {live}; backfill: {said['backfill']}"
 
     def do_rewind(self) -> str:
-        """Back by up to three runs."""
-        return "not there"
+        """Back by up to three runs; what Kafka can no longer give back is refused."""
+        closed = [r.run_id for r in open_ledger(self.stream).closed_runs() if r.status == "done"]
+        target = self.random.choice(closed[-4:])
+        asked = RewindRequest(target, "soak", "soak")
+        try:
+            with open_run(self.stream, "rewind", RunRequest(), self.spark) as run:
+                done = rewind_stream(run, asked)
+        except BadInput as error:
+            return f"to {target}: {error.message}"
+        except TidelineError as error:
+            return f"to {target}: {self.explained(error)}"
+        undone = "nothing" if done is None else f"{len(done.undone_runs)} runs, {done.rows} rows"
+        return f"to {target}: undone: {undone}"
 
     # Crashes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tideline.core.coverage import Intervals, subtract
+from tideline.core.coverage import Intervals, subtract, union
 from tideline.core.head import Head
 from tideline.core.incident import Finding, one_interval
 from tideline.core.observation import Observation, PartitionObservation
@@ -87,6 +87,7 @@ def plan_backfill(
         ServiceAway: An open transaction, or a log that still grows, hides part of a window.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
+    excused = {c.identity: c.intervals for c in head.excused}
     topics = {t.topic: t for t in observation.topics}
     ranges: list[PlannedRange] = []
     gone: list[Gone] = []
@@ -96,7 +97,11 @@ def plan_backfill(
         if wanted is None or seen is None or not seen.answered:
             continue
         assert seen.log_start_offset is not None
-        lost = _gone(wanted, seen.log_start_offset, coverage.get(position.identity, ()))
+        known = union(
+            coverage.get(position.identity, ()),
+            excused.get(position.identity, ()),  # a loss is accepted once
+        )
+        lost = _gone(wanted, seen.log_start_offset, known)
         if lost:
             gone.append(Gone(position.topic, position.partition, lost, wanted.uncertain))
         start = max(wanted.start_offset, seen.log_start_offset)
