@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import Postgres
 from tests.real import InProcessSpark, World
 from tideline.embedded.broker import Broker
 
@@ -27,6 +28,16 @@ def spark() -> Iterator[InProcessSpark]:
     found = InProcessSpark()
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL on a free port."""
+    found = Postgres()
+    try:
+        yield found.start()
+    finally:
+        found.remove()
 
 
 _numbers = itertools.count(1)

@@ -463,6 +463,27 @@ MUTANTS = (
         "tests/unit/test_advancing.py",
     ),
     Mutant(
+        "the swap is of the version that was read (ledger in a database)",
+        "adapters/ledger_sql.py",
+        ".where(LEDGERS.c.name == self._name, LEDGERS.c.version == base)",
+        ".where(LEDGERS.c.name == self._name)",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "a swap that met another version writes nothing",
+        "adapters/ledger_sql.py",
+        "if connection.execute(swap).rowcount != 1:",
+        "if connection.execute(swap).rowcount > 1:",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "a stopped writer holds nobody up for ever",
+        "adapters/ledger_sql.py",
+        "            _do_not_wait_for_ever(connection)\n",
+        "",
+        "tests/integration/test_ledger_sql.py::test_the_server_ends_a_stopped_writer_s_transaction",
+    ),
+    Mutant(
         "a plan ends at the last stable offset",
         "core/observation.py",
         'if isolation_level == "read_committed":',

@@ -1,27 +1,34 @@
 """What every ledger store must do; each store runs the same tests."""
 
+import itertools
+import multiprocessing
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
-from deltalake import DeltaTable
 
-from tideline.adapters import ledger_delta
 from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.adapters.ledger_sql import SqlLedgerStore
 from tideline.core.head import Head
 from tideline.core.incident import Finding, one_interval
 from tideline.core.result import RunRecord
 from tideline.core.rewind import Rewind
-from tideline.errors import BadInput, CommitConflict, Halted, ServiceAway, StreamBusy
+from tideline.errors import BadInput, CommitConflict, Halted, StreamBusy
 from tideline.ledger import Ledger
 from tideline.ports import HistoryEntry
 
+_numbers = itertools.count(1)
 
-@pytest.fixture(params=["delta"])
+
+@pytest.fixture(params=["delta", "sqlite", "postgres"])
 def new_store(request, tmp_path):
-    """A factory of stores that all look at the same place."""
-    return {"delta": lambda: DeltaLedgerStore(str(tmp_path / "ledger"))}[request.param]
+    """A factory of stores that all look at the same place; other processes may call it too."""
+    if request.param == "delta":
+        return partial(DeltaLedgerStore, str(tmp_path / "ledger"))
+    url = request.getfixturevalue(f"{request.param}_tables")
+    return partial(SqlLedgerStore, url, f"s{next(_numbers)}", "here: s")
 
 
 def record(run_id, status="proposed"):
@@ -68,6 +75,91 @@ def test_concurrent_updates_all_count(new_store):
     for thread in threads:
         thread.join()
     assert Ledger(new_store(), "s").read().control.token == 41
+
+
+def increase(new_store, times):
+    """What each process of the next test does."""
+    ledger = Ledger(new_store(), "s")
+    for _ in range(times):
+        ledger.update(lambda s: s.with_next_token())
+
+
+def test_processes_do_not_lose_each_other_s_updates(new_store):
+    """Threads share a library's locks, processes share only the store."""
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=increase, args=(new_store, 10)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [p.exitcode for p in processes] == [0, 0, 0]
+    assert Ledger(new_store(), "s").read().control.token == 30
+
+
+def test_of_many_first_writers_at_most_one_writes(new_store):
+    """The others are refused, and go on from what they find then."""
+    start = threading.Barrier(4)
+    stores = [new_store() for _ in range(4)]
+    outcomes = []
+
+    def create(number):
+        base = stores[number].read()
+        start.wait()
+        try:
+            stores[number].commit(base, put={"head": str(number)})
+            outcomes.append(number)
+        except CommitConflict:
+            pass
+
+    threads = [threading.Thread(target=create, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) <= 1
+    assert list(new_store().read().documents.values()) == [str(n) for n in outcomes]
+    stores[0].commit(stores[0].read(), put={"head": "later"})
+    assert new_store().read().documents == {"head": "later"}
+
+
+def test_what_is_read_is_of_one_moment(new_store):
+    """Documents and version belong together, whoever writes meanwhile."""
+    writer, reader = new_store(), new_store()
+    writer.commit(writer.read(), put={"a": "0", "b": "0"})
+    first = reader.read().version
+    stop = threading.Event()
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            writer.commit(writer.read(), put={"a": str(number)}, drop=["b"])
+            number += 1
+            writer.commit(writer.read(), put={"a": str(number), "b": str(number)})
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(30):
+            found = reader.read()
+            written = found.version - first
+            assert found.documents["a"] == str(written)
+            assert found.documents.get("b") == (None if written % 2 else str(written))
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_refused_commit_leaves_no_part_behind(new_store):
+    """Documents and history are written together or not at all."""
+    one, two = new_store(), new_store()
+    one.commit(one.read(), put={"head": "1", "run:a": "{}"})
+    base = two.read()
+    one.commit(one.read(), put={"head": "2"})
+    with pytest.raises(CommitConflict):
+        two.commit(base, put={"head": "3"}, drop=["run:a"], history=[HistoryEntry("run", "a", "")])
+    assert new_store().read().documents == {"head": "2", "run:a": "{}"}
+    assert list(new_store().history("run")) == []
 
 
 def test_replaced_documents_do_not_pile_up(new_store):
@@ -208,64 +300,6 @@ def test_head_and_runs_move_in_one_step(new_store):
     ledger.update(lambda s: replace(s.with_run(record("a", "done")), head=moved))
     state = ledger.read()
     assert (state.head, dict(state.runs)) == (moved, {})
-
-
-def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
-    """Trying again would not help."""
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    with pytest.raises(BadInput, match="the address cannot be used"):
-        Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())
-
-
-def test_a_long_history_is_merged(tmp_path):
-    """Active files do not grow with every closed run."""
-    store = DeltaLedgerStore(str(tmp_path / "ledger"))
-    for number in range(230):
-        store.commit(store.read(), put={}, history=[HistoryEntry("run", f"k{number:03}", "{}")])
-    table = DeltaTable(str(tmp_path / "ledger"))
-    assert len(table.file_uris()) < 40
-    assert [e.key for e in store.history("run", "k100")] == ["k100"]
-    assert len(list(store.history("run"))) == 230
-
-
-def test_reading_one_kind_opens_no_file_of_another(tmp_path, monkeypatch):
-    """Kept heads are large, and runs are many."""
-    store, opened = DeltaLedgerStore(str(tmp_path / "ledger")), []
-    for number in range(205):
-        entries = [HistoryEntry(kind, f"{kind}-{number:03}", "{}") for kind in ("run", "head")]
-        store.commit(store.read(), put={}, history=entries)
-    rows = store._rows
-    monkeypatch.setattr(
-        store, "_rows", lambda table, path: opened.append(path) or rows(table, path)
-    )
-    assert len(list(store.history("head"))) == 205
-    heads, opened = set(opened), []
-    assert len(list(store.history("run"))) == 205
-    assert not heads & set(opened)
-    assert len(heads) < 20  # merged, each kind by itself
-
-
-def test_a_history_of_before_kinds_were_apart_stays_readable(tmp_path, monkeypatch):
-    """Nobody has to convert anything."""
-    store = DeltaLedgerStore(str(tmp_path / "ledger"))
-    with monkeypatch.context() as before:
-        before.setattr(ledger_delta, "_history_slot", lambda kind, version: "history:00000000")
-        for kind in ("run", "incident"):
-            store.commit(store.read(), put={}, history=[HistoryEntry(kind, "old", "{}")])
-    store.commit(store.read(), put={}, history=[HistoryEntry("run", "new", "{}")])
-    assert [e.key for e in store.history("run")] == ["old", "new"]
-    assert [e.key for e in store.history("incident")] == ["old"]
-
-
-def test_a_store_in_trouble_is_away(tmp_path):
-    """Its own faults are passing, and say where."""
-    ledger = Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s")
-    ledger.update(lambda s: s.with_next_token())
-    for file in (tmp_path / "ledger").glob("*.parquet"):
-        file.unlink()
-    with pytest.raises(ServiceAway, match="ledger"):
-        Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s").read()
 
 
 def test_another_stream_s_ledger_is_refused(new_store):

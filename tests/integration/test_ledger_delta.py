@@ -1,0 +1,68 @@
+"""What only the ledger in a Delta table does."""
+
+import pytest
+from deltalake import DeltaTable
+
+from tideline.adapters import ledger_delta
+from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.errors import BadInput, ServiceAway
+from tideline.ledger import Ledger
+from tideline.ports import HistoryEntry
+
+
+def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
+    """Trying again would not help."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(BadInput, match="the address cannot be used"):
+        Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())
+
+
+def test_a_long_history_is_merged(tmp_path):
+    """Active files do not grow with every closed run."""
+    store = DeltaLedgerStore(str(tmp_path / "ledger"))
+    for number in range(230):
+        store.commit(store.read(), put={}, history=[HistoryEntry("run", f"k{number:03}", "{}")])
+    table = DeltaTable(str(tmp_path / "ledger"))
+    assert len(table.file_uris()) < 40
+    assert [e.key for e in store.history("run", "k100")] == ["k100"]
+    assert len(list(store.history("run"))) == 230
+
+
+def test_reading_one_kind_opens_no_file_of_another(tmp_path, monkeypatch):
+    """Kept heads are large, and runs are many."""
+    store, opened = DeltaLedgerStore(str(tmp_path / "ledger")), []
+    for number in range(205):
+        entries = [HistoryEntry(kind, f"{kind}-{number:03}", "{}") for kind in ("run", "head")]
+        store.commit(store.read(), put={}, history=entries)
+    rows = store._rows
+    monkeypatch.setattr(
+        store, "_rows", lambda table, path: opened.append(path) or rows(table, path)
+    )
+    assert len(list(store.history("head"))) == 205
+    heads, opened = set(opened), []
+    assert len(list(store.history("run"))) == 205
+    assert not heads & set(opened)
+    assert len(heads) < 20  # merged, each kind by itself
+
+
+def test_a_history_of_before_kinds_were_apart_stays_readable(tmp_path, monkeypatch):
+    """Nobody has to convert anything."""
+    store = DeltaLedgerStore(str(tmp_path / "ledger"))
+    with monkeypatch.context() as before:
+        before.setattr(ledger_delta, "_history_slot", lambda kind, version: "history:00000000")
+        for kind in ("run", "incident"):
+            store.commit(store.read(), put={}, history=[HistoryEntry(kind, "old", "{}")])
+    store.commit(store.read(), put={}, history=[HistoryEntry("run", "new", "{}")])
+    assert [e.key for e in store.history("run")] == ["old", "new"]
+    assert [e.key for e in store.history("incident")] == ["old"]
+
+
+def test_a_store_in_trouble_is_away(tmp_path):
+    """Its own faults are passing, and say where."""
+    ledger = Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s")
+    ledger.update(lambda s: s.with_next_token())
+    for file in (tmp_path / "ledger").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(ServiceAway, match="ledger"):
+        Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s").read()
