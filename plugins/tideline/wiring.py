@@ -10,10 +10,11 @@ from tideline.adapters.delta_table import DeltaTableReader
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.adapters.spark_submit import SparkSubmit
+from tideline.core.ledger_home import LedgerHome
 from tideline.core.request import RunRequest
 from tideline.core.stream import Stream
 from tideline.ledger import Ledger
-from tideline.ports import SparkPort
+from tideline.ports import LedgerStore, SparkPort
 from tideline.steps.context import RunContext
 
 
@@ -29,8 +30,27 @@ class SubmitOnDemand:
 
 
 def open_ledger(stream: Stream) -> Ledger:
-    """The stream's ledger."""
-    return Ledger(DeltaLedgerStore(stream.ledger_location), stream.stream)
+    """The stream's ledger.
+
+    Raises:
+        ConnectionMissing: Its `ledger_connection` cannot be used.
+    """
+    return Ledger(open_store(stream.ledger_home), stream.stream)
+
+
+def open_store(home: LedgerHome) -> LedgerStore:
+    """The store at a ledger's home.
+
+    Raises:
+        ConnectionMissing: The home's connection cannot be used.
+    """
+    if home.kind == "delta":
+        return DeltaLedgerStore(home.address)
+    # Here, so that nobody waits for SQLAlchemy's import who does not need it.
+    from tideline.adapters.ledger_connection import ledger_url
+    from tideline.adapters.ledger_sql import SqlLedgerStore
+
+    return SqlLedgerStore(ledger_url(home.address), home.stream, str(home))
 
 
 @contextmanager

@@ -102,3 +102,34 @@ def test_resetting_airflow_leaves_the_ledgers(tmp_path):
     airflow(database, tmp_path, "db", "reset", "--yes")
     token = Ledger(SqlLedgerStore(database, "s", "s"), "s").read().control.token
     assert token == 1
+
+
+KNOWN = """
+from tideline.adapters.ledger_connection import ledger_url
+print("found", ledger_url("tideline_ledger").render_as_string(hide_password=False))
+"""
+
+
+def test_the_connection_is_found_wherever_airflow_keeps_it(postgres, tmp_path):
+    """In Airflow's database, and in the environment as an address."""
+    database = postgres.create_database(f"connections-{tmp_path.name}")
+    shown = database.render_as_string(hide_password=False)
+    airflow(database, tmp_path, "db", "migrate")
+    uri = shown.replace("postgresql+psycopg2", "postgres")
+    airflow(database, tmp_path, "connections", "add", "tideline_ledger", "--conn-uri", uri)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "plugins"),
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": shown,
+    }
+    for more in ({}, {"AIRFLOW_CONN_TIDELINE_LEDGER": uri.replace("/connections-", "/other-")}):
+        done = subprocess.run(
+            [sys.executable, "-c", KNOWN],
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        expected = shown.replace("/connections-", "/other-") if more else shown
+        assert f"found {expected}" in done.stdout, done.stderr[-2000:]

@@ -1,5 +1,6 @@
 """What only the ledger in a database does."""
 
+import json
 import time
 
 import pytest
@@ -9,9 +10,11 @@ from sqlalchemy.pool import NullPool
 
 from tideline.adapters import ledger_sql
 from tideline.adapters.ledger_sql import SqlLedgerStore
+from tideline.core.stream import Stream
 from tideline.errors import BadInput, ServiceAway
 from tideline.ledger import Ledger
 from tideline.ports import HistoryEntry
+from tideline.wiring import open_ledger
 
 
 def update(store):
@@ -27,6 +30,28 @@ def test_many_streams_share_one_database(sqlite_tables):
     stores["t"].commit(stores["t"].read(), put={}, drop=["a"])
     assert stores["s"].read().documents == {"a": "1"}
     assert [e.body for e in stores["s"].history("run", "x")] == ["s"]
+
+
+def test_a_stream_file_leads_to_its_rows(sqlite_tables, monkeypatch, tmp_path):
+    """Connection and stream; a path that is wrong is refused and leaves nothing behind."""
+    connection = {"conn_type": "sqlite", "host": sqlite_tables.database}
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", json.dumps(connection))
+    stream = Stream(
+        stream="orders",
+        kafka={"topics": ["orders"]},
+        table={"uri": "/data/lake/orders"},
+        ledger="airflow",
+    )
+    ledger = open_ledger(stream)
+    ledger.update(lambda s: s.with_next_token())
+    assert SqlLedgerStore(sqlite_tables, "orders", "").read().version == 0
+    assert ledger.store.location == "tideline_ledger: orders"
+    nowhere = tmp_path / "nowhere.db"
+    connection["host"] = str(nowhere)
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", json.dumps(connection))
+    with pytest.raises(BadInput, match="unable to open"):
+        open_ledger(stream).read()
+    assert not nowhere.exists()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

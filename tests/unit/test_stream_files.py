@@ -90,6 +90,19 @@ BROKEN = {
         "ledger_uri",
         "inside the other",
     ),
+    "a table's address for a ledger in a database": (
+        GOOD + "ledger: airflow\nledger_uri: /data/lake/ledger\n",
+        7,
+        "ledger_uri",
+        "only with ledger: delta; here ledger is airflow",
+    ),
+    "a connection for a ledger in a table": (
+        GOOD + "ledger_connection: tideline_ledger\n",
+        6,
+        "ledger_connection",
+        "only with ledger: airflow; here ledger is delta",
+    ),
+    "no such ledger": (GOOD + "ledger: zookeeper\n", 6, "ledger", "'delta' or 'airflow'"),
     "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
@@ -126,6 +139,14 @@ def test_defaults_are_those_of_the_reference():
     assert stream.ledger_location == "/data/lake/orders.ledger"
     assert stream.limits.max_records_per_run == 5_000_000
     assert set(stream.on_reset.model_dump().values()) == {"fail"}
+
+
+def test_a_ledger_in_airflow_s_database_is_named_by_connection_and_stream():
+    """Nobody's password is in it."""
+    stream = parse_stream(GOOD + "ledger: airflow\n", "f.yaml")
+    assert stream.ledger_location == "tideline_ledger: orders"
+    stream = parse_stream(GOOD + "ledger: airflow\nledger_connection: other\n", "f.yaml")
+    assert stream.ledger_location == "other: orders"
 
 
 def test_numbers_may_carry_underscores():

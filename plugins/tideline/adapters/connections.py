@@ -17,12 +17,15 @@ from tideline.errors import ConnectionMissing
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The parts of an Airflow connection that are used here; the extra may be secret."""
+    """The parts of an Airflow connection that are used here; password and extra may be secret."""
 
     conn_type: str
     host: str | None = None
     port: int | None = None
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    schema: str | None = None
 
 
 def find_connection(connection_id: str) -> Connection | None:
@@ -84,6 +87,9 @@ def _from_json(connection_id: str, text: str) -> Connection:
             host=data.get("host"),
             port=None if port is None else int(port),
             extra=dict(extra),
+            login=data.get("login"),
+            password=data.get("password"),
+            schema=data.get("schema"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConnectionMissing(
@@ -102,7 +108,15 @@ def _from_airflow(connection_id: str) -> Connection | None:
             found = AirflowConnection.get_connection_from_secrets(connection_id)
         except AirflowNotFoundException:
             return None
-    return Connection(found.conn_type or "", found.host, found.port, found.extra_dejson)
+    return Connection(
+        found.conn_type or "",
+        found.host,
+        found.port,
+        found.extra_dejson,
+        found.login,
+        found.password,
+        found.schema,
+    )
 
 
 @contextmanager

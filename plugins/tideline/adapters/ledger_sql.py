@@ -40,6 +40,8 @@ _POSTGRES = {
 _PASSING = (OperationalError, InterfaceError, InternalError)
 _NO_SUCH_TABLE = ("42P01", "42703")  # undefined_table, undefined_column
 
+_NO_SUCH_IN_SQLITE = ("no such table", "no such column", "unable to open database file")
+
 
 class SqlLedgerStore:
     """Documents and history in the tables of `ledger_tables`.
@@ -151,9 +153,9 @@ class SqlLedgerStore:
         if self._url.password:
             said = said.replace(str(self._url.password), "***")
         code = getattr(error.orig, "pgcode", None)
-        if code in _NO_SUCH_TABLE or "no such table" in said or "no such column" in said:
+        if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
             return BadInput(
-                f"ledger {self._location}: the database lacks its tables: {said}. Name {MANAGER} in"
+                f"ledger {self._location}: its tables are not there: {said}. Name {MANAGER} in"
                 " [database] external_db_managers of Airflow's configuration, then run"
                 f" `airflow db migrate`, or `airflow db-manager migrate {MANAGER}`",
                 ledger=self._location,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
@@ -16,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
+from tideline.core.addresses import one_inside_the_other, safe_uri
+from tideline.core.ledger_home import DEFAULT_CONNECTION, LedgerHome, LedgerKind
 from tideline.core.verdicts import POLICIES
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -202,8 +203,15 @@ class Stream(_Section):
     headroom_warning_seconds: int = Field(
         3600, ge=0, strict=True, description="Warn when retention is nearer than this; 0 is never."
     )
-    ledger: Literal["delta"] = Field("delta", description="Where plans and positions are kept.")
-    ledger_uri: str | None = Field(None, description="Default: <table.uri>.ledger")
+    ledger: LedgerKind = Field(
+        "delta", description="Plans and positions: a Delta table, or tables in Airflow's database."
+    )
+    ledger_uri: str | None = Field(
+        None, description="Only with ledger: delta. Default: <table.uri>.ledger"
+    )
+    ledger_connection: ConnectionId | None = Field(
+        None, description=f"Only with ledger: airflow. Default: {DEFAULT_CONNECTION}"
+    )
     spark: Spark = Spark()
     airflow: AirflowSettings = AirflowSettings()
 
@@ -220,9 +228,23 @@ class Stream(_Section):
         return None if value is None else safe_uri(value)
 
     @whole(mode="after")
+    def _one_home_for_the_ledger(self) -> Stream:
+        other, key = "airflow", "ledger_connection"
+        if self.ledger == "airflow":
+            other, key = "delta", "ledger_uri"
+        if getattr(self, key) is not None:
+            raise PydanticCustomError(
+                key,  # the key that the whole file's check is about
+                "only with ledger: {other}; here ledger is {ledger}",
+                {"other": other, "ledger": self.ledger},
+            )
+        return self
+
+    @whole(mode="after")
     def _table_is_not_ledger(self) -> Stream:
-        table, ledger = (_plain(a) for a in (self.table.uri, self.ledger_location))
-        if f"{ledger}/".startswith(f"{table}/") or f"{table}/".startswith(f"{ledger}/"):
+        if self.ledger != "delta":
+            return self
+        if one_inside_the_other(self.table.uri, self.ledger_location):
             raise PydanticCustomError(
                 "ledger_uri",  # the key that the whole file's check is about
                 "neither of ledger and table may lie inside the other",
@@ -231,32 +253,20 @@ class Stream(_Section):
 
     @property
     def ledger_location(self) -> str:
-        """Address of the ledger."""
-        return self.ledger_uri or f"{self.table.uri.rstrip('/')}.ledger"
+        """Where the ledger is, for people."""
+        return str(self.ledger_home)
 
+    @property
+    def ledger_home(self) -> LedgerHome:
+        """Where the ledger is."""
+        return self.ledger_home_of(self.ledger, self.ledger_uri or self.ledger_connection)
 
-def _plain(uri: str) -> str:
-    return uri.removeprefix("file://").rstrip("/")
-
-
-def safe_uri(value: str) -> str:
-    """Check an address that ends up in Spark, delta-rs and SQL.
-
-    Raises:
-        ValueError: Another scheme than file and s3a, a relative path, `..`, or a character that
-            has no place in a path.
-    """
-    scheme, separator, rest = value.partition("://")
-    path = rest if separator else value
-    if separator and scheme not in ("file", "s3a"):
-        raise ValueError("allowed are an absolute path, file:///... and s3a://bucket/...")
-    if scheme != "s3a" and not path.startswith("/"):
-        raise ValueError("needs an absolute path, file:///... or s3a://bucket/...")
-    if ".." in PurePosixPath(path).parts:
-        raise ValueError("'..' is not allowed")
-    if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
-        raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
-    return value
+    def ledger_home_of(self, kind: LedgerKind, address: str | None = None) -> LedgerHome:
+        """A home of a kind, at an address or at the default one."""
+        default = DEFAULT_CONNECTION
+        if kind == "delta":
+            default = f"{self.table.uri.rstrip('/')}.ledger"
+        return LedgerHome(kind, address or default, self.stream)
 
 
 assert set(OnReset.model_fields) == set(POLICIES)

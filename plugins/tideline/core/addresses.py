@@ -1,0 +1,32 @@
+"""Addresses of tables: which are safe to hand on, and which lie inside each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+
+def safe_uri(value: str) -> str:
+    """Check an address that ends up in Spark, delta-rs and SQL.
+
+    Raises:
+        ValueError: Another scheme than file and s3a, a relative path, `..`, or a character that
+            has no place in a path.
+    """
+    scheme, separator, rest = value.partition("://")
+    path = rest if separator else value
+    if separator and scheme not in ("file", "s3a"):
+        raise ValueError("allowed are an absolute path, file:///... and s3a://bucket/...")
+    if scheme != "s3a" and not path.startswith("/"):
+        raise ValueError("needs an absolute path, file:///... or s3a://bucket/...")
+    if ".." in PurePosixPath(path).parts:
+        raise ValueError("'..' is not allowed")
+    if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
+        raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
+    return value
+
+
+def one_inside_the_other(one: str, other: str) -> bool:
+    """Whether two addresses are the same folder, or one holds the other."""
+    one, other = (f"{uri.removeprefix('file://').rstrip('/')}/" for uri in (one, other))
+    return one.startswith(other) or other.startswith(one)
