@@ -16,9 +16,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
+from sqlalchemy.engine import URL, make_url
+
+from tideline.adapters.ledger_tables import MANAGER
 from tideline.embedded.airflow_client import AirflowClient
 from tideline.embedded.process import HOST, Server, free_ports
-from tideline.errors import ServiceAway
+from tideline.errors import BadInput, ServiceAway
 
 _REPOSITORY = Path(__file__).parents[3]
 _SERVICES = {
@@ -29,19 +32,45 @@ _SERVICES = {
 }
 
 
+def _database(folder: Path, url: str | None, schedulers: int) -> URL:
+    """The metadata database's address, the default one if none is given.
+
+    Raises:
+        BadInput: It cannot serve that many schedulers.
+    """
+    found = make_url(url or f"sqlite:///{folder}/airflow.db")
+    if schedulers > 1 and found.get_backend_name() == "sqlite":
+        raise BadInput(f"{schedulers} schedulers: on SQLite there can be one; give a PostgreSQL")
+    return found
+
+
 class EmbeddedAirflow:
-    """Airflow with its home in a folder and its metadata in SQLite.
+    """Airflow with its home in a folder, and the ledger's tables beside its own.
 
     Args:
         folder: Becomes AIRFLOW_HOME.
         streams: Folder of stream files.
         environment: More variables, connections above all.
+        database_url: The metadata database; SQLite in the folder if none is given.
+        schedulers: How many of them; more than one needs a PostgreSQL.
+
+    Raises:
+        BadInput: More than one scheduler on SQLite.
     """
 
     username = "admin"
 
-    def __init__(self, folder: Path, streams: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        streams: Path,
+        environment: Mapping[str, str],
+        database_url: str | None = None,
+        schedulers: int = 1,
+    ) -> None:
         self.folder = folder
+        self.schedulers = schedulers
+        self._database = _database(folder, database_url, schedulers)
         self.port = free_ports(1)[0]
         self.password = secrets.token_urlsafe(12)
         self._environment = self._build_environment(streams, environment)
@@ -56,6 +85,23 @@ class EmbeddedAirflow:
     def url(self) -> str:
         """Where the page and the API are."""
         return f"http://{HOST}:{self.port}"
+
+    @property
+    def ledger_connection(self) -> str:
+        """A connection to its metadata database in Airflow's JSON form: for `ledger: airflow`."""
+        url = self._database
+        if url.get_backend_name() == "sqlite":
+            return json.dumps({"conn_type": "sqlite", "host": url.database})
+        return json.dumps(
+            {
+                "conn_type": "postgres",
+                "host": url.host,
+                "port": url.port,
+                "login": url.username,
+                "password": url.password,
+                "schema": url.database,
+            }
+        )
 
     def client(self) -> AirflowClient:
         """A logged-in client of the REST API."""
@@ -73,13 +119,14 @@ class EmbeddedAirflow:
         passwords.write_text(json.dumps({self.username: self.password}))
         self._migrate()
         try:
-            for name, options in _SERVICES.items():
-                port = ("--port", str(self.port)) if name == "api-server" else ()
-                command = [*_airflow(), name, *options, *port]
-                log = self.folder / f"{name}.log"
-                self.servers[name] = Server.start(
-                    f"airflow {name}", command, log, self._environment
-                )
+            for service, options in _SERVICES.items():
+                port = ("--port", str(self.port)) if service == "api-server" else ()
+                command = [*_airflow(), service, *options, *port]
+                for number in range(self.schedulers if service == "scheduler" else 1):
+                    name = f"{service}-{number + 1}" if number else service
+                    self.servers[name] = Server.start(
+                        f"airflow {name}", command, self.folder / f"{name}.log", self._environment
+                    )
             client = self.client()
             for server in self.servers.values():
                 server.wait_ready(client.is_healthy, timeout_seconds)
@@ -119,7 +166,8 @@ class EmbeddedAirflow:
             "CORE__FERNET_KEY": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
             "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.username}:admin",
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / "passwords.json"),
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder}/airflow.db",
+            "DATABASE__SQL_ALCHEMY_CONN": self._database.render_as_string(hide_password=False),
+            "DATABASE__EXTERNAL_DB_MANAGERS": MANAGER,
             "API__BASE_URL": self.url,
             "API__WORKERS": "1",
             "API__SECRET_KEY": secrets.token_hex(32),
@@ -134,8 +182,11 @@ class EmbeddedAirflow:
             **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")},
             **{f"AIRFLOW__{name}": value for name, value in settings.items()},
             "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW_CONN_TIDELINE_LEDGER": self.ledger_connection,
             "NO_PROXY": f"{HOST},localhost",
             "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
+            # This checkout, whatever else is installed.
+            "PYTHONPATH": str(_REPOSITORY / "plugins"),
             "TIDELINE_STREAMS": str(streams),
             **environment,
         }

@@ -33,11 +33,16 @@ class Stack:
     kafka_connection: str
 
     @classmethod
-    def build(cls, folder: Path) -> Stack:
+    def build(cls, folder: Path, database_url: str | None = None, schedulers: int = 1) -> Stack:
         """A stack on free ports, not started yet.
 
+        Args:
+            folder: Where everything of it lies.
+            database_url: Airflow's metadata database; SQLite in the folder if none is given.
+            schedulers: How many of Airflow's schedulers.
+
         Raises:
-            BadInput: Too little disk space.
+            BadInput: Too little disk space, or more than one scheduler on SQLite.
         """
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -52,7 +57,9 @@ class Stack:
             "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
-        airflow = EmbeddedAirflow(folder / "airflow", streams, connections)
+        airflow = EmbeddedAirflow(
+            folder / "airflow", streams, connections, database_url, schedulers
+        )
         return cls(folder, broker, airflow, kafka)
 
     @property
@@ -121,6 +128,7 @@ def up(root: Path) -> None:
     print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag;")
     print("         `make down` removes the folder. From a shell:")
     print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
+    print(f"         export AIRFLOW_CONN_TIDELINE_LEDGER='{stack.airflow.ledger_connection}'")
 
 
 def down(root: Path) -> None:

@@ -1,0 +1,81 @@
+"""A stream whose ledger is in Airflow's own database, under a real Airflow."""
+
+import os
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.airflow_world import AirflowWorld, started, states
+from tests.real import head, table_rows, table_version
+from tideline.embedded.stack import Stack
+from tideline.wiring import open_ledger
+
+
+@pytest.fixture
+def world(airflow_world, stack):
+    with ledger_of(stack):
+        yield airflow_world
+
+
+@contextmanager
+def ledger_of(stack):
+    """This process finds the ledger as the tasks do."""
+    os.environ["AIRFLOW_CONN_TIDELINE_LEDGER"] = stack.airflow.ledger_connection
+    try:
+        yield
+    finally:
+        del os.environ["AIRFLOW_CONN_TIDELINE_LEDGER"]
+
+
+def land_and_clear(world, client, name):
+    """Two runs and a cleared one."""
+    world.create(partitions=2)
+    world.send(100)
+    world.send(60, partition=1)
+    stream = started(world, client, name, ledger="airflow")
+    client.trigger(name, "first")
+    assert client.wait_for_run(name, "first") == "success"
+    assert states(client, name, "first")["advance_offsets"] == "success"
+    assert len(table_rows(stream)) == 160
+    world.send(5)
+    client.trigger(name, "second")
+    assert client.wait_for_run(name, "second") == "success"
+    before = head(stream)
+    assert before == {(world.topic(), 0): 105, (world.topic(), 1): 60}
+    version = table_version(stream)
+    client.clear(name, "first", ["ingest_ranges"])
+    assert client.wait_for_run(name, "first") == "success"
+    assert client.tasks(name, "first")["ingest_ranges"]["try_number"] == 2
+    assert head(stream) == before
+    assert table_version(stream) == version + 1
+    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 165
+    assert world.audit(stream)[0].clean
+    return stream
+
+
+def test_a_stream_is_landed_and_cleared_with_its_ledger_in_airflow(world, client):
+    """Out of the box: the stack's database has the tables and the connection."""
+    stream = land_and_clear(world, client, "inside")
+    ledger = open_ledger(stream)
+    assert ledger.store.location == "tideline_ledger: inside"
+    assert [r.run_id for r in ledger.closed_runs()] == ["second", "first"]
+    assert not (world.folder / "lake" / "inside.ledger").exists()
+
+
+@pytest.mark.slow
+def test_it_works_on_postgresql_with_two_schedulers(postgres, tmp_path):
+    """Airflow's and the ledger's tables in one database, as in production."""
+    database = postgres.create_database(f"airflow-{datetime.now(UTC):%H%M%S%f}")
+    shown = database.render_as_string(hide_password=False)
+    stack = Stack.build(tmp_path / "stack", database_url=shown, schedulers=2).start()
+    try:
+        client = stack.airflow.client()
+        world = AirflowWorld(stack.broker, tmp_path, "two")
+        world.streams = stack.streams
+        with ledger_of(stack):
+            land_and_clear(world, client, "two")
+        alive = client.call("GET", "/jobs", job_type="SchedulerJob", is_alive=True)
+        assert alive["total_entries"] == 2
+    finally:
+        stack.stop()
