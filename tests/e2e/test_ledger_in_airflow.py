@@ -61,6 +61,19 @@ def test_a_stream_is_landed_and_cleared_with_its_ledger_in_airflow(world, client
     assert ledger.store.location == "tideline_ledger: inside"
     assert [r.run_id for r in ledger.closed_runs()] == ["second", "first"]
     assert not (world.folder / "lake" / "inside.ledger").exists()
+    assert shown_on_asset(client, "tideline/inside") == {
+        "next_offsets": {f"{world.topic()}-0": 105, f"{world.topic()}-1": 60},
+        "offset_lag": 0,
+        "partitions": 2,
+    }
+
+
+def shown_on_asset(client, name):
+    """What the asset's page says, as Airflow's API has it."""
+    (asset,) = client.call("GET", "/assets", name_pattern=name)["assets"]
+    found = client.call("GET", f"/assets/{asset['id']}/state-store")
+    (entries,) = (v for v in found.values() if isinstance(v, list))
+    return {e["key"]: e["value"] for e in entries}
 
 
 @pytest.mark.slow

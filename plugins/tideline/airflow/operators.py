@@ -19,6 +19,7 @@ from tideline.adapters.connections import find_connection, spark_master
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.spark_submit import application, configuration, environment, package_zip
 from tideline.airflow import approval
+from tideline.airflow.mirror import show_position
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
 from tideline.core.headroom import Headroom
 from tideline.core.result import RunRecord
@@ -233,6 +234,7 @@ class AdvanceOffsets(StreamOperator):
         tags = {"stream": self.stream.stream}
         stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)
         stats.gauge("tideline.rows", event["rows"], tags=tags)
+        show_position(context, self.asset, run.ledger, record.plan.offset_lag)
         return event
 
 
