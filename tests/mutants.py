@@ -484,6 +484,28 @@ MUTANTS = (
         "tests/integration/test_ledger_sql.py::test_the_server_ends_a_stopped_writer_s_transaction",
     ),
     Mutant(
+        "a moved ledger is left at the version that was copied",
+        "ledger_move.py",
+        "self.leaving.commit(base, put={MARK: to_json(mark)})",
+        "self.leaving.commit(self.leaving.read(), put={MARK: to_json(mark)})",
+        "tests/integration/test_ledger_move.py::test_what_is_written_while_it_copies_arrives_too",
+    ),
+    Mutant(
+        "a copy of a third home is finished from there only",
+        "ledger_move.py",
+        'if mark.state != "unfinished" or mark.other != self.source:',
+        'if mark.state != "unfinished":',
+        "tests/integration/test_ledger_move.py::"
+        "test_a_copy_of_a_third_home_is_not_finished_from_the_first",
+    ),
+    Mutant(
+        "a home without its ledger is not opened",
+        "ledger.py",
+        "if MARK in documents:",
+        "if False:",
+        "tests/integration/test_ledger_move.py::test_the_old_home_refuses_and_names_the_new_one",
+    ),
+    Mutant(
         "a plan ends at the last stable offset",
         "core/observation.py",
         'if isolation_level == "read_committed":',

@@ -4,6 +4,7 @@
     |-- BadInput                       exit 2, a person has to change something
     |   |-- StreamFileError            a stream file, with file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection that is not defined or unusable
+    |   |-- LedgerElsewhere            the ledger was moved, or has not quite arrived
     |   `-- RequestConflict            a run id that was already used for a different request
     |-- Halted                         exit 3, the log or the table is not what the ledger knows
     |   |-- ResetDetected              findings of detect_earliest_reset, one per partition
@@ -69,6 +70,10 @@ class StreamFileError(BadInput):
 
 class ConnectionMissing(BadInput):
     """An Airflow connection that a stream names does not exist or lacks a setting."""
+
+
+class LedgerElsewhere(BadInput):
+    """The home that a stream names is no longer, or not yet, in charge of its ledger."""
 
 
 class RequestConflict(BadInput):

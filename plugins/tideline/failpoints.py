@@ -23,8 +23,11 @@ RARE_PLACES = (
     "rewind:begun",
     "rewind:removed",
     "rewind:finished",
+    "move:begun",
+    "move:copied",
+    "move:marked",
 )
-"""Reached only where something was found, rows are replaced, or a stream is rewound."""
+"""Reached only where something was found, rows are replaced, a stream rewound or a ledger moved."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -19,16 +19,19 @@ from dataclasses import replace
 from tideline import leases
 from tideline.core.head import Head
 from tideline.core.incident import Incident
+from tideline.core.ledger_home import HomeMark
 from tideline.core.ledger_state import Control, LedgerState
 from tideline.core.result import RunRecord
 from tideline.core.rewind import Closing, Rewind
 from tideline.core.window import Instant
-from tideline.errors import BadInput, CommitConflict, StreamBusy, TidelineError
+from tideline.errors import BadInput, CommitConflict, LedgerElsewhere, StreamBusy, TidelineError
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
 log = logging.getLogger("tideline")
 _CONTROL, _HEAD, _RUN = "control", "head", "run:"
+CONTROL, MARK = _CONTROL, "mark"
+"""Documents that moving a ledger knows; a mark means that this home is not in charge."""
 _TRIES = 30
 
 
@@ -185,6 +188,8 @@ class Ledger:
                 self._rewinds = None
             try:
                 self.update(lambda state: state.without_lease(name, self.holder))
+            except LedgerElsewhere:
+                pass  # moved by the holder
             except TidelineError as error:  # it runs out by itself; what the block did counts
                 log.warning("the %s lease was not given back: %s", name, error)
 
@@ -198,6 +203,9 @@ class Ledger:
 
     def _decode(self, snapshot: Snapshot) -> LedgerState:
         documents = snapshot.documents
+        if MARK in documents:
+            mark = from_json(HomeMark, documents[MARK])
+            raise LedgerElsewhere(mark.refusal(self.store.location))
         if _CONTROL not in documents:
             return LedgerState(snapshot.version, Control(uuid.uuid4().hex, self.stream))
         control = from_json(Control, documents[_CONTROL])

@@ -87,12 +87,18 @@ HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind")
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A closed record of one of `HISTORY_KINDS`; the newest version of a key counts."""
+    """A closed record of one of `HISTORY_KINDS`; the newest version of a key counts.
+
+    Args:
+        version: The commit that wrote it, and all that it wrote; -1 for the one that will.
+        recorded_at: When it was first written; None for now.
+    """
 
     kind: str
     key: str
     body: str
     version: int = -1
+    recorded_at: datetime | None = None
 
 
 class LedgerStore(Protocol):
@@ -118,6 +124,9 @@ class LedgerStore(Protocol):
         history: Iterable[HistoryEntry] = (),
     ) -> None:
         """Replace, remove and append in one step.
+
+        A history entry that has a version keeps it, as one from another home does; later commits
+        get larger ones.
 
         Raises:
             CommitConflict: The store is no longer at `base.version`; nothing was written.

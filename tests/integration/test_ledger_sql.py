@@ -124,8 +124,8 @@ def test_the_server_ends_a_stopped_writer_s_transaction(postgres_tables, monkeyp
     store.commit(store.read(), put={"a": "1"})
     took_turn = store._take_turn
 
-    def stop_there(connection, base):
-        took_turn(connection, base)
+    def stop_there(*arguments):
+        took_turn(*arguments)
         time.sleep(2)  # what is waited for is the server's own clock
 
     monkeypatch.setattr(store, "_take_turn", stop_there)

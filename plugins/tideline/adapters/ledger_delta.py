@@ -10,6 +10,9 @@ A commit is one Delta transaction that removes the replaced documents' files and
 ones, with a transaction id of our own. Two commits from one version carry the same id, and the
 second fails ("Concurrent transaction failed"): that is the compare-and-swap. Reading the state
 opens the state's files only, so it costs O(partitions) however long the history is.
+
+A history that was brought here from another home has larger versions than this table has had
+commits. The document `ahead` says by how much ours are counted ahead of the table's.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +48,7 @@ _COLUMNS = pa.schema(
 )
 _SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 _HISTORY = "history:"
+_AHEAD = "ahead"
 _COMMITS_PER_SLOT = 1000
 _COMMITS_PER_TIDY = 200
 _KEEP_HOURS = 24
@@ -65,6 +70,7 @@ class DeltaLedgerStore:
         self._uri = uri
         self._options = dict(storage_options or {})
         self._table: DeltaTable | None = None
+        self._ahead = 0
 
     @property
     def location(self) -> str:
@@ -81,7 +87,8 @@ class DeltaLedgerStore:
             for path, slot in _files(table)
             if not slot.startswith(_HISTORY)
         }
-        return Snapshot(table.version(), documents)
+        self._ahead = int(documents.pop(_AHEAD, 0))
+        return Snapshot(table.version() + self._ahead, documents)
 
     def commit(
         self,
@@ -92,9 +99,15 @@ class DeltaLedgerStore:
         history: Iterable[HistoryEntry] = (),
     ) -> None:
         """Replace, remove and append in one Delta transaction."""
+        ahead = self._ahead if base.version >= 0 else 0
         table = self._table if base.version >= 0 else self._create()
-        if table is None or table.version() != max(base.version, 0):
+        if table is None or table.version() != max(base.version - ahead, 0):
             raise CommitConflict(f"{self._uri}: the ledger is no longer at version {base.version}")
+        history = list(history)
+        newest = max((e.version for e in history), default=-1)
+        if newest > table.version() + 1 + ahead:
+            ahead = newest - table.version() - 1
+            put = {**put, _AHEAD: str(ahead)}
         version = table.version() + 1
         replaced = {*put, *drop}
         now = int(time.time() * 1000)
@@ -107,7 +120,8 @@ class DeltaLedgerStore:
             actions.append(self._add(table, slot, [HistoryEntry("state", slot, body, version)]))
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
         for e in history:
-            closed[e.kind].append(HistoryEntry(e.kind, e.key, e.body, version))
+            given = e.version if e.version >= 0 else version + ahead
+            closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
             actions.append(self._add(table, _history_slot(kind, version), entries))
         properties = CommitProperties(
@@ -148,7 +162,7 @@ class DeltaLedgerStore:
         for path, slot in _files(table, key):
             if slot.startswith(f"{_HISTORY}{kind}:") or _holds_all_kinds(slot):
                 found += [
-                    HistoryEntry(row["kind"], row["key"], row["body"], row["version"])
+                    HistoryEntry(**row)
                     for row in self._rows(table, path)
                     if row["kind"] == kind and key in (None, row["key"])
                 ]
@@ -200,7 +214,7 @@ class DeltaLedgerStore:
                     "kind": e.kind,
                     "key": e.key,
                     "version": e.version,
-                    "recorded_at": datetime.now(UTC),
+                    "recorded_at": e.recorded_at or datetime.now(UTC),
                     "body": e.body,
                 }
                 for e in entries

@@ -85,24 +85,25 @@ class SqlLedgerStore:
         history: Iterable[HistoryEntry] = (),
     ) -> None:
         """Replace, remove and append in one transaction."""
-        version = base.version + 1
+        history = list(history)
+        version = max(base.version + 1, *(e.version for e in history), 0)
         of_ledger = DOCUMENTS.c.ledger == self._name
         documents = [{"ledger": self._name, "slot": k, "body": v} for k, v in put.items()]
         now = datetime.now(UTC)
         entries = [
             {
                 "ledger": self._name,
-                "version": version,
+                "version": e.version if e.version >= 0 else version,
                 "kind": e.kind,
                 "key": e.key,
-                "recorded_at": now,
+                "recorded_at": e.recorded_at or now,
                 "body": e.body,
             }
             for e in history
         ]
         with self._transaction() as connection:
             _do_not_wait_for_ever(connection)
-            self._take_turn(connection, base.version)
+            self._take_turn(connection, base.version, version)
             if replaced := {*put, *drop}:
                 connection.execute(
                     DOCUMENTS.delete().where(of_ledger, DOCUMENTS.c.slot.in_(replaced))
@@ -112,18 +113,18 @@ class SqlLedgerStore:
             if entries:
                 connection.execute(HISTORY.insert(), entries)
 
-    def _take_turn(self, connection: Connection, base: int) -> None:
+    def _take_turn(self, connection: Connection, base: int, version: int) -> None:
         """The compare-and-swap; it has to be the transaction's first write."""
         if base < 0:
             try:
-                connection.execute(LEDGERS.insert().values(name=self._name, version=0))
+                connection.execute(LEDGERS.insert().values(name=self._name, version=version))
             except IntegrityError as error:
                 raise CommitConflict(f"{self._location}: somebody else created it") from error
             return
         swap = (
             LEDGERS.update()
             .where(LEDGERS.c.name == self._name, LEDGERS.c.version == base)
-            .values(version=base + 1)
+            .values(version=version)
         )
         if connection.execute(swap).rowcount != 1:
             raise CommitConflict(f"{self._location}: the ledger is no longer at version {base}")
@@ -131,14 +132,15 @@ class SqlLedgerStore:
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
         """Closed records of a kind, oldest version first."""
         h = HISTORY.c
-        wanted = select(h.kind, h.key, h.body, h.version).where(h.ledger == self._name)
-        wanted = wanted.where(h.kind == kind)
+        wanted = select(h.kind, h.key, h.body, h.version, h.recorded_at)
+        wanted = wanted.where(h.ledger == self._name, h.kind == kind)
         if key is not None:
             wanted = wanted.where(h.key == key)
         with self._transaction() as connection:
             rows = connection.execute(wanted.order_by(h.version, h.id)).all()
         for row in rows:
-            yield HistoryEntry(row.kind, row.key, row.body, row.version)
+            at = row.recorded_at.replace(tzinfo=row.recorded_at.tzinfo or UTC)  # SQLite drops it
+            yield HistoryEntry(row.kind, row.key, row.body, row.version, at)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands, incidents, rewinding
+from tideline.cli import commands, incidents, moving, rewinding
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -98,6 +98,12 @@ def build_parser() -> argparse.ArgumentParser:
     rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
     audit = command("audit", commands.audit, "hold ledger, table and broker against each other")
     audit.add_argument("file", metavar="FILE")
+    move = command("move-ledger", moving.move, "change the ledger's home, or finish that")
+    move.add_argument("file", metavar="FILE")
+    move.add_argument("--to", required=True, choices=("delta", "airflow"))
+    move.add_argument(
+        "--at", metavar="ADDRESS", help="a table's address or a connection's id; default: FILE's"
+    )
     command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")
     return parser
 

@@ -1,4 +1,4 @@
-"""Where a stream's ledger lives: an address, and the lines of a stream file that name it."""
+"""Where a stream's ledger lives, and the mark in a home that is not in charge of it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,31 @@ class LedgerHome:
         if self.kind == "delta":
             return f"`ledger: delta` and `ledger_uri: {self.address}`, without ledger_connection"
         return f"`ledger: airflow` and `ledger_connection: {self.address}`, without ledger_uri"
+
+
+@dataclass(frozen=True, slots=True)
+class HomeMark:
+    """Stands in a home that is no longer, or not yet, in charge of its ledger.
+
+    Args:
+        state: `moved_to` another home for good, or an `unfinished` copy of another home.
+        ledger_id: Whose mark it is.
+        other: The home that it went to, or that it is a copy of.
+    """
+
+    state: Literal["moved_to", "unfinished"]
+    ledger_id: str
+    other: LedgerHome
+
+    def refusal(self, location: str) -> str:
+        """Why the home at a location cannot be opened, and what to do."""
+        if self.state == "moved_to":
+            return (
+                f"ledger {location} was moved to {self.other}: set {self.other.in_stream_file}, in"
+                " the stream file"
+            )
+        return (
+            f"ledger {location} is an unfinished copy of {self.other}: repeat the"
+            " `tideline move-ledger` that began it, or set"
+            f" {self.other.in_stream_file}, in the stream file"
+        )

@@ -259,14 +259,11 @@ class Stream(_Section):
     @property
     def ledger_home(self) -> LedgerHome:
         """Where the ledger is."""
-        return self.ledger_home_of(self.ledger, self.ledger_uri or self.ledger_connection)
-
-    def ledger_home_of(self, kind: LedgerKind, address: str | None = None) -> LedgerHome:
-        """A home of a kind, at an address or at the default one."""
-        default = DEFAULT_CONNECTION
-        if kind == "delta":
-            default = f"{self.table.uri.rstrip('/')}.ledger"
-        return LedgerHome(kind, address or default, self.stream)
+        if self.ledger == "airflow":
+            address = self.ledger_connection or DEFAULT_CONNECTION
+        else:
+            address = self.ledger_uri or f"{self.table.uri.rstrip('/')}.ledger"
+        return LedgerHome(self.ledger, address, self.stream)
 
 
 assert set(OnReset.model_fields) == set(POLICIES)

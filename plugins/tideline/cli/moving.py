@@ -1,0 +1,54 @@
+"""`tideline move-ledger`: give a stream's ledger another home."""
+
+from __future__ import annotations
+
+import argparse
+
+from pydantic import ValidationError
+
+from tideline.adapters.stream_files import read_stream
+from tideline.cli.output import Output
+from tideline.core.ledger_home import LedgerHome, LedgerKind
+from tideline.core.stream import Stream
+from tideline.errors import BadInput
+from tideline.ledger_move import move_ledger
+from tideline.wiring import open_store
+
+
+def move(options: argparse.Namespace, output: Output) -> int:
+    """Move the ledger, or finish a move that was cut off; says what to change in the file."""
+    stream = read_stream(options.file)
+    moved = move_ledger(stream.ledger_home, _home(stream, options.to, options.at), open_store)
+    said = f"the ledger is in {moved.target} already"
+    if moved.is_empty:
+        said = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
+    elif moved.source is not None:
+        said = f"moved the ledger from {moved.source} to {moved.target}"
+    lines = []
+    if moved.target != stream.ledger_home:
+        lines.append(f"now set {moved.target.in_stream_file}, in {options.file}")
+    data = {
+        "stream": stream.stream,
+        "moved": moved.source is not None and not moved.is_empty,
+        "from": None if moved.source is None else str(moved.source),
+        "location": str(moved.target),
+    }
+    output.answer(data, said, *lines)
+    return 0
+
+
+def _home(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerHome:
+    """The home that a stream file with these keys would name.
+
+    Raises:
+        BadInput: It would be refused.
+    """
+    if address is None and kind == stream.ledger:
+        return stream.ledger_home
+    data = stream.model_dump()
+    data |= {"ledger": kind, "ledger_uri": None, "ledger_connection": None}
+    data["ledger_uri" if kind == "delta" else "ledger_connection"] = address
+    try:
+        return Stream.model_validate(data).ledger_home
+    except ValidationError as error:
+        raise BadInput(f"--at {address}: {error.errors()[0]['msg']}") from error
