@@ -1,0 +1,47 @@
+"""A stream goes on where it was after its ledger has changed its home."""
+
+import json
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import NullPool
+
+from tests.real import head, spans, table_rows, table_version
+from tests.spark.test_settling import commit_only
+from tideline.adapters.ledger_tables import METADATA
+from tideline.errors import LedgerElsewhere
+from tideline.ledger_move import move_ledger
+from tideline.wiring import open_store
+
+
+@pytest.fixture
+def in_database(world, landed, monkeypatch):
+    """The landed stream's file, changed to `ledger: airflow`."""
+    file = world.folder / "ledgers.db"
+    METADATA.create_all(create_engine(URL.create("sqlite", database=str(file)), poolclass=NullPool))
+    connection = {"conn_type": "sqlite", "host": str(file)}
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", json.dumps(connection))
+    return world.stream(ledger="airflow")
+
+
+def test_runs_replays_and_open_plans_go_on_in_the_new_home(world, landed, in_database, spark):
+    """Same positions, same plans, same fence; the old home lets nobody in."""
+    world.send(20)
+    commit_only(landed, "cut off", spark)  # in the table, not in the head
+    submits = spark.submits
+    move_ledger(landed.ledger_home, in_database.ledger_home, open_store)
+    assert spans(world.run(in_database, "cut off", spark)) == [(0, 100, 120)]
+    assert spark.submits == submits  # the table proves the rows
+    world.send(30)
+    assert spans(world.run(in_database, "next", spark)) == [(0, 120, 150)]
+    version = table_version(in_database)
+    with pytest.raises(LedgerElsewhere, match="ledger: airflow"):
+        world.run(landed, "with the old file", spark)
+    assert table_version(in_database) == version
+    move_ledger(in_database.ledger_home, landed.ledger_home, open_store)
+    world.send(5)
+    world.run(landed, "back", spark)
+    assert head(landed) == {(world.topic(), 0): 155}
+    assert len(set(table_rows(landed))) == len(table_rows(landed)) == 155
+    assert world.audit(landed)[0].clean
