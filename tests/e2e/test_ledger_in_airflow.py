@@ -77,6 +77,7 @@ def shown_on_asset(client, name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_it_works_on_postgresql_with_two_schedulers(postgres, tmp_path):
     """Airflow's and the ledger's tables in one database, as in production."""
     database = postgres.create_database(f"airflow-{datetime.now(UTC):%H%M%S%f}")
