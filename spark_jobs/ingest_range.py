@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tideline.errors import TidelineError
+from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
 from tideline.spark.session import build_session
@@ -55,6 +56,7 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     draft = Path(f"{job.result_path}.{os.getpid()}")
     draft.write_text(to_json(result))
     draft.replace(job.result_path)
+    reach("spark:answered")
     return result
 
 

@@ -267,6 +267,20 @@ MUTANTS = (
         "tests/spark/test_settling.py::test_an_older_attempt_publishes_nothing",
     ),
     Mutant(
+        "a lease that others had is lost for good (R5)",
+        "ledger.py",
+        "        self._assert_held(state, name)\n        return self._with_lease",
+        "        return self._with_lease",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "a token is given to the lease's holder only (R5)",
+        "ledger.py",
+        "            self._assert_held(state, lease)\n",
+        "",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
         "unverified rows do not stay (R6)",
         "steps/deciding.py",
         "    return Settled(head, remove_unverified(run, plan, incident.doubtful))",

@@ -1,6 +1,8 @@
 """Named places where a test can make the process die or stop. Off unless the variable is set.
 
-`TIDELINE_FAILPOINT=<place>:<action>`, action `kill` (SIGKILL) or `stop` (SIGSTOP).
+`TIDELINE_FAILPOINT=<place>:<action>`, action `kill` (SIGKILL) or `stop` (SIGSTOP). A place lies
+right before or right after something that others can see: a write to the ledger, a commit to the
+table, a call of Spark, a message to the consumer group.
 """
 
 from __future__ import annotations
@@ -9,17 +11,41 @@ import os
 import signal
 
 PLACES = (
+    "lease:live",
+    "plan:proposing",
     "plan:proposed",
+    "detect:freezing",
     "detect:frozen",
+    "lease:writer",
+    "ingest:fenced",
     "ingest:leased",
     "ingest:committed",
+    "ingest:released",
     "verify:verified",
+    "advance:moving",
     "advance:advanced",
     "advance:told_group",
 )
+"""Every run that lands something passes them, in this order."""
+SPARK_PLACES = ("spark:started", "spark:writing", "spark:committed", "spark:answered")
+"""The same, in Spark's driver."""
 RARE_PLACES = (
-    "resolve:decided",
+    "plan:finishing",
+    "plan:superseded",
     "ingest:staged",
+    "spark:staged",
+    "spark:published",
+    "verify:kept",
+    "halt:opening",
+    "halt:opened",
+    "resolve:answered",
+    "resolve:decided",
+    "resolve:carried_out",
+    "resolve:accepted",
+    "resolve:settled",
+    "resolve:removed",
+    "resolve:took_table",
+    "event:ready",
     "rewind:begun",
     "rewind:removed",
     "rewind:finished",
@@ -27,12 +53,14 @@ RARE_PLACES = (
     "move:copied",
     "move:marked",
 )
-"""Reached only where something was found, rows are replaced, a stream rewound or a ledger moved."""
+"""Reached only where an earlier run left something, something was found, rows are replaced, a stream
+is rewound or its ledger moved."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def reach(place: str) -> None:
-    """Die or stop here if a test asked for it."""
+    """Die or stop here, once, if a test asked for it."""
     wanted, _, action = os.environ.get("TIDELINE_FAILPOINT", "").rpartition(":")
     if wanted == place:
+        del os.environ["TIDELINE_FAILPOINT"]
         os.kill(os.getpid(), _ACTIONS[action])

@@ -17,12 +17,41 @@ def lease_seconds() -> float:
 
 
 def take(state: LedgerState, name: str, holder: str) -> LedgerState:
-    """The state with a lease taken or renewed.
+    """The state with a lease taken.
 
     Raises:
         StreamBusy: Somebody else holds it.
     """
     refuse_others(state, holder, name)
+    return _with_lease(state, name, holder)
+
+
+def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
+    """The state with a lease kept for longer.
+
+    Raises:
+        StreamBusy: It was lost.
+    """
+    refuse_lost(state, name, holder)
+    return _with_lease(state, name, holder)
+
+
+def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
+    """Make sure that a holder still holds its lease, or that nobody has had it since.
+
+    Raises:
+        StreamBusy: Somebody took over; it is lost for good, since others may have worked meanwhile.
+    """
+    if not any(held.name == name and held.holder == holder for held in state.control.leases):
+        raise StreamBusy(
+            f"stream {state.control.stream}: this attempt has lost the {name} lease: it was silent"
+            f" for more than {lease_seconds():.0f} s, and another attempt took over; run again",
+            stream=state.control.stream,
+            lease=name,
+        )
+
+
+def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
     return state.with_lease(
         Lease(
             name=name,

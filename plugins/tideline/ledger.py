@@ -25,6 +25,7 @@ from tideline.core.result import RunRecord
 from tideline.core.rewind import Closing, Rewind
 from tideline.core.window import Instant
 from tideline.errors import BadInput, CommitConflict, LedgerElsewhere, StreamBusy, TidelineError
+from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
@@ -168,12 +169,13 @@ class Ledger:
         outermost = not rewinding and self._rewinds is None
         if outermost:
             self._rewinds = taken.control.rewinds
+        reach(f"lease:{name}")
         stop = threading.Event()
 
         def keep() -> None:
             while not stop.wait(leases.lease_seconds() / 3):
                 try:
-                    self.update(lambda state: leases.take(state, name, self.holder))
+                    self.update(lambda state: leases.renew(state, name, self.holder))
                 except Exception as error:
                     log.warning("the %s lease was not renewed: %s", name, error)
 
@@ -192,6 +194,27 @@ class Ledger:
                 pass  # moved by the holder
             except TidelineError as error:  # it runs out by itself; what the block did counts
                 log.warning("the %s lease was not given back: %s", name, error)
+
+    def next_token(self, lease: str, above: int) -> Control:
+        """Give the holder of a lease a token larger than all before it (R5).
+
+        Args:
+            lease: The lease's name.
+            above: The largest token that the table knows: an older ledger that was restored would
+                give out tokens that the table has seen already.
+
+        Returns:
+            The control document, whose `token` it is.
+
+        Raises:
+            StreamBusy: The lease was lost meanwhile.
+        """
+
+        def take(state: LedgerState) -> LedgerState:
+            leases.refuse_lost(state, lease, self.holder)
+            return state.with_next_token(above)
+
+        return self.update(take).control
 
     def _refuse_if_rewound(self, state: LedgerState) -> None:
         if self._rewinds is not None and state.control.rewinds != self._rewinds:

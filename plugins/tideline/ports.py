@@ -64,6 +64,9 @@ class TablePort(Protocol):
     def find_landing(self, plan_id: str, after_version: int | None) -> Landing | None:
         """The newest commit that carries the plan's id, looked for after a version."""
 
+    def newest_token(self, app_id: str) -> int | None:
+        """The transaction version that the table holds of an application; None where none is."""
+
     def landed(
         self, ranges: Iterable[PlannedRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:

@@ -7,10 +7,9 @@ import time
 
 import pytest
 
-from tests.real import finished, head, spans, table_rows, table_version, tideline
+from tests.real import finished, head, table_rows, table_version, tideline
 from tideline.adapters.stream_files import read_stream
 from tideline.embedded.process import wait_until
-from tideline.failpoints import PLACES
 from tideline.wiring import open_ledger
 
 
@@ -114,25 +113,6 @@ def test_exit_statuses(world, orders, spark, tmp_path):
     status, answer, _ = finished(tideline("audit", orders, "--json"))
     assert (status, answer["clean"]) == (6, False)
     assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_killed_at_a_step_s_boundary_the_run_is_finished_by_its_next_attempt(
-    world, orders, spark, place
-):
-    """Kill -9 anywhere between two effects: same run id again, one copy, the head right."""
-    stream = read_stream(orders)
-    point = {"TIDELINE_FAILPOINT": f"{place}:kill"}
-    process = tideline("run", orders, "--run-id", "killed", "--json", env=point)
-    status, _, errors = finished(process)
-    assert status == -signal.SIGKILL, errors
-    record = world.run(stream, "killed", spark)
-    assert record.status == "done"
-    assert head(stream) == {(world.topic(), 0): 100}
-    world.send(7)
-    assert spans(world.run(stream, "next", spark)) == [(0, 100, 107)]
-    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 107
-    assert clean(orders)
 
 
 def test_after_the_commit_the_next_attempt_reads_nothing_again(world, orders, spark):

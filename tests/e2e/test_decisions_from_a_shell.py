@@ -1,10 +1,8 @@
 """`tideline incident` and `tideline resolve` as a user types them."""
 
-import signal
-
 import pytest
 
-from tests.real import finished, head, table_rows, tideline
+from tests.real import finished, head, tideline
 from tideline.adapters.stream_files import read_stream
 
 
@@ -76,28 +74,3 @@ def test_what_cannot_be_decided_is_refused(halted):
     assert (status, "allowed: incident-1" in errors) == (2, True)
     status, _, errors = resolve(halted, "--choice", "accept_loss", "--reason", " ")
     assert (status, "--reason" in errors) == (2, True)
-
-
-def test_killed_while_a_decision_is_carried_out(world, halted):
-    """Position, incident and plan move in one step: it happens once, or not yet."""
-    resolve(halted, "--choice", "accept_loss", "--reason", "x")
-    dying = tideline("run", halted, env={"TIDELINE_FAILPOINT": "resolve:decided:kill"})
-    assert finished(dying)[0] == -signal.SIGKILL
-    stream = read_stream(halted)
-    assert head(stream) == {(world.topic(), 0): 10}
-    assert finished(tideline("run", halted))[0] == 0
-    assert head(stream) == {(world.topic(), 0): 50}
-
-
-def test_killed_between_staging_and_publishing(world, halted):
-    """The rows of the first reading stand; the next attempt replaces them once."""
-    resolve(halted, "--choice", "accept_loss", "--reason", "x")
-    assert finished(tideline("run", halted, "--run-id", "halted"))[0] == 0
-    again = ("run", halted, "--run-id", "halted")
-    dying = tideline(*again, env={"TIDELINE_FAILPOINT": "ingest:staged:kill"})
-    assert finished(dying)[0] == -signal.SIGKILL
-    rows = table_rows(read_stream(halted))
-    assert len(rows) == 30
-    status, _, errors = finished(tideline(*again))
-    assert status == 0, errors
-    assert table_rows(read_stream(halted)) == rows

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
+from tests.faults.crash import LEDGERS, Crash
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
-from tests.faults.report import Report, Row, text_of
+from tests.faults.report import CrashRow, Report, Row, text_of
 from tests.faults.trial import Trial
 from tests.real import InProcessSpark, World
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.embedded.broker import Broker
 
-_ROWS = pytest.StashKey[list[Row]]()
+_ROWS = pytest.StashKey[list[Row | CrashRow]]()
 
 _numbers = itertools.count(1)
 
@@ -29,9 +30,10 @@ def pytest_terminal_summary(
 ) -> None:
     """Print what every row of the faults catalogue came to."""
     rows = config.stash.get(_ROWS, [])
-    if rows:
-        terminalreporter.section("fault rows")
-        terminalreporter.write_line(text_of(rows))
+    for title, kind in (("fault rows", Row), ("crash matrix", CrashRow)):
+        if any(isinstance(row, kind) for row in rows):
+            terminalreporter.section(title)
+            terminalreporter.write_line(text_of(kind, rows))
 
 
 @pytest.fixture
@@ -50,6 +52,20 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
 def trial(world: World, spark: InProcessSpark, report: Report) -> Trial:
     """A stream of its own on the shared broker."""
     return Trial(world, spark, report)
+
+
+@pytest.fixture(params=LEDGERS)
+def ledger(request: pytest.FixtureRequest) -> str:
+    """Where the stream's ledger is kept."""
+    return str(request.param)
+
+
+@pytest.fixture
+def crash(world: World, spark: InProcessSpark, report: Report, ledger: str) -> Crash:
+    """A stream of its own on the shared broker, one of whose runs dies."""
+    found = Crash(world, spark, report)
+    found.ledger = ledger
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -106,11 +106,11 @@ class Trial:
         self.said = f"{record.status}: {rows} rows of {ranges or 'nothing'}{notices}"
         return record
 
-    def halts(self, kind: str, spark: object = None) -> Incident:
+    def halts(self, kind: str, spark: object = None, run_id: str | None = None) -> Incident:
         """A run that halts with one incident, which says what, where and what to do."""
         positions = State.of(self.stream).positions
         with pytest.raises(ResetDetected) as halted:
-            self._run(spark)
+            self._run(spark, run_id)
         (incident,) = halted.value.incidents
         assert incident in open_ledger(self.stream).read().control.incidents
         assert State.of(self.stream).positions == positions

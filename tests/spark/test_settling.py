@@ -1,5 +1,6 @@
 """What a crashed run leaves open, and how the next one settles it (R1, R3, R5)."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from tideline.steps.dry_run import dry_run
 from tideline.steps.freezing import freeze_run
 from tideline.steps.ingest_ranges import ingest_ranges
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.steps.writing import Attempt
 from tideline.wiring import open_ledger, open_run
 
 
@@ -163,19 +165,19 @@ def test_looking_and_auditing_settle_nothing_but_know_what_landed(world, stream,
     assert head(stream) == {(world.topic(), 0): 0}
 
 
-def test_an_older_attempt_publishes_nothing(world, stream, spark):
+def test_an_older_attempt_publishes_nothing(world, stream, spark, monkeypatch):
     """Its token is not larger than the table's: the write is skipped, and that is noticed."""
     commit_only(stream, "a", spark)
 
-    def older(state):
-        return replace(state, control=replace(state.control, token=-1))
+    def older(run):
+        return Attempt(run.ledger.read().control.ledger_id, 0)
 
     with open_run(stream, "b", RunRequest(), spark) as run:
         world.send(10)
-        run.ledger.update(older)
         plan_offset_ranges(run)
         detect_earliest_reset(run)
         version = table_version(stream)
+        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older)
         with pytest.raises(AttemptFenced):
             ingest_ranges(run)
     assert table_version(stream) == version

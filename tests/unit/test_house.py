@@ -8,6 +8,7 @@ from pathlib import Path
 from tideline.core.schema import stream_schema
 from tideline.core.verdicts import build_page
 from tideline.embedded.broker import new_cluster_id
+from tideline.failpoints import PLACES, RARE_PLACES, SPARK_PLACES
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +54,12 @@ def test_a_cluster_id_never_looks_like_an_option():
     ids = {new_cluster_id() for _ in range(2000)}
     assert all(len(i) == 22 and i[0].isalpha() for i in ids)
     assert len(ids) == 2000
+
+
+def test_every_failpoint_is_listed_and_every_listed_one_is_there():
+    """The crash matrix kills at every place that is listed, so each has to be."""
+    sources = [*(ROOT / "plugins/tideline").rglob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
+    reached = {p for file in sources for p in re.findall(r'reach\(f?"(.+?)"\)', file.read_text())}
+    leases = {f"lease:{name}" for name in ("live", "writer")}
+    listed = {*PLACES, *SPARK_PLACES, *RARE_PLACES}
+    assert (reached - {"lease:{name}"}) | leases == listed

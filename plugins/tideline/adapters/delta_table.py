@@ -87,6 +87,11 @@ class DeltaTableReader:
                 )
         return None
 
+    def newest_token(self, app_id: str) -> int | None:
+        """The transaction version that the table holds of an application; None where none is."""
+        table = self._open(None)
+        return None if table is None else table.transaction_version(app_id)
+
     def landed(
         self, ranges: Iterable[PlannedRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:

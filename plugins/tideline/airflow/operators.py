@@ -25,6 +25,7 @@ from tideline.core.headroom import Headroom
 from tideline.core.result import RunRecord
 from tideline.core.stream import Stream
 from tideline.errors import Halted, ResetDetected, ServiceAway
+from tideline.failpoints import reach
 from tideline.json_codec import to_data
 from tideline.steps.advance_offsets import advance_offsets
 from tideline.steps.asking import answer, ask, asked_incidents
@@ -230,6 +231,7 @@ class AdvanceOffsets(StreamOperator):
         if record.plan is None or record.landing is None:
             raise AirflowSkipException("nothing was landed")
         event = asset_event(record)
+        reach("event:ready")
         context["outlet_events"][self.asset].extra = event
         tags = {"stream": self.stream.stream}
         stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)

@@ -14,6 +14,7 @@ from tideline.core.ledger_state import LedgerState
 from tideline.core.result import RunRecord
 from tideline.core.verdicts import VERDICTS
 from tideline.errors import BadInput
+from tideline.failpoints import reach
 from tideline.ledger import Ledger
 from tideline.steps.halting import affected_text, affected_versions, how_to_decide
 from tideline.wiring import open_ledger
@@ -54,6 +55,7 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
         return state.with_decision(known.incident_id, decision)
 
     decided = ledger.update(decide).open_incident(options.incident)
+    reach("resolve:answered")
     assert decided is not None
     what = "the incident stays open"
     if decided.is_decided:

@@ -142,9 +142,9 @@ class LedgerState:
         after = replace(self._control(rewind=None), head=head, runs=runs)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
-    def with_next_token(self) -> LedgerState:
-        """The state after giving out a larger token; it is `control.token`."""
-        return self._control(token=self.control.token + 1)
+    def with_next_token(self, above: int = 0) -> LedgerState:
+        """The state after giving out a token larger than all before; it is `control.token`."""
+        return self._control(token=max(self.control.token, above) + 1)
 
     def with_incidents(
         self,

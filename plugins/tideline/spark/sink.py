@@ -18,6 +18,7 @@ from tideline.core.table import (
     read_mark,
 )
 from tideline.errors import AttemptFenced, ReplayUnavailable
+from tideline.failpoints import reach
 from tideline.ports import SparkJob, SparkResult, StagedRows
 
 _NEWEST_COMMITS = 20
@@ -25,6 +26,7 @@ _NEWEST_COMMITS = 20
 
 def ensure_table(spark: SparkSession, job: SparkJob) -> None:
     """Create the table with Tideline's marks, if there is none."""
+    reach("spark:started")
     columns = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
     partitions = ", ".join(f"`{name}`" for name in job.partition_by)
     properties = {
@@ -58,6 +60,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
         token=job.token,
         ranges=job.ranges,
     )
+    reach("spark:writing")
     try:
         (
             rows.write.format("delta")
@@ -72,6 +75,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
         if "DELTA_CONCURRENT_TRANSACTION" in str(error):
             raise _fenced(job) from error
         raise
+    reach("spark:committed")
     history = rows.sparkSession.sql(
         f"DESCRIBE HISTORY delta.`{job.table_uri}` LIMIT {_NEWEST_COMMITS}"
     ).select("version", "userMetadata", "operationMetrics")
@@ -88,6 +92,7 @@ def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
     """Read once into the staging folder and count what came (R4)."""
     remove_staging(rows.sparkSession, job)  # what a killed attempt left
     rows.write.parquet(_staged(job))
+    reach("spark:staged")
     counts = (
         staged_rows(rows.sparkSession, job)
         .groupBy("topic_id", "generation", "partition")
@@ -127,6 +132,7 @@ def publish(spark: SparkSession, job: SparkJob) -> SparkResult:
             plan_id=job.plan_id,
         )
     result = replace_ranges(staged, job)
+    reach("spark:published")
     remove_staging(spark, job)
     return result
 

@@ -29,9 +29,7 @@ def advance_offsets(run: RunContext) -> RunRecord:
     verified = verify_ranges(run)
     assert verified is not None
     advance(run, record, plan, *verified)
-    reach("advance:advanced")
     tell_group(run)
-    reach("advance:told_group")
     closed = run.record()
     assert closed is not None
     return closed
@@ -63,7 +61,9 @@ def advance(
             plan.plan_id, status="done", landing=landing, verified=verified, updated_at=now()
         )
 
+    reach("advance:moving")
     run.ledger.update(move)
+    reach("advance:advanced")
 
 
 def tell_group(run: RunContext) -> None:
@@ -78,3 +78,4 @@ def tell_group(run: RunContext) -> None:
         )
     except Exception as error:
         log.warning("group %s was not told: %s", group, error)
+    reach("advance:told_group")

@@ -17,6 +17,7 @@ from tideline.core.result import RunRecord
 from tideline.core.table_watch import table_findings
 from tideline.core.verification import VerifiedRange, gap_findings
 from tideline.errors import StreamBusy
+from tideline.failpoints import reach
 from tideline.steps.auditing import ledger_against_table
 from tideline.steps.context import RunContext, log, now
 from tideline.steps.halting import open_incidents, outlook_of
@@ -49,6 +50,7 @@ def execute_on_plan(run: RunContext, incidents: tuple[Incident, ...]) -> None:
         return after.with_run(replace(record, resolved=(*record.resolved, *closed)))
 
     run.ledger.update(accept)
+    reach("resolve:accepted")
     for incident in incidents:
         log.warning("%s: its decision was carried out", incident.incident_id)
 
@@ -93,6 +95,7 @@ def resolve_table(run: RunContext) -> None:
             return after.with_run(replace(record, resolved=(*record.resolved, closed)))
 
         run.ledger.update(take)
+        reach("resolve:took_table")
 
 
 def rows_removed_by_others(run: RunContext, incident: Incident) -> tuple[Coverage, ...]:
@@ -159,6 +162,7 @@ def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, .
         )
 
     run.ledger.update(close)
+    reach("resolve:settled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,7 @@ def remove_unverified(
         return None
     with run.ledger.lease("writer"):
         result = submit(run, begin_attempt(run), "remove", plan, pieces)
+    reach("resolve:removed")
     version = result.table_version if result is not None else run.table.observe().version
     log.warning("unverified rows of plan %s removed in table version %s", plan.plan_id, version)
     return version

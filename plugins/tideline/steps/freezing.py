@@ -80,6 +80,7 @@ def freeze_run(
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(frozen)
         return replace(after, head=moved_head(latest.head))
 
+    reach("detect:freezing")
     run.ledger.update(put_if_absent)
     reach("detect:frozen")
     winner = run.record()

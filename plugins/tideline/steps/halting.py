@@ -14,6 +14,7 @@ from tideline.core.offsets import Place
 from tideline.core.plan import BatchPlan
 from tideline.core.result import RunRecord
 from tideline.errors import ResetDetected
+from tideline.failpoints import reach
 from tideline.steps.context import RunContext, log, now
 
 _SHOWN = 20
@@ -27,7 +28,11 @@ def open_incidents(
     A plan is the landed one whose ranges the findings put in doubt, if there is one.
     """
     found = tuple(_with_times(run, finding) for finding in findings)
+    if found:
+        reach("halt:opening")
     state = run.ledger.update(lambda s: s.with_incidents(found, run.run_id, now(), plan))
+    if found:
+        reach("halt:opened")
     keys = {incident_key(f) for f in found}
     return tuple(i for i in state.control.incidents if i.key in keys)
 

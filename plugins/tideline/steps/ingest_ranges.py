@@ -43,6 +43,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
             return proven
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run)
+        reach("ingest:fenced")
         table = _check_target(run, plan)
         _check_readable(run, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
@@ -52,6 +53,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         else:
             submit(run, attempt, "land", plan)
         reach("ingest:committed")
+    reach("ingest:released")
     landing = run.table.find_landing(plan.plan_id, after_version=table.version)
     if landing is None or landing.token != attempt.token:
         raise AttemptFenced(

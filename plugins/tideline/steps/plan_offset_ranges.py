@@ -66,6 +66,7 @@ def propose(run: RunContext) -> RunRecord:
         kept = latest.without_proposals(run.request.lane, but=run.run_id)
         return replace(kept.with_run(record), head=found.head)
 
+    reach("plan:proposing")
     run.ledger.update(store)
     reach("plan:proposed")
     return record
@@ -107,6 +108,7 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
                     plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
                 )
             )
+        reach("plan:superseded")
         return None
     return _finish(run, left_open, plan)
 
@@ -138,4 +140,5 @@ def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> RunRecord
         evidence=left_open.evidence,
     )
     run.ledger.update(lambda state: state.with_run(record))
+    reach("plan:finishing")
     return record

@@ -155,6 +155,7 @@ def _carry_out(
         return after.with_run(replace(record, resolved=(*record.resolved, *done.closed)))
 
     after = run.ledger.update(swap)
+    reach("resolve:carried_out")
     for incident in done.closed:
         assert incident.decision is not None
         log.warning(

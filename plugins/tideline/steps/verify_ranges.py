@@ -80,3 +80,4 @@ def _keep(run: RunContext, plan: BatchPlan, found: Assessment) -> None:
         return state
 
     run.ledger.update(keep)
+    reach("verify:kept")

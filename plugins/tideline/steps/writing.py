@@ -24,9 +24,19 @@ class Attempt:
 
 
 def begin_attempt(run: RunContext) -> Attempt:
-    """Take the next token; the caller holds the writer's lease."""
-    control = run.ledger.update(lambda s: s.with_next_token()).control
+    """Take the next token; the caller holds the writer's lease.
+
+    Raises:
+        StreamBusy: It has lost the lease meanwhile.
+    """
+    known = run.table.newest_token(_app_id(run.ledger.read().control.ledger_id))
+    control = run.ledger.next_token("writer", above=known or 0)
     return Attempt(control.ledger_id, control.token)
+
+
+def _app_id(ledger_id: str) -> str:
+    """Whose tokens they are, in the table's transactions: all attempts of one ledger."""
+    return f"tideline:{ledger_id}"
 
 
 def submit(
@@ -62,7 +72,7 @@ def submit(
             plan_id=plan.plan_id if action != "remove" else f"{plan.plan_id}.removed",
             run_id=run.run_id,
             token=attempt.token,
-            app_id=f"tideline:{attempt.ledger_id}",
+            app_id=_app_id(attempt.ledger_id),
             table_uri=run.stream.table.uri,
             partition_by=tuple(run.stream.table.partition_by),
             isolation_level=plan.isolation_level,

@@ -1,0 +1,214 @@
+"""Row 21: Spark's driver killed with -9, its answer lost, or the run killed beside it."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.crash import SENT
+from tests.faults.processes import descendants, state
+from tests.faults.trial import Meddled
+from tests.real import finished, tideline
+from tideline.embedded.process import wait_until
+from tideline.errors import ServiceAway
+from tideline.failpoints import SPARK_PLACES
+
+pytestmark = pytest.mark.slow
+
+REPLAYED = ("spark:staged", "spark:published")
+
+
+def submits(crash, point=None, **env):
+    """`tideline run` with a spark-submit of its own."""
+    crash.attempts += 1
+    env = {**env, **({} if point is None else {"TIDELINE_FAILPOINT": point})}
+    return tideline("run", crash.file, "--run-id", "one", "--json", env=env)
+
+
+def driver(process, name):
+    """The process id of Spark's JVM or of its Python."""
+    found = [pid for pid, command in descendants(process.pid) if name(command)]
+    return found[-1] if found else None
+
+
+def is_jvm(command):
+    return Path(command[0]).name == "java"
+
+
+def is_application(command):
+    return "python" in Path(command[0]).name and command[1].endswith("ingest_range.py")
+
+
+def fails_cleanly(process):
+    """The run says that it may be tried again."""
+    status, answer, errors = finished(process)
+    assert (status, answer["status"]) == (4, "retry"), errors
+
+
+@pytest.mark.parametrize("place", SPARK_PLACES)
+def test_the_driver_is_killed(crash, place):
+    """R2, R3: what was committed is proven by the table, what was not is read again."""
+    crash.waits()
+    fails_cleanly(submits(crash, f"{place}:kill"))
+    assert crash.repeat().status == "done"
+    crash.judge_crash(f"Spark's driver killed at {place}")
+
+
+@pytest.mark.parametrize("place", REPLAYED)
+def test_the_driver_of_a_replay_is_killed(crash, place):
+    """R4: the rows stand; what a dead attempt has staged is removed by the next one."""
+    crash.waits()
+    crash.repeat()
+    before = crash.rows()
+    fails_cleanly(submits(crash, f"{place}:kill"))
+    assert crash.rows() == before
+    crash.repeat()
+    assert crash.rows() == before
+    staging = Path(crash.stream.table.uri, "_tideline_staging")
+    assert not list(staging.glob("*"))
+    crash.judge_crash(f"Spark's driver killed at {place}, in a replay")
+
+
+@pytest.mark.parametrize("place", ["spark:writing", "spark:committed"])
+def test_the_jvm_is_killed(crash, place):
+    """The same for the JVM, which writes the files and commits."""
+    crash.waits()
+    process = submits(crash, f"{place}:stop")
+    application = stopped(process)
+    os.kill(driver(process, is_jvm), signal.SIGKILL)
+    os.kill(application, signal.SIGCONT)
+    fails_cleanly(process)
+    assert crash.repeat().status == "done"
+    crash.judge_crash(f"Spark's JVM killed at {place}")
+
+
+def test_the_jvm_is_killed_between_its_files_and_its_commit(crash):
+    """Delta: files that no commit names are no rows."""
+    crash.waits()
+    crash.send(30_000, size=500)
+    process = submits(crash)
+    jvm = wait_written(crash, process)
+    os.kill(jvm, signal.SIGKILL)
+    assert not commits(crash), "killed too late"
+    assert data_files(crash)
+    fails_cleanly(process)
+    assert crash.rows() == []
+    assert crash.repeat().status == "done"
+    crash.judge_crash("Spark's JVM killed between its data files and its commit")
+
+
+def test_spark_stopped_before_its_commit_resumes_after_the_retry(crash):
+    """R5: its run is killed, so the lease is free; Delta refuses the older token's commit."""
+    crash.waits()
+    crash.send(30_000, size=500)
+    process = submits(crash)
+    jvm = wait_written(crash, process)
+    os.kill(jvm, signal.SIGSTOP)
+    try:
+        assert not commits(crash), "stopped too late"
+        zombies = [pid for pid, _ in descendants(process.pid)]
+        process.kill()
+        process.wait()
+        crash.repeat()
+        rows, version = crash.rows(), crash.version()
+    finally:
+        os.kill(jvm, signal.SIGCONT)
+    wait_until(lambda: not any(map(alive, zombies)), "Spark goes on", 60)
+    assert (crash.rows(), crash.version()) == (rows, version)
+    crash.judge_crash("Spark stopped before its commit, resumed after the retry")
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_spark_stopped_before_it_writes_resumes_after_the_retry(crash, overlapping):
+    """R5: its token is not larger than the table's, so Delta skips the write."""
+    crash.waits()
+    process = submits(crash, "spark:writing:stop")
+    application = stopped(process)
+    try:
+        zombies = [pid for pid, _ in descendants(process.pid)]
+        process.kill()
+        process.wait()
+        crash.send(20)
+        if overlapping:
+            crash.world.delete_records(before=40)
+            crash.forget({r for r in crash.log.acknowledged if r[2] < 40})
+            crash.policy("retention_loss", "accept_loss")
+            crash.repeat("two")
+        else:
+            crash.repeat()
+            crash.repeat("two")
+        rows, version = crash.rows(), crash.version()
+    finally:
+        os.kill(application, signal.SIGCONT)
+    wait_until(lambda: not any(map(alive, zombies)), "Spark goes on", 60)
+    assert (crash.rows(), crash.version()) == (rows, version)
+    which = "an overlapping range" if overlapping else "the retry"
+    crash.judge_crash(f"Spark stopped before it writes, resumed after {which}")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_run_is_killed_and_spark_goes_on(crash, moment):
+    """R3: what it lands is proven by the table; nothing is read again."""
+    crash.waits()
+
+    def kill():
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.process.wait()
+
+    with crash.start("one", Meddled(crash.spark, **{moment: kill})) as run:
+        assert run.ended() == -signal.SIGKILL
+    version, read = crash.version(), crash.spark.submits
+    assert len(crash.rows()) == SENT
+    crash.repeat()
+    assert (crash.version(), crash.spark.submits) == (version, read)
+    crash.judge_crash(f"run killed {moment} Spark lands its rows")
+
+
+def test_spark_has_committed_and_reports_a_failure(crash):
+    """R3: the commit counts, not the exit status."""
+    crash.waits()
+
+    def fail():
+        raise ServiceAway("spark-submit ended with status 143")
+
+    crash.fails(ServiceAway, Meddled(crash.spark, after=fail), run_id="one")
+    crash.attempts += 1
+    version, read = crash.version(), crash.spark.submits
+    crash.repeat()
+    assert (crash.version(), crash.spark.submits) == (version, read)
+    crash.judge_crash("Spark committed, spark-submit reported a failure")
+
+
+def stopped(process):
+    """Wait until the application's Python has stopped itself; its process id."""
+
+    def is_stopped():
+        pid = driver(process, is_application)
+        return pid is not None and state(pid) == "T"
+
+    wait_until(is_stopped, "Spark does not stop", 120)
+    return driver(process, is_application)
+
+
+def wait_written(crash, process):
+    """Wait until the one data file is closed (then its checksum is there); the JVM's id."""
+    wait_until(lambda: driver(process, is_jvm) is not None, "no JVM", 60)
+    jvm = driver(process, is_jvm)
+    table = Path(crash.stream.table.uri)
+    wait_until(lambda: any(table.glob("topic_id=*/.*.crc")), "no data file", 120, 0.0005)
+    return jvm
+
+
+def data_files(crash):
+    return list(Path(crash.stream.table.uri).glob("topic_id=*/*.parquet"))
+
+
+def commits(crash):
+    """Commits after the one that created the table."""
+    log = Path(crash.stream.table.uri, "_delta_log")
+    return [p for p in log.glob("*.json") if int(p.stem) > 0]
+
+
+def alive(pid):
+    return state(pid) not in ("", "Z")

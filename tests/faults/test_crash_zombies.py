@@ -1,0 +1,104 @@
+"""Row 22 and the writer's lease: a run stopped anywhere, and resumed after its successor."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.real import head
+from tideline.embedded.process import wait_until
+from tideline.failpoints import PLACES
+from tideline.wiring import open_ledger
+
+SHORT = 1.0
+"""Seconds that a stopped run's leases last."""
+
+UNWRITTEN = PLACES[PLACES.index("lease:writer") : PLACES.index("ingest:committed")]
+"""Stopped there, a run holds the writer's lease and has not written yet."""
+
+
+def expired(crash):
+    """Nobody's lease is good any more: a stopped holder does not renew it."""
+    now, state = datetime.now(UTC), open_ledger(crash.stream).read()
+    return all(lease.expires_at < now for lease in state.control.leases)
+
+
+def stops(crash, place):
+    """A run that has stopped at a place, and whose leases have run out."""
+    zombie = crash.start("one", point=f"{place}:stop", lease_seconds=SHORT)
+    zombie.stopped()
+    wait_until(lambda: expired(crash), "the leases hold on", 30)
+    return zombie
+
+
+def resumes(crash, zombie):
+    """The zombie goes on: it changes no row and no position, and nobody is alarmed."""
+    rows, version, positions = crash.rows(), crash.version(), head(crash.stream)
+    zombie.resume()
+    status = zombie.ended()
+    assert status in (0, 4), zombie.said
+    assert crash.rows() == rows
+    assert head(crash.stream) == positions
+    return version
+
+
+@pytest.mark.parametrize(
+    "place",
+    [p if p == "ingest:leased" else pytest.param(p, marks=pytest.mark.slow) for p in PLACES],
+)
+def test_a_stopped_run_resumes_after_its_retry(crash, place):
+    """R5: the lease has run out, the retry has a larger token; the zombie publishes nothing."""
+    crash.waits()
+    with stops(crash, place) as zombie:
+        assert crash.repeat().status == "done"
+        version = resumes(crash, zombie)
+        if place in UNWRITTEN:
+            assert zombie.process.returncode == 4
+            assert crash.version() == version
+    crash.judge_crash(f"run stopped at {place}, resumed after its retry", lands_more=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stopped_run_resumes_after_others_went_on(crash, place):
+    """R3, R5: another run has finished the zombie's plan, and one more has landed behind it."""
+    crash.waits()
+    with stops(crash, place) as zombie:
+        crash.send(20)
+        crash.repeat("two")
+        crash.repeat("three")
+        version = resumes(crash, zombie)
+        if place in UNWRITTEN:
+            assert zombie.process.returncode == 4
+            assert crash.version() == version
+    crash.judge_crash(f"run stopped at {place}, resumed after two others", lands_more=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [*UNWRITTEN, "ingest:staged"])
+def test_a_stopped_replay_resumes_after_the_same_replay(crash, place):
+    """R4, R5: what it had staged is not published over the newer copy."""
+    crash.waits()
+    crash.repeat()
+    with stops(crash, place) as zombie:
+        crash.repeat()
+        version = resumes(crash, zombie)
+        assert zombie.process.returncode == 4
+        assert crash.version() == version
+    crash.judge_crash(f"replay stopped at {place}, resumed after another", lands_more=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", UNWRITTEN)
+def test_a_stopped_run_resumes_after_an_overlapping_range(crash, place):
+    """R5: its plan was superseded, and the next one took over part of its range."""
+    crash.waits()
+    with stops(crash, place) as zombie:
+        crash.send(20)
+        crash.world.delete_records(before=40)
+        crash.forget({r for r in crash.log.acknowledged if r[2] < 40})
+        crash.policy("retention_loss", "accept_loss")
+        crash.repeat("two")
+        version = resumes(crash, zombie)
+        assert zombie.process.returncode == 4
+        assert crash.version() == version
+    crash.judge_crash(f"run stopped at {place}, resumed after [40, 120)", lands_more=False)
