@@ -53,8 +53,8 @@ RARE_PLACES = (
     "move:copied",
     "move:marked",
 )
-"""Reached only where an earlier run left something, something was found, rows are replaced, a stream
-is rewound or its ledger moved."""
+"""Reached only where an earlier run left something, something was found, rows are replaced, a
+stream is rewound or its ledger moved."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -24,7 +24,14 @@ from tideline.core.ledger_state import Control, LedgerState
 from tideline.core.result import RunRecord
 from tideline.core.rewind import Closing, Rewind
 from tideline.core.window import Instant
-from tideline.errors import BadInput, CommitConflict, LedgerElsewhere, StreamBusy, TidelineError
+from tideline.errors import (
+    BadInput,
+    CommitConflict,
+    LedgerElsewhere,
+    ServiceAway,
+    StreamBusy,
+    TidelineError,
+)
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
@@ -50,6 +57,7 @@ class Ledger:
         self.holder = uuid.uuid4().hex
         self._lock = threading.RLock()  # the lease's keeper shares the store
         self._rewinds: int | None = None  # as many as there were when a lease was taken
+        self._newest = -1
 
     def read(self) -> LedgerState:
         """The state now; that of an empty ledger where there is none yet."""
@@ -225,6 +233,14 @@ class Ledger:
             )
 
     def _decode(self, snapshot: Snapshot) -> LedgerState:
+        if snapshot.version < self._newest:
+            raise ServiceAway(
+                f"ledger {self.store.location} is gone or was put back: this process has seen its"
+                f" version {self._newest}, and now it is at {snapshot.version}; nothing is begun"
+                " anew in its place; run again when it is there",
+                ledger=self.store.location,
+            )
+        self._newest = snapshot.version
         documents = snapshot.documents
         if MARK in documents:
             mark = from_json(HomeMark, documents[MARK])

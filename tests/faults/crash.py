@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from deltalake import DeltaTable
 from kafka import TopicPartition
 
 from tests.faults.killable import Killable
@@ -101,6 +102,8 @@ class Crash(Trial):
 
     def rows(self) -> list[tuple[object, ...]]:
         """Every row of the table, with its value; empty where there is no table yet."""
+        if not DeltaTable.is_deltatable(self.stream.table.uri):
+            return []
         return table_rows(self.stream, "topic_id", "generation", "partition", "offset", "value")
 
     def version(self) -> int:

@@ -66,3 +66,21 @@ def test_a_store_in_trouble_is_away(tmp_path):
         file.unlink()
     with pytest.raises(ServiceAway, match="ledger"):
         Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s").read()
+
+
+def test_a_ledger_that_was_there_is_away_and_is_not_begun_anew(tmp_path):
+    """Its folder is moved or unmounted while a run holds it open, and comes back."""
+    folder, away = tmp_path / "ledger", tmp_path / "away"
+    ledger = Ledger(DeltaLedgerStore(str(folder)), "s")
+    ledger.update(lambda s: s.with_next_token())
+    assert ledger.read().control.token == 1
+    folder.rename(away)
+    folder.write_text("an error while the log is read makes the store open the table anew")
+    with pytest.raises(ServiceAway, match="cannot be used"):
+        ledger.update(lambda s: s.with_next_token())
+    folder.unlink()
+    with pytest.raises(ServiceAway, match="gone or was put back"):
+        ledger.update(lambda s: s.with_next_token())
+    assert not folder.exists()
+    away.rename(folder)
+    assert ledger.update(lambda s: s.with_next_token()).control.token == 2

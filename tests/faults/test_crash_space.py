@@ -1,0 +1,91 @@
+"""Rows 20 and 23, no space left: for the table and for the ledger, page by page."""
+
+import itertools
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.oracle import assert_exact
+from tests.real import head
+
+pytestmark = pytest.mark.slow
+
+PAGE = 4096
+"""What tmpfs gives out; so every further page lets a run get one file further."""
+
+
+class SmallDisk:
+    """A file system that can be filled.
+
+    Args:
+        folder: Where it is mounted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def leave(self, pages: int) -> None:
+        """Fill it but for so many pages."""
+        free = os.statvfs(self.folder)
+        size = free.f_bavail * free.f_frsize - pages * PAGE
+        with open(self._ballast, "wb") as file:
+            file.write(b"x" * max(size, 0))
+
+    def free(self) -> None:
+        """Take the ballast away."""
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A tmpfs of 16 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    yield SmallDisk(folder)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("whose", ["table", "ledger"])
+def test_no_space_is_left(crash, disk, whose):
+    """What is not committed is not there; with space again, the same run leaves one copy."""
+    if whose == "ledger" and crash.ledger != "delta":
+        pytest.skip(f"ledger: {crash.ledger}: its store is not on a disk of the test's own")
+    lake, elsewhere = str(disk.folder / "on"), str(crash.world.folder / "off")
+    uris = {"table": {"uri": lake if whose == "table" else elsewhere}}
+    if crash.ledger == "delta":
+        uris["ledger_uri"] = f"{lake if whose == 'ledger' else elsewhere}.ledger"
+    crash.follow(**uris)
+    failed = []
+    for pages in itertools.count(0, 2):
+        crash.attempts = 0
+        crash.send(10)
+        written = dict(crash.log.written)
+        known = head(crash.stream)
+        disk.leave(pages)
+        run_id = f"run-{pages}"
+        with crash.start(run_id) as run:
+            status = run.ended()
+            assert status in (0, 4), run.said
+            if status == 4:
+                assert "No space" in run.said, run.said
+        disk.free()
+        failed.append(status == 4)
+        seen = {row[:1] + row[2:4] for row in crash.rows()}
+        assert seen <= set(written)
+        assert len(seen) in (len(written), len(written) - 10)
+        assert head(crash.stream) in (known, {(crash.topic, 0): len(written)}) or not known
+        if status:
+            crash.repeat(run_id)
+        assert_exact(crash.stream, crash.log)
+        crash.tell(f"no space for the {whose} after {pages} pages")
+        if not status:
+            break
+    assert sum(failed) > 2
+    crash.judge_crash(f"no space for the {whose}: all of these", lands_more=False)
