@@ -281,6 +281,27 @@ MUTANTS = (
         "tests/integration/test_ledger_contract.py",
     ),
     Mutant(
+        "a ledger that was there is not begun anew (R13)",
+        "adapters/ledger_delta.py",
+        "if self._was_there or not isinstance(",
+        "if not isinstance(",
+        "tests/integration/test_ledger_contract.py",
+    ),
+    Mutant(
+        "no ledger is begun beside another ledger's table (R13)",
+        "steps/lane.py",
+        "        if found:",
+        "        if False:",
+        "tests/faults/test_crash_ledger.py::test_the_store_is_away_when_a_run_starts",
+    ),
+    Mutant(
+        "an older ledger gives out no token that was used (R5)",
+        "steps/writing.py",
+        "above=known or 0",
+        "above=0",
+        "tests/faults/test_crash_ledger.py::test_an_older_copy_of_the_ledger",
+    ),
+    Mutant(
         "unverified rows do not stay (R6)",
         "steps/deciding.py",
         "    return Settled(head, remove_unverified(run, plan, incident.doubtful))",

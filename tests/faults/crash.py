@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -12,7 +14,7 @@ from tests.faults.killable import Killable
 from tests.faults.oracle import Record, assert_exact
 from tests.faults.trial import Trial
 from tests.real import head, spans, table_rows, table_version
-from tideline.core.plan import RunRequest
+from tideline.core.request import RunRequest
 from tideline.core.result import RunRecord
 from tideline.errors import Halted, Passing
 from tideline.steps.dry_run import dry_run
@@ -64,8 +66,7 @@ class Crash(Trial):
         """`tideline run` in a process of its own."""
         self.attempts += 1
         arguments = ("run", self.file, "--run-id", run_id, "--json")
-        folder = self.world.folder / f"attempt-{self.attempts}"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.world.folder))
         return Killable(spark or self.spark, folder, *arguments, **options)
 
     def dies(self, place: str, run_id: str = "one", spark: object = None) -> None:
@@ -133,7 +134,7 @@ class Crash(Trial):
             assert (planned.start_offset, planned.end_offset) == (behind, behind + 7)
         state = open_ledger(self.stream).read()
         assert not state.control.incidents
-        assert not state.control.leases
+        assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
         assert not state.runs
         found, findings = self.world.audit(self.stream)
         assert found.clean, found

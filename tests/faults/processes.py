@@ -37,3 +37,12 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
+
+
+def is_spark(command: list[str]) -> bool:
+    """Whether it is the JVM of an ingest application, and not the launcher that builds its line."""
+    return (
+        Path(command[0]).name == "java"
+        and "org.apache.spark.launcher.Main" not in command
+        and any(part.endswith("ingest_range.py") for part in command)
+    )

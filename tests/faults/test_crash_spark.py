@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.crash import SENT
-from tests.faults.processes import descendants, state
+from tests.faults.processes import descendants, is_spark, state
 from tests.faults.trial import Meddled
 from tests.real import finished, tideline
 from tideline.embedded.process import wait_until
@@ -30,10 +30,6 @@ def driver(process, name):
     """The process id of Spark's JVM or of its Python."""
     found = [pid for pid, command in descendants(process.pid) if name(command)]
     return found[-1] if found else None
-
-
-def is_jvm(command):
-    return Path(command[0]).name == "java"
 
 
 def is_application(command):
@@ -76,7 +72,7 @@ def test_the_jvm_is_killed(crash, place):
     crash.waits()
     process = submits(crash, f"{place}:stop")
     application = stopped(process)
-    os.kill(driver(process, is_jvm), signal.SIGKILL)
+    os.kill(driver(process, is_spark), signal.SIGKILL)
     os.kill(application, signal.SIGCONT)
     fails_cleanly(process)
     assert crash.repeat().status == "done"
@@ -193,8 +189,8 @@ def stopped(process):
 
 def wait_written(crash, process):
     """Wait until the one data file is closed (then its checksum is there); the JVM's id."""
-    wait_until(lambda: driver(process, is_jvm) is not None, "no JVM", 60)
-    jvm = driver(process, is_jvm)
+    wait_until(lambda: driver(process, is_spark) is not None, "no JVM", 60)
+    jvm = driver(process, is_spark)
     table = Path(crash.stream.table.uri)
     wait_until(lambda: any(table.glob("topic_id=*/.*.crc")), "no data file", 120, 0.0005)
     return jvm

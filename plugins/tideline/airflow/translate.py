@@ -19,6 +19,7 @@ from tideline.core.stream import Stream
 from tideline.errors import BadInput, TidelineError
 from tideline.ports import SparkPort
 from tideline.steps.context import RunContext, log, now
+from tideline.steps.lane import hold_lane
 from tideline.wiring import open_run
 
 _LOOK_AGAIN_AFTER = timedelta(seconds=10)
@@ -38,7 +39,7 @@ def airflow_run(
         dag_run = context["dag_run"]
         with open_run(stream, dag_run.run_id, _request(dag_run), spark) as run:
             run.can_ask = True
-            with nullcontext() if plan_only(context) else run.ledger.lease(run.lane_lease):
+            with nullcontext() if plan_only(context) else hold_lane(run):
                 yield run
 
 

@@ -119,14 +119,9 @@ class EmbeddedAirflow:
         passwords.write_text(json.dumps({self.username: self.password}))
         self._migrate()
         try:
-            for service, options in _SERVICES.items():
-                port = ("--port", str(self.port)) if service == "api-server" else ()
-                command = [*_airflow(), service, *options, *port]
+            for service in _SERVICES:
                 for number in range(self.schedulers if service == "scheduler" else 1):
-                    name = f"{service}-{number + 1}" if number else service
-                    self.servers[name] = Server.start(
-                        f"airflow {name}", command, self.folder / f"{name}.log", self._environment
-                    )
+                    self.start_service(service, number)
             client = self.client()
             for server in self.servers.values():
                 server.wait_ready(client.is_healthy, timeout_seconds)
@@ -134,6 +129,23 @@ class EmbeddedAirflow:
             self.stop()
             raise
         return self
+
+    def start_service(
+        self, service: str, number: int = 0, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start one service, also in the place of one that has ended; waits for nothing.
+
+        Args:
+            service: `api-server`, `scheduler`, `dag-processor` or `triggerer`.
+            number: Which one of several, from 0.
+            environment: More variables for it and for what it starts.
+        """
+        port = ("--port", str(self.port)) if service == "api-server" else ()
+        command = [*_airflow(), service, *_SERVICES[service], *port]
+        name = f"{service}-{number + 1}" if number else service
+        log = self.folder / f"{name}.log"
+        variables = {**self._environment, **(environment or {})}
+        self.servers[name] = Server.start(f"airflow {name}", command, log, variables)
 
     def stop(self) -> None:
         """Stop every service and wait until it is gone."""

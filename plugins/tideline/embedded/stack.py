@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,20 @@ class Stack:
     kafka_connection: str
 
     @classmethod
-    def build(cls, folder: Path, database_url: str | None = None, schedulers: int = 1) -> Stack:
+    def build(
+        cls,
+        folder: Path,
+        database_url: str | None = None,
+        schedulers: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> Stack:
         """A stack on free ports, not started yet.
 
         Args:
             folder: Where everything of it lies.
             database_url: Airflow's metadata database; SQLite in the folder if none is given.
             schedulers: How many of Airflow's schedulers.
+            settings: More variables of Airflow's services.
 
         Raises:
             BadInput: Too little disk space, or more than one scheduler on SQLite.
@@ -57,8 +65,9 @@ class Stack:
             "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
+        environment = {**connections, **(settings or {})}
         airflow = EmbeddedAirflow(
-            folder / "airflow", streams, connections, database_url, schedulers
+            folder / "airflow", streams, environment, database_url, schedulers
         )
         return cls(folder, broker, airflow, kafka)
 

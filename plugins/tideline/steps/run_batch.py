@@ -7,6 +7,7 @@ from tideline.steps.advance_offsets import advance_offsets
 from tideline.steps.context import RunContext, log
 from tideline.steps.detect_earliest_reset import detect_earliest_reset
 from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.lane import hold_lane
 from tideline.steps.plan_offset_ranges import plan_offset_ranges
 from tideline.steps.resolve_reset import resolve_reset
 from tideline.steps.verify_ranges import verify_ranges
@@ -21,7 +22,7 @@ def run_batch(run: RunContext) -> RunRecord:
     Raises:
         TidelineError: The first step that fails; nothing after it has happened.
     """
-    with run.ledger.lease(run.lane_lease):
+    with hold_lane(run):
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")

@@ -1,0 +1,42 @@
+"""Hold a run's lane, unless its ledger has gone missing (R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tideline.core.table_watch import table_findings
+from tideline.errors import ResetDetected
+from tideline.steps.context import RunContext
+
+
+@contextmanager
+def hold_lane(run: RunContext) -> Iterator[None]:
+    """Hold the lease of the run's lane for the length of a block.
+
+    Taking it is the first write to a new ledger. So before that a ledger that is empty while the
+    table is another ledger's is refused: one that was moved or is not mounted has to find its
+    place empty when it comes back.
+
+    Raises:
+        ResetDetected: The table belongs to another ledger, stream or nobody of ours.
+        StreamBusy: Somebody else holds the lane.
+    """
+    state = run.ledger.read()
+    if state.version < 0:
+        table = run.table.observe()
+        found = list(
+            table_findings(None, table, run.stream.stream, state.control.ledger_id)
+            if table.exists
+            else ()
+        )
+        if found:
+            raise ResetDetected(
+                f"ledger {run.ledger.store.location} is empty, table {run.stream.table.uri} is not:"
+                f" {found[0]} Nothing was created. If the ledger was moved or is not mounted, bring"
+                " the ledger back or correct ledger_uri; if this is a new stream, give it another"
+                " table",
+                incidents=(),
+            )
+    with run.ledger.lease(run.lane_lease):
+        yield
