@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
-from tests.faults.crash import LEDGERS, Crash
+from tests.faults.crash import Crash
+from tests.faults.ledgers import LEDGERS, InPostgres
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
 from tests.faults.trial import Trial
+from tests.ledger_database import connect, disconnect
 from tests.real import InProcessSpark, World
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.embedded.broker import Broker
@@ -56,12 +58,30 @@ def trial(world: World, spark: InProcessSpark, report: Report) -> Trial:
 
 @pytest.fixture(params=LEDGERS)
 def ledger(request: pytest.FixtureRequest) -> str:
-    """Where the stream's ledger is kept."""
+    """What the stream's file says about its ledger."""
     return str(request.param)
 
 
 @pytest.fixture
-def crash(world: World, spark: InProcessSpark, report: Report, ledger: str) -> Crash:
+def database(request: pytest.FixtureRequest, ledger: str) -> Iterator[InPostgres | None]:
+    """A PostgreSQL database for the ledger, if that is where the stream's is."""
+    if ledger != "airflow":
+        yield None
+        return
+    found = InPostgres(request.getfixturevalue("postgres"), f"crash-{next(_numbers)}")
+    connect(found.url)
+    yield found
+    disconnect()
+
+
+@pytest.fixture
+def crash(
+    world: World,
+    spark: InProcessSpark,
+    report: Report,
+    ledger: str,
+    database: InPostgres | None,
+) -> Crash:
     """A stream of its own on the shared broker, one of whose runs dies."""
     found = Crash(world, spark, report)
     found.ledger = ledger

@@ -20,9 +20,6 @@ from tideline.errors import Halted, Passing
 from tideline.steps.dry_run import dry_run
 from tideline.wiring import open_ledger, open_run
 
-LEDGERS = ("delta",)
-"""Every row of the crash matrix is tried with each; the stream's file says `ledger: ...`."""
-
 SENT = 100
 """Records that wait when the run starts that dies."""
 

@@ -40,13 +40,14 @@ def client(stack):
 
 
 @pytest.fixture
-def crash(stack, client, tmp_path, request, spark, report, ledger):
+def crash(stack, client, tmp_path, request, monkeypatch, spark, report, ledger):
     """A stream of its own that Airflow schedules, with records waiting."""
-    name = request.node.name.split("[")[0].replace("_", "-")[5:40]
+    name = f"{request.node.name.split('[')[0].replace('_', '-')[5:40]}-{ledger}"
     world = AirflowWorld(stack.broker, tmp_path, name)
     world.streams = stack.streams
     found = Crash(world, spark, report)
     found.ledger, found.dag_id = ledger, name
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", stack.airflow.ledger_connection)
     world.create(partitions=1)
     kafka = {"topics": [found.topic], "commit_group": found.group}
     found.stream = started(world, client, name, kafka=kafka, ledger=ledger, airflow=RETRIES)

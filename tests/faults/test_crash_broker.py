@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def own(tmp_path, spark, report, ledger):
+def own(tmp_path, spark, report, ledger, database):
     """A stream on a broker of its own."""
     with started(Broker(tmp_path / "kafka", settings=QUICK_RESTART)) as broker:
         found = Crash(World(broker, tmp_path, "own"), spark, report)

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.faults.crash import SENT
+from tests.faults.ledgers import InFiles
 from tests.faults.oracle import assert_exact
 from tests.real import finished, head, tideline
 from tideline.errors import Halted
+from tideline.wiring import open_store
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def kept(crash):
-    """The folder of a ledger that lies in files."""
-    if crash.ledger != "delta":
-        pytest.skip(f"ledger: {crash.ledger}: its store is not a folder that a test can move")
-    return Path(crash.world.folder, "lake", "orders.ledger")
+def kept(crash, database):
+    """The store that the ledger is in."""
+    return database or InFiles(Path(crash.world.folder, "lake", "orders.ledger"))
 
 
 @pytest.mark.parametrize("kind", ["away", "conflict"])
@@ -49,32 +49,33 @@ def test_the_store_goes_away_in_the_middle_of_a_run(crash, kept, place):
     crash.waits()
     with crash.start("one", point=f"{place}:stop") as run:
         run.stopped()
-        kept.rename(kept.with_suffix(".away"))
+        kept.go_away()
         run.resume()
         assert run.ended() == 4, run.said
-        assert "orders.ledger" in run.said
-    assert not kept.exists()
-    kept.with_suffix(".away").rename(kept)
+        assert "ledger" in run.said
+    assert not kept.is_there
+    kept.come_back()
     crash.repeat()
     crash.judge_crash(f"ledger's store away from {place} on", lands_more=False)
 
 
-def test_the_store_is_away_when_a_run_starts(crash, kept):
+def test_the_ledger_is_missing_when_a_run_starts(crash, kept):
     """R13: a table without its ledger is refused, and nothing is created in its place."""
     crash.waits()
     crash.repeat("zero")
     crash.send(20)
-    kept.rename(kept.with_suffix(".away"))
+    kept.lose()
     status, answer, errors = finished(tideline("run", crash.file, "--json"))
     assert (status, answer["status"]) == (3, "halted")
-    for part in (str(kept), crash.stream.table.uri, "bring the ledger back"):
+    where = open_store(crash.stream.ledger_home).location
+    for part in (where, crash.stream.table.uri, "bring the ledger back"):
         assert part in errors
-    assert not kept.exists()
-    kept.with_suffix(".away").rename(kept)
+    assert not kept.is_there
+    kept.find()
     crash.attempts += 1
     crash.repeat()
     crash.verdict = "halted: table_changed, then one copy"
-    crash.judge_crash("ledger's store away when a run starts", lands_more=False)
+    crash.judge_crash("the ledger is missing when a run starts", lands_more=False)
 
 
 def test_an_older_copy_of_the_ledger(crash, kept):
@@ -84,11 +85,11 @@ def test_an_older_copy_of_the_ledger(crash, kept):
     """
     crash.waits()
     crash.repeat("one")
-    shutil.copytree(kept, kept.with_suffix(".copy"))
+    kept.save()
     for number in range(3):
         crash.send(10)
         crash.repeat(f"newer-{number}")
-    restore(kept)
+    kept.restore()
     assert head(crash.stream)[crash.topic, 0] == SENT
     crash.attempts = 0
     crash.repeat("two")
@@ -100,9 +101,9 @@ def test_an_older_copy_of_the_ledger_in_the_middle_of_a_plan(crash, kept):
     """R3: the copy holds an open plan whose rows the table proves; they are not read again."""
     crash.waits()
     crash.dies("detect:frozen")
-    shutil.copytree(kept, kept.with_suffix(".copy"))
+    kept.save()
     crash.repeat("one")
-    restore(kept)
+    kept.restore()
     read = crash.spark.submits
     crash.send(20)
     crash.repeat("two")
@@ -114,11 +115,11 @@ def test_an_older_copy_of_the_ledger_and_the_log_has_moved_on(crash, kept):
     """R3: what the table holds is there; what Kafka no longer has cannot be read again."""
     crash.waits()
     crash.repeat("one")
-    shutil.copytree(kept, kept.with_suffix(".copy"))
+    kept.save()
     crash.send(50)
     crash.repeat("newer")
     before = crash.rows()
-    restore(kept)
+    kept.restore()
     crash.world.delete_records(before=130)
     crash.attempts = 0
     with pytest.raises(Halted):
@@ -133,18 +134,15 @@ def test_older_copies_of_ledger_and_table(crash, kept):
     """Consistent with each other, they are just older: Kafka is read from there again."""
     crash.waits()
     crash.repeat("one")
-    lake = kept.parent
-    shutil.copytree(lake, lake.with_suffix(".copy"))
+    kept.save()
+    table = Path(crash.stream.table.uri)
+    shutil.copytree(table, table.with_suffix(".copy"))
     crash.send(50)
     crash.repeat("newer")
-    shutil.rmtree(lake)
-    lake.with_suffix(".copy").rename(lake)
+    kept.restore()
+    shutil.rmtree(table)
+    table.with_suffix(".copy").rename(table)
     crash.spark.session.catalog.clearCache()
     crash.attempts = 0
     crash.repeat("two")
     crash.judge_crash("older copies of ledger and table restored together")
-
-
-def restore(kept):
-    shutil.rmtree(kept)
-    kept.with_suffix(".copy").rename(kept)

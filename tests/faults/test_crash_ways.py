@@ -12,7 +12,10 @@ from tideline.failpoints import RARE_PLACES
 pytestmark = pytest.mark.slow
 
 ELSEWHERE = ("ingest:staged", "spark:staged", "spark:published", "event:ready")
-"""Those of replays, of Spark's driver and of Airflow's tasks have tests in other modules."""
+ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
+ELSEWHERE += ("move:begun", "move:copied", "move:marked")
+"""Those of replays, of Spark's driver and of Airflow's tasks have tests in other modules here, a
+rewind's in `spark/test_rewind.py`, a move's in `integration/test_ledger_move.py`."""
 
 
 def finishing(crash, place):

@@ -3,11 +3,9 @@
 import itertools
 
 import pytest
-from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
-from sqlalchemy.pool import NullPool
 
-from tideline.adapters.ledger_tables import METADATA
+from tests.ledger_database import create_tables
 
 _numbers = itertools.count(1)
 
@@ -15,15 +13,10 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def sqlite_tables(tmp_path):
     """A new SQLite file."""
-    return _with_tables(URL.create("sqlite", database=str(tmp_path / "ledgers.db")))
+    return create_tables(URL.create("sqlite", database=str(tmp_path / "ledgers.db")))
 
 
 @pytest.fixture(scope="session")
 def postgres_tables(postgres):
     """A database on the PostgreSQL that all tests share."""
-    return _with_tables(postgres.create_database(f"ledgers-{next(_numbers)}"))
-
-
-def _with_tables(url):
-    METADATA.create_all(create_engine(url, poolclass=NullPool))
-    return url
+    return create_tables(postgres.create_database(f"ledgers-{next(_numbers)}"))

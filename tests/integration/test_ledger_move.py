@@ -1,7 +1,6 @@
 """A ledger changes its home: everything arrives, and never are two homes in charge."""
 
 import itertools
-import json
 import os
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from tideline.core.ledger_home import LedgerHome
 from tideline.core.ledger_state import Control
 from tideline.core.positions import PartitionPosition
 from tideline.core.result import RunRecord
+from tideline.embedded.airflow_services import connection_to
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.json_codec import from_json, to_json
 from tideline.ledger import Ledger
@@ -44,17 +44,7 @@ def homes(request, tmp_path, monkeypatch):
     """The two homes of one stream, by the words of the command line."""
     database = getattr(request, "param", "sqlite")
     url = request.getfixturevalue(f"{database}_tables")
-    connection = {"conn_type": "sqlite", "host": url.database}
-    if database == "postgres":
-        connection = {
-            "conn_type": "postgres",
-            "host": url.host,
-            "port": url.port,
-            "login": url.username,
-            "password": url.password,
-            "schema": url.database,
-        }
-    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", connection_to(url))
     stream = f"orders{os.getpid()}-{next(_numbers)}"
     (tmp_path / "lake").mkdir()
     for ledger in ("delta", "airflow"):

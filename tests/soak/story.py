@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka import TopicPartition
+from sqlalchemy.engine import URL
 
 from tests.faults.recorder import Recorder
+from tests.ledger_database import connect, create_tables
 from tests.real import InProcessSpark, World, decide, tideline
 from tideline.core.request import RunRequest, read_form
 from tideline.core.result import RunRecord
@@ -107,7 +109,9 @@ class Story:
 
     def ledger_settings(self) -> dict[str, Any]:
         """The stream file's lines about the ledger."""
-        return {}
+        if self.ledger_kind == "airflow":
+            connect(create_tables(URL.create("sqlite", database=f"{self.folder}/ledgers.db")))
+        return {"ledger": self.ledger_kind}
 
     def end(self) -> None:
         """Stop everything that was started."""

@@ -1,15 +1,12 @@
 """A stream goes on where it was after its ledger has changed its home."""
 
-import json
-
 import pytest
-from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
-from sqlalchemy.pool import NullPool
 
+from tests.ledger_database import create_tables
 from tests.real import head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
-from tideline.adapters.ledger_tables import METADATA
+from tideline.embedded.airflow_services import connection_to
 from tideline.errors import LedgerElsewhere
 from tideline.ledger_move import move_ledger
 from tideline.wiring import open_store
@@ -19,9 +16,8 @@ from tideline.wiring import open_store
 def in_database(world, landed, monkeypatch):
     """The landed stream's file, changed to `ledger: airflow`."""
     file = world.folder / "ledgers.db"
-    METADATA.create_all(create_engine(URL.create("sqlite", database=str(file)), poolclass=NullPool))
-    connection = {"conn_type": "sqlite", "host": str(file)}
-    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", json.dumps(connection))
+    url = create_tables(URL.create("sqlite", database=str(file)))
+    monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", connection_to(url))
     return world.stream(ledger="airflow")
 
 

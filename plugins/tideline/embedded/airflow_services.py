@@ -44,6 +44,22 @@ def _database(folder: Path, url: str | None, schedulers: int) -> URL:
     return found
 
 
+def connection_to(url: URL) -> str:
+    """A database's address as an Airflow connection in JSON."""
+    if url.get_backend_name() == "sqlite":
+        return json.dumps({"conn_type": "sqlite", "host": url.database})
+    return json.dumps(
+        {
+            "conn_type": "postgres",
+            "host": url.host,
+            "port": url.port,
+            "login": url.username,
+            "password": url.password,
+            "schema": url.database,
+        }
+    )
+
+
 class EmbeddedAirflow:
     """Airflow with its home in a folder, and the ledger's tables beside its own.
 
@@ -89,19 +105,7 @@ class EmbeddedAirflow:
     @property
     def ledger_connection(self) -> str:
         """A connection to its metadata database in Airflow's JSON form: for `ledger: airflow`."""
-        url = self._database
-        if url.get_backend_name() == "sqlite":
-            return json.dumps({"conn_type": "sqlite", "host": url.database})
-        return json.dumps(
-            {
-                "conn_type": "postgres",
-                "host": url.host,
-                "port": url.port,
-                "login": url.username,
-                "password": url.password,
-                "schema": url.database,
-            }
-        )
+        return connection_to(self._database)
 
     def client(self) -> AirflowClient:
         """A logged-in client of the REST API."""
