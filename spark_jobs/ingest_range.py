@@ -19,14 +19,9 @@ from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
+from tideline.spark.creation import ensure_table
 from tideline.spark.session import build_session
-from tideline.spark.sink import (
-    ensure_table,
-    no_rows,
-    publish,
-    replace_ranges,
-    stage,
-)
+from tideline.spark.sink import no_rows, publish, replace_ranges, stage
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
 
@@ -42,6 +37,13 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     return stage(rows, job) if job.action == "stage" else replace_ranges(rows, job)
 
 
+def _said(error: Exception) -> str:
+    """What failed and what lies at the bottom of it, without the stack between."""
+    lines = str(error).split("\n")
+    causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
+    return " ".join([*lines[:2], *causes[-1:]])[:1000]
+
+
 def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
     job = from_json(SparkJob, Path(job_file).read_bytes())
@@ -51,8 +53,7 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:
         traceback.print_exc()
-        first_lines = " ".join(str(error).split("\n")[:2])[:1000]
-        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {first_lines}")
+        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {_said(error)}")
     draft = Path(f"{job.result_path}.{os.getpid()}")
     draft.write_text(to_json(result))
     draft.replace(job.result_path)

@@ -162,6 +162,7 @@ class SparkJob:
         action: What to do: read and replace; read into the staging folder; replace by what is
             staged; or remove what stands at the coordinates (R6).
         staged_rows: How many rows are to be published, as counted when they were staged.
+        is_new_table: Whether there was no table when the run looked.
     """
 
     stream: str
@@ -178,6 +179,7 @@ class SparkJob:
     result_path: str
     action: SparkAction = "land"
     staged_rows: int = 0
+    is_new_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,6 @@ from pathlib import Path
 from tests.ledger_database import create_tables
 from tests.postgres import Postgres
 
-LEDGERS = ("delta", "airflow")
-"""Every row of the crash matrix is tried with each; the stream's file says `ledger: ...`."""
-
 
 class InFiles:
     """A Delta table: its folder can be moved and copied.

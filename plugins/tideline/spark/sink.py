@@ -10,9 +10,6 @@ from pyspark.sql import functions as F
 from tideline.core.offsets import PartitionIdentity
 from tideline.core.table import (
     COLUMNS,
-    LEDGER_PROPERTY,
-    STATISTICS_COLUMNS,
-    STREAM_PROPERTY,
     commit_mark,
     coordinates_predicate,
     read_mark,
@@ -22,26 +19,6 @@ from tideline.failpoints import reach
 from tideline.ports import SparkJob, SparkResult, StagedRows
 
 _NEWEST_COMMITS = 20
-
-
-def ensure_table(spark: SparkSession, job: SparkJob) -> None:
-    """Create the table with Tideline's marks, if there is none."""
-    reach("spark:started")
-    columns = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
-    partitions = ", ".join(f"`{name}`" for name in job.partition_by)
-    properties = {
-        STREAM_PROPERTY: job.stream,
-        LEDGER_PROPERTY: job.ledger_id,
-        "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
-        "delta.enableDeletionVectors": "false",
-        "delta.checkpointInterval": "50",
-    }
-    quoted = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    clause = f" PARTITIONED BY ({partitions})" if partitions else ""
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS delta.`{job.table_uri}` ({columns})"
-        f" USING DELTA{clause} TBLPROPERTIES ({quoted})"
-    )
 
 
 def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:

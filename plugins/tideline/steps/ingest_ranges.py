@@ -51,7 +51,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         if landed:
             _replace_landed(run, plan, attempt, landed)
         else:
-            submit(run, attempt, "land", plan)
+            submit(run, attempt, "land", plan, is_new_table=not table.exists)
         reach("ingest:committed")
     reach("ingest:released")
     landing = run.table.find_landing(plan.plan_id, after_version=table.version)
