@@ -38,8 +38,9 @@ down: $(READY)  ## Stop what `make up` started and remove its data and stream fi
 test: $(READY) lint  ## Lint, then all tests but the slow suites
 	$(BIN)/pytest
 
-test-faults: $(READY)  ## Break real brokers in every way of the catalogue; prints a table
+test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; long Airflow tests
 	$(BIN)/pytest tests/faults -m ""
+	$(BIN)/pytest tests/e2e -m slow
 
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
@@ -49,6 +50,14 @@ test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromi
 soak: $(READY)  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGER=delta
 	PYTHONPATH=plugins:dags:spark_jobs $(BIN)/python -m tests.soak --seed $(or $(SEED),1) \
 	  --minutes $(or $(MINUTES),10) --ledger $(or $(LEDGER),delta) $(if $(ACTIONS),--actions $(ACTIONS))
+
+bench: $(READY)  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench $(NAMES)
+
+bench-quick: $(READY)  ## The small comparisons only, under ten minutes
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench --quick
 
 mutants: $(READY)  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
@@ -79,4 +88,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test test-faults test-browser soak mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down test test-faults test-browser soak bench bench-quick mutants lint format schema verdicts lock clean

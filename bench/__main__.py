@@ -1,0 +1,138 @@
+"""`make bench` and `make bench-quick`: run what has not been run, and write docs/benchmarks.md.
+
+Every timing is kept in `.bench/`; a run that was cut off goes on with the next pair. Remove that
+folder to begin anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from tests.real import InProcessSpark, World
+
+from bench.comparisons import COMPARISONS, Comparison
+from bench.pairs import estimate, orders
+from bench.report import write_report
+from bench.results import Results, Timing
+from bench.shapes import SHAPES, fill
+from bench.sides import SIDES, Job, cache
+from tideline.embedded.broker import Broker
+
+_RESULTS = Path(".bench")
+_A_A_TRIES = 3
+
+
+class Bench:
+    """A broker, a warm session, and a folder.
+
+    Args:
+        folder: Holds everything but the results.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.broker = Broker(folder / "kafka", heap_mb=1024).start()
+        self.spark = InProcessSpark()
+        self.world = BenchWorld(self.broker, folder, "bench")
+        self._warm: set[tuple[str, str]] = set()
+        self._cached: str | None = None
+
+    def stop(self) -> None:
+        """Stop everything."""
+        self.spark.stop()
+        self.broker.stop()
+
+    def compare(self, comparison: Comparison, results: Results) -> None:
+        """Run the pairs that are missing, then a side against itself."""
+        fill(self.broker.bootstrap_servers, SHAPES[comparison.shape])
+        sides = ((comparison.ours,), comparison.others)
+        for number, order in enumerate(orders(comparison.pairs, seed=1)):
+            if number >= results.pairs(comparison.name):
+                self._pair(comparison, sides, order, results, comparison.name)
+        for attempt in range(_A_A_TRIES):
+            name = f"{comparison.name}.aa{attempt}"
+            same = (sides[0], sides[0])
+            for number, order in enumerate(orders(max(4, comparison.pairs // 2), seed=2)):
+                if number >= results.pairs(name):
+                    self._pair(comparison, same, order, results, name)
+            if estimate(*results.seconds(name)).is_even:
+                break
+        print(f"{comparison.name}: {estimate(*results.seconds(comparison.name))}", flush=True)
+
+    def _pair(
+        self,
+        comparison: Comparison,
+        sides: tuple[tuple[str, ...], tuple[str, ...]],
+        order: tuple[int, int],
+        results: Results,
+        name: str,
+    ) -> None:
+        seconds = [0.0, 0.0]
+        for which in order:
+            seconds[which] = sum(self._time(side, comparison.shape) for side in sides[which])
+        results.add(Timing(name, seconds[0], seconds[1]))
+        print(f"  {name}: {seconds[0]:.2f} s, {seconds[1]:.2f} s", flush=True)
+
+    def _time(self, side: str, shape: str) -> float:
+        if (side, shape) not in self._warm:
+            self._warm.add((side, shape))
+            self._time(side, shape)
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        job = Job(self.world, self.spark, SHAPES[shape], folder)
+        if side == "write_only":
+            self._hold(job)
+        began = time.perf_counter()
+        SIDES[side](job)
+        taken = time.perf_counter() - began
+        shutil.rmtree(folder)
+        return taken
+
+    def _hold(self, job: Job) -> None:
+        if self._cached != job.shape.name:
+            self.spark.session.catalog.clearCache()
+            cache(job)
+            self._cached = job.shape.name
+
+
+class BenchWorld(World):
+    """Stream files for topics that are there."""
+
+    def stream_of(self, topic: str, table: str) -> object:
+        """A stream that lands a topic in a table."""
+        kafka = {"connection": self.connection, "topics": [topic]}
+        return self.stream(kafka=kafka, table={"uri": table})
+
+
+def main() -> None:
+    """Run and report."""
+    parser = argparse.ArgumentParser(prog="bench")
+    parser.add_argument("names", nargs="*", help=", ".join(COMPARISONS))
+    parser.add_argument("--quick", action="store_true", help="a few small ones, under ten minutes")
+    parser.add_argument("--report", action="store_true", help="only write docs/benchmarks.md")
+    options = parser.parse_args()
+    for name in ("kafka", "tideline", "py4j"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    results = Results(_RESULTS)
+    if not options.report:
+        wanted = [
+            c
+            for c in COMPARISONS.values()
+            if (c.name in options.names if options.names else c.is_quick or not options.quick)
+        ]
+        with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
+            bench = Bench(Path(folder))
+            try:
+                for comparison in wanted:
+                    bench.compare(comparison, results)
+            finally:
+                bench.stop()
+    write_report(results, Path("docs/benchmarks.md"))
+
+
+if __name__ == "__main__":
+    main()

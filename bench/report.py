@@ -1,0 +1,81 @@
+"""docs/benchmarks.md out of the timings: generated, never typed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from bench.comparisons import COMPARISONS, Comparison
+from bench.pairs import estimate
+from bench.results import Results
+from bench.shapes import SHAPES
+
+_PACKAGES = ("pyspark", "deltalake", "pyarrow", "confluent-kafka", "kafka-python")
+_HEAD = """# Benchmarks
+
+Written by `make bench`; ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
+the median over pairs that ran right after each other in random ABBA order, with a 95 % bootstrap
+interval. *Noise* is our side timed against itself: outside of 0.95 to 1.05 the line is not
+conclusive. All sides are warm, in one process, with equal heap, and land in a new table each time.
+
+"""
+
+
+def write_report(results: Results, target: Path) -> None:
+    """Write every comparison that was timed."""
+    lines = [_HEAD, f"{datetime.now(UTC):%Y-%m-%d}; {_machine()}.\n\n"]
+    lines.append("| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n")
+    lines.append("|---|---|---|---|---|---|---|---|\n")
+    lines += [_line(c, results) for c in COMPARISONS.values() if results.pairs(c.name)]
+    target.write_text("".join(lines))
+
+
+def _line(comparison: Comparison, results: Results) -> str:
+    ours, others = results.seconds(comparison.name)
+    found = estimate(ours, others)
+    shape = SHAPES[comparison.shape]
+    noise = [
+        estimate(*results.seconds(f"{comparison.name}.aa{n}"))
+        for n in range(10)
+        if results.pairs(f"{comparison.name}.aa{n}")
+    ]
+    seconds = median(ours)
+    speed = f"{seconds:.2f} s, {shape.records / seconds / 1000:.0f} k/s"
+    cells = [
+        comparison.title,
+        f"{shape.name} ({shape.records:,} x {shape.value_bytes} B)",
+        speed,
+        str(found),
+        ", ".join(f"{n.ratio:.2f}" for n in noise) or "not timed",
+        _shown(comparison.passes),
+        _shown(comparison.aim),
+        _verdict(comparison, found.ratio, bool(noise) and noise[-1].is_even),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _verdict(comparison: Comparison, ratio: float, is_even: bool) -> str:
+    if not is_even:
+        return "inconclusive"
+    if comparison.passes is None or comparison.aim is None:
+        return "published"
+    if ratio >= comparison.aim:
+        return "aim"
+    return "pass" if ratio >= comparison.passes else "miss"
+
+
+def _shown(target: float | None) -> str:
+    return "" if target is None else f"{target:.2f}"
+
+
+def _machine() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    return (
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()},"
+        f" Python {platform.python_version()}; {packages}"
+    )
