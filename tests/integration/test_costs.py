@@ -1,0 +1,105 @@
+"""What runs cost, in counters: they gate, seconds only advise."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.core.request import RunRequest
+from tideline.core.result import RunRecord
+from tideline.json_codec import to_json
+from tideline.ledger import Ledger
+from tideline.ports import HistoryEntry
+from tideline.steps.dry_run import dry_run
+from tideline.steps.run_batch import run_batch
+from tideline.wiring import open_run
+
+
+class NoSpark:
+    """Nothing is to be landed."""
+
+    def submit(self, job_path):
+        """Never called."""
+        raise AssertionError(f"Spark was started for {job_path}")
+
+
+def ledger_commits(stream):
+    return len(list(Path(f"{stream.table.uri}.ledger", "_delta_log").glob("*.json")))
+
+
+def test_a_run_with_nothing_new_costs_little(world):
+    """No Spark, no table, one look at the cluster, four commits to the ledger."""
+    world.create(partitions=3)
+    stream = world.stream(start="latest")
+    for run_id in ("first", "idle"):
+        before = ledger_commits(stream)
+        with open_run(stream, run_id, RunRequest(), NoSpark()) as run:
+            assert run_batch(run).status == "nothing_to_do"
+            assert run.kafka.requests <= 3 * 1 + 6
+    assert ledger_commits(stream) - before <= 4
+    assert not Path(stream.table.uri).exists()
+
+
+@pytest.mark.parametrize("partitions", [10, 1000])
+def test_planning_asks_as_often_for_a_thousand_partitions_as_for_ten(world, partitions):
+    """Requests go by leaders (R14's look among them), headroom apart."""
+    world.create(partitions=partitions)
+    stream = world.stream()
+    with open_run(stream, "plan", RunRequest(), NoSpark()) as run:
+        assert len(dry_run(run).proposal.observation.topics[0].partitions) == partitions
+        assert run.kafka.requests <= 3 * 1 + 6
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory):
+    """Ledgers after 1,000 and after 100,000 closed runs, merged as they are in normal operation."""
+    found = {}
+    for count in (1_000, 100_000):
+        folder = tmp_path_factory.mktemp("ledger") / "l"
+        Ledger(DeltaLedgerStore(str(folder)), "s").update(lambda s: s.with_next_token())
+        store = DeltaLedgerStore(str(folder))
+        for slot in range(count // 1000):
+            entries = [closed(slot * 1000 + n) for n in range(1000)]
+            fabricate(store, slot, entries)
+        found[count] = str(folder)
+    return found
+
+
+def closed(number):
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    record = RunRecord(f"run-{number:08}", "live", "nothing_to_do", "digest", at)
+    return HistoryEntry("run", record.run_id, to_json(record), number)
+
+
+def fabricate(store, slot, entries):
+    """One merged slot, as a thousand commits leave it."""
+    from tideline.adapters import ledger_delta
+
+    plain = ledger_delta._history_slot
+    ledger_delta._history_slot = lambda kind, version: plain(kind, slot * 1000)
+    try:
+        store.commit(store.read(), put={}, history=entries)
+    finally:
+        ledger_delta._history_slot = plain
+
+
+def opened(folder, monkeypatch):
+    """Files that one advance and one look-up of a run id read."""
+    store, count = DeltaLedgerStore(folder), Counter()
+    rows = store._rows
+    monkeypatch.setattr(
+        store, "_rows", lambda table, path: count.update(files=1) or rows(table, path)
+    )
+    ledger = Ledger(store, "s")
+    ledger.update(lambda s: s.with_next_token())
+    assert ledger.find_run("run-00000500").status == "nothing_to_do"
+    assert ledger.find_run("unheard of") is None
+    return count["files"]
+
+
+def test_an_advance_reads_as_much_after_a_long_history(histories, monkeypatch):
+    """Closed runs lie apart, merged and found by their keys: nothing grows with them."""
+    few, many = (opened(folder, monkeypatch) for folder in histories.values())
+    assert few == many <= 10
