@@ -62,7 +62,7 @@ def histories(tmp_path_factory):
         store = DeltaLedgerStore(str(folder))
         for slot in range(count // 1000):
             entries = [closed(slot * 1000 + n) for n in range(1000)]
-            fabricate(store, slot, entries)
+            fabricate(store, f"history:run:{slot:08d}", entries)
         found[count] = str(folder)
     return found
 
@@ -74,23 +74,25 @@ def closed(number):
 
 
 def fabricate(store, slot, entries):
-    """One merged slot, as a thousand commits leave it."""
+    """One merged slot, as normal operation leaves it."""
     from tideline.adapters import ledger_delta
 
-    plain = ledger_delta._history_slot
-    ledger_delta._history_slot = lambda kind, version: plain(kind, slot * 1000)
+    plain = ledger_delta.history_slot
+    ledger_delta.history_slot = lambda kind, version: slot
     try:
         store.commit(store.read(), put={}, history=entries)
     finally:
-        ledger_delta._history_slot = plain
+        ledger_delta.history_slot = plain
 
 
 def opened(folder, monkeypatch):
     """Files that one advance and one look-up of a run id read."""
     store, count = DeltaLedgerStore(folder), Counter()
-    rows = store._rows
+    read = store._files.read
     monkeypatch.setattr(
-        store, "_rows", lambda table, path: count.update(files=1) or rows(table, path)
+        store._files,
+        "read",
+        lambda table, path, *key: count.update(files=1) or read(table, path, *key),
     )
     ledger = Ledger(store, "s")
     ledger.update(lambda s: s.with_next_token())

@@ -16,9 +16,16 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 
+_ROWS_PER_GROUP = 1000
+
 
 def read_parquet(
-    table: DeltaTable, path: str, columns: Sequence[str], options: Mapping[str, str]
+    table: DeltaTable,
+    path: str,
+    columns: Sequence[str],
+    options: Mapping[str, str],
+    *,
+    holding: tuple[str, str] | None = None,
 ) -> pa.Table:
     """Some columns of one data file.
 
@@ -27,13 +34,27 @@ def read_parquet(
         path: As in the table's log, which writes paths URL-encoded.
         columns: Names, in the order wanted.
         options: delta-rs options of the object store.
+        holding: Column and value: row groups that cannot hold it, by their statistics, are left
+            out; others come whole.
 
     Raises:
         OSError: The file cannot be read.
     """
     with _store(table, options).open_input_file(unquote(path)) as file:
         parquet = pq.ParquetFile(file, pre_buffer=False)
-        return parquet.read(columns=list(columns), use_threads=False)
+        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
+        return parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
+
+
+def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
+    if holding is None:
+        return True
+    name, value = holding
+    column = parquet.schema_arrow.get_field_index(name)
+    found = parquet.metadata.row_group(group).column(column).statistics
+    if found is None or not found.has_min_max:
+        return True
+    return bool(found.min <= value <= found.max)
 
 
 def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
@@ -43,7 +64,7 @@ def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping
         OSError: The file cannot be written.
     """
     with _store(table, options).open_output_stream(path) as file:
-        pq.write_table(rows, file, compression="zstd")
+        pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
     return int(_store(table, options).get_file_info([path])[0].size)
 
 

@@ -1,11 +1,6 @@
 """The ledger as a small Delta table, through delta-rs: no JVM, next to the data.
 
-One row is one document. The partition column `slot` names what the row is:
-
-    control, head, run:<run id>     the state: one row each, replaced as a whole
-    history:<kind>:<n>              closed records, 1,000 commits to a slot, never replaced
-                                    (history:<n>, all kinds, in ledgers begun before 0012)
-
+One row is one document. The partition column `slot` names what the row is (`ledger_slots`).
 A commit is one Delta transaction that removes the replaced documents' files and adds the new
 ones, with a transaction id of our own. Two commits from one version carry the same id, and the
 second fails ("Concurrent transaction failed"): that is the compare-and-swap. Reading the state
@@ -17,41 +12,30 @@ commits. The document `ahead` says by how much ours are counted ahead of the tab
 
 from __future__ import annotations
 
-import json
 import logging
-import time
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.adapters.delta_files import read_parquet, write_parquet
-from tideline.errors import BadInput, CommitConflict, ServiceAway
+from tideline.adapters.ledger_slots import (
+    COMMITS_PER_TIDY,
+    HISTORY,
+    SCHEMA,
+    LedgerFiles,
+    active_files,
+    history_slot,
+    may_hold_kind,
+    removal,
+)
+from tideline.errors import BadInput, CommitConflict
 from tideline.ports import HistoryEntry, Snapshot
 
 log = logging.getLogger("tideline")
-_COLUMNS = pa.schema(
-    [
-        pa.field("kind", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("version", pa.int64()),
-        pa.field("recorded_at", pa.timestamp("us", tz="UTC")),
-        pa.field("body", pa.string()),
-    ]
-)
-_SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
-_HISTORY = "history:"
 _AHEAD = "ahead"
-_COMMITS_PER_SLOT = 1000
-_COMMITS_PER_TIDY = 200
-_KEEP_HOURS = 24
 _CONFIGURATION: dict[str, str | None] = {
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 1 days",
@@ -69,6 +53,7 @@ class DeltaLedgerStore:
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
         self._options = dict(storage_options or {})
+        self._files = LedgerFiles(uri, self._options)
         self._table: DeltaTable | None = None
         self._ahead = 0
 
@@ -83,9 +68,9 @@ class DeltaLedgerStore:
         if table is None:
             return Snapshot(-1, {})
         documents = {
-            slot: str(self._rows(table, path)[0]["body"])
-            for path, slot in _files(table)
-            if not slot.startswith(_HISTORY)
+            slot: self._files.read(table, path)[0].body
+            for path, slot in active_files(table)
+            if not slot.startswith(HISTORY)
         }
         self._ahead = int(documents.pop(_AHEAD, 0))
         return Snapshot(table.version() + self._ahead, documents)
@@ -110,48 +95,35 @@ class DeltaLedgerStore:
             put = {**put, _AHEAD: str(ahead)}
         version = table.version() + 1
         replaced = {*put, *drop}
-        now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            RemoveAction(path, True, now, None, {"slot": slot})
-            for path, slot in _files(table)
-            if slot in replaced
+            removal(path, slot) for path, slot in active_files(table) if slot in replaced
         ]
         for slot, body in put.items():
-            actions.append(self._add(table, slot, [HistoryEntry("state", slot, body, version)]))
+            actions.append(
+                self._files.write(table, slot, [HistoryEntry("state", slot, body, version)])
+            )
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
         for e in history:
             given = e.version if e.version >= 0 else version + ahead
             closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
-            actions.append(self._add(table, _history_slot(kind, version), entries))
+            actions.append(self._files.write(table, history_slot(kind, version), entries))
         properties = CommitProperties(
             app_transactions=[Transaction("tideline-ledger", version)],
             custom_metadata={"tideline": "ledger"},
         )
         try:
             table.create_write_transaction(
-                actions, "append", _SCHEMA, partition_by=["slot"], commit_properties=properties
+                actions, "append", SCHEMA, partition_by=["slot"], commit_properties=properties
             )
         except delta_errors.CommitFailedError as error:
             raise CommitConflict(f"{self._uri}: somebody else wrote first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
-            raise self._away(error) from error
-        if version % _COMMITS_PER_TIDY == 0:
-            self._tidy(version)
-
-    def _tidy(self, version: int) -> None:
-        """Merge small history files and delete what was replaced a day ago; never fails a run."""
-        table = self._open()
-        if table is None:
-            return
-        recent = {_number(version), _number(max(0, version - _COMMITS_PER_TIDY))}
-        slots = {slot for _, slot in _files(table) if slot.startswith(_HISTORY)}
-        try:
-            for slot in sorted(s for s in slots if s.rpartition(":")[2] in recent):
-                table.optimize.compact(partition_filters=[("slot", "=", slot)])
-            table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
-        except (delta_errors.DeltaError, OSError) as error:
-            log.warning("ledger %s was not tidied: %s", self._uri, error)
+            raise self._files.away(error) from error
+        if version % COMMITS_PER_TIDY == 0:
+            tidied = self._open()
+            if tidied is not None:
+                self._files.tidy(tidied, version)
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
         """Closed records of a kind, oldest version first."""
@@ -159,12 +131,12 @@ class DeltaLedgerStore:
         if table is None:
             return
         found = []
-        for path, slot in _files(table, key):
-            if slot.startswith(f"{_HISTORY}{kind}:") or _holds_all_kinds(slot):
+        for path, slot in active_files(table, key):
+            if may_hold_kind(slot, kind):
                 found += [
-                    HistoryEntry(**row)
-                    for row in self._rows(table, path)
-                    if row["kind"] == kind and key in (None, row["key"])
+                    entry
+                    for entry in self._files.read(table, path, key)
+                    if entry.kind == kind and key in (None, entry.key)
                 ]
         yield from sorted(found, key=lambda e: e.version)
 
@@ -178,14 +150,14 @@ class DeltaLedgerStore:
             self._table = None
         except (delta_errors.DeltaError, OSError) as error:
             self._table = None
-            raise self._away(error) from error
+            raise self._files.away(error) from error
         return self._table
 
     def _create(self) -> DeltaTable:
         try:
             self._table = DeltaTable.create(
                 self._uri,
-                _SCHEMA,
+                SCHEMA,
                 mode="error",
                 partition_by=["slot"],
                 configuration=_CONFIGURATION,
@@ -201,81 +173,8 @@ class DeltaLedgerStore:
         except delta_errors.DeltaError as error:
             table = self._open()
             if table is None:
-                raise self._away(error) from error
+                raise self._files.away(error) from error
             raise CommitConflict(f"{self._uri}: somebody else created the ledger") from error
         except OSError as error:
-            raise self._away(error) from error
+            raise self._files.away(error) from error
         return self._table
-
-    def _add(self, table: DeltaTable, slot: str, entries: list[HistoryEntry]) -> AddAction:
-        rows = pa.Table.from_pylist(
-            [
-                {
-                    "kind": e.kind,
-                    "key": e.key,
-                    "version": e.version,
-                    "recorded_at": e.recorded_at or datetime.now(UTC),
-                    "body": e.body,
-                }
-                for e in entries
-            ],
-            schema=_COLUMNS,
-        )
-        path = f"{slot.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
-        try:
-            size = write_parquet(table, path, rows, self._options)
-        except OSError as error:
-            raise self._away(error) from error
-        keys = sorted(e.key for e in entries)
-        stats = {
-            "numRecords": len(entries),
-            "minValues": {"key": keys[0]},
-            "maxValues": {"key": keys[-1]},
-            "nullCount": {"key": 0},
-        }
-        now = int(time.time() * 1000)
-        return AddAction(path, size, {"slot": slot}, now, True, json.dumps(stats))
-
-    def _rows(self, table: DeltaTable, path: str) -> list[dict[str, Any]]:
-        try:
-            found = read_parquet(table, path, _COLUMNS.names, self._options)
-        except OSError as error:
-            raise self._away(error) from error
-        rows: list[dict[str, Any]] = found.to_pylist()
-        return rows
-
-    def _away(self, error: Exception) -> ServiceAway:
-        return ServiceAway(
-            f"ledger {self._uri} cannot be used: {type(error).__name__}: {error};"
-            " nothing moved, try again when its store is back",
-            ledger=self._uri,
-        )
-
-
-def _history_slot(kind: str, version: int) -> str:
-    return f"{_HISTORY}{kind}:{_number(version)}"
-
-
-def _number(version: int) -> str:
-    return f"{version // _COMMITS_PER_SLOT:08d}"
-
-
-def _holds_all_kinds(slot: str) -> bool:
-    return slot.startswith(_HISTORY) and slot.count(":") == 1
-
-
-def _files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[str, str]]:
-    """Active files and their slots; with a key, only history files that may hold it."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    columns = {
-        name: actions.column(name).to_pylist()
-        for name in ("path", "partition.slot", "min.key", "max.key")
-        if name in actions.column_names
-    }
-    lows = columns.get("min.key") or [None] * len(actions)
-    highs = columns.get("max.key") or [None] * len(actions)
-    for path, slot, low, high in zip(
-        columns["path"], columns["partition.slot"], lows, highs, strict=True
-    ):
-        if key is None or low is None or high is None or low <= key <= high:
-            yield path, slot
