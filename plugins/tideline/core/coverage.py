@@ -16,8 +16,11 @@ Intervals = tuple[OffsetRange, ...]
 
 def union(*groups: Iterable[OffsetRange]) -> Intervals:
     """Every offset that is in any of the groups."""
+    items = [r for group in groups for r in group if len(r)]
+    if len(items) < 2:
+        return tuple(items)
     merged: list[OffsetRange] = []
-    for item in sorted(r for group in groups for r in group if len(r)):
+    for item in sorted(items):
         if merged and item.start_offset <= merged[-1].end_offset:
             last = merged[-1]
             merged[-1] = OffsetRange(last.start_offset, max(last.end_offset, item.end_offset))

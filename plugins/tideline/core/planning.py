@@ -80,10 +80,11 @@ def plan_ranges(
         start = covered_until(covered, position.next_offset)
         planned = readable_range(position, start, topics.get(position.topic), isolation_level)
         if planned is not None:
-            end = min(planned.end_offset, uncovered_from(covered, start, planned.end_offset))
-            beyond = subtract([OffsetRange(end, planned.end_offset)], covered)
-            later += total(beyond)
-            candidates.append(replace(planned, end_offset=end))
+            end = uncovered_from(covered, start, planned.end_offset)
+            if end < planned.end_offset:
+                later += total(subtract([OffsetRange(end, planned.end_offset)], covered))
+                planned = replace(planned, end_offset=end)
+            candidates.append(planned)
     available = [len(c.offsets) for c in candidates]
     wanted = [min(a, max_records_per_partition) for a in available]
     shares = share_fairly(wanted, max_records_per_run, turn=head.live_runs)
@@ -169,4 +170,6 @@ def readable_range(
 
 
 def _shortened(planned: PlannedRange, records: int) -> PlannedRange:
+    if records == len(planned.offsets):
+        return planned
     return replace(planned, end_offset=planned.start_offset + records)
