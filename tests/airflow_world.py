@@ -16,6 +16,19 @@ def stack(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def stack_on_postgres(postgres, tmp_path_factory):
+    """The same with a PostgreSQL for Airflow, as in production.
+
+    On SQLite a backfill of many runs is created while the scheduler reads: "database is locked",
+    the page gets a 503, and the scheduler may end over a run that was rolled back.
+    """
+    database = postgres.create_database("airflow").render_as_string(hide_password=False)
+    found = Stack.build(tmp_path_factory.mktemp("stack"), database_url=database).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
 def client(stack) -> AirflowClient:
     """Logged in."""
     return stack.airflow.client()

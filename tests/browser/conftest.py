@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.airflow_world import airflow_world, client, stack
+from tests.airflow_world import airflow_world, client, stack_on_postgres
 
-__all__ = ["airflow_world", "client", "stack"]
+__all__ = ["airflow_world", "client", "stack_on_postgres"]
 _QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -19,6 +19,12 @@ _QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+@pytest.fixture(scope="session")
+def stack(stack_on_postgres):
+    """What the tests of this folder look at."""
+    return stack_on_postgres
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ def test_twelve_intervals_from_the_page(world, client, stack, page, shots):
     expect(page.get_by_role("dialog").first).to_contain_text("12 runs will be triggered")
     shoot(page, shots / "backfill-form.png")
     page.get_by_role("button", name="Run Backfill").click()
+    expect(page.get_by_role("dialog")).to_have_count(0, timeout=60_000)
     story.follow_live(world)
     (backfill,) = client.call("GET", "/backfills", dag_id="paged")["backfills"]
     assert backfill["max_active_runs"] == 2

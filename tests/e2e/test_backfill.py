@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.airflow_world import started
+from tests.airflow_world import AirflowWorld, started
 from tests.backfills import MINUTE, Backfilled
 from tests.real import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger
@@ -16,9 +16,22 @@ def world(airflow_world):
 
 
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("intervals", [2, pytest.param(12, marks=pytest.mark.slow)])
-def test_intervals_tile_beside_the_live_lane(world, client, intervals):
+def test_intervals_tile_beside_the_live_lane(world, client):
     """Two at a time; every record of the window once, the head moved only by live runs."""
+    backfills(world, client, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_twelve_intervals_tile_beside_the_live_lane(stack_on_postgres, tmp_path):
+    """The same for a window that takes its time."""
+    world = AirflowWorld(stack_on_postgres.broker, tmp_path, "twelve")
+    world.streams = stack_on_postgres.streams
+    backfills(world, stack_on_postgres.airflow.client(), 12)
+
+
+def backfills(world, client, intervals):
+    """As many intervals from Airflow's API, and the judgement."""
     name = f"tiles-{intervals}"
     story = Backfilled.build(world, client, name, intervals)
     backfill = client.backfill(name, story.first, story.last, at_once=2)
