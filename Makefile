@@ -38,9 +38,9 @@ down: $(READY)  ## Stop what `make up` started and remove its data and stream fi
 test: $(READY) lint  ## Lint, then all tests but the slow suites
 	$(BIN)/pytest
 
-test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; long Airflow tests
+test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
 	$(BIN)/pytest tests/faults -m ""
-	$(BIN)/pytest tests/e2e -m slow
+	$(BIN)/pytest tests -m slow --ignore tests/faults --ignore tests/browser
 
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }

@@ -5,11 +5,16 @@ import pytest
 from tests.faults.crash import SENT
 from tideline.failpoints import PLACES
 
+QUICK = ("detect:frozen", "ingest:leased", "ingest:committed", "advance:moving", "advance:advanced")
+"""One before each thing that others can see; the rest have their turn in the slow suite."""
+
 REPLAYED = PLACES[PLACES.index("lease:writer") :]
 """What the same run id passes once more when its rows are landed: the staging path."""
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PLACES]
+)
 def test_the_same_run_again_after_a_kill(crash, place):
     """The run's own record, and the table's proof of what is landed (R1, R3)."""
     crash.waits()

@@ -68,6 +68,7 @@ def test_windows_tile_in_any_order(world, spark, hourly):
     assert clean(world, hourly)
 
 
+@pytest.mark.slow
 def test_a_window_means_the_same_offsets_for_good(world, spark, hourly):
     """R11: what arrives late, by its own time, belongs to whoever reads its offset."""
     world.run(hourly, "first", spark, **hours(4, 6))
@@ -98,6 +99,7 @@ def test_the_live_lane_moves_over_what_a_backfill_has_landed(world, spark):
     assert clean(world, stream)
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_head_are_not_lost_when_kafka_forgets_them(world, spark):
     """They are in the table: no finding, nothing to decide."""
     world.create(partitions=1)
@@ -141,6 +143,7 @@ def test_part_of_a_window_has_expired(world, spark, hourly):
     assert clean(world, hourly)
 
 
+@pytest.mark.slow
 def test_a_window_that_has_expired_but_was_landed_is_nothing_to_do(world, spark):
     """The rows are in the table."""
     world.create(partitions=1, **KEEP)
@@ -152,6 +155,7 @@ def test_a_window_that_has_expired_but_was_landed_is_nothing_to_do(world, spark)
     assert len(table_rows(stream)) == 60
 
 
+@pytest.mark.slow
 def test_a_record_from_the_future_makes_times_unusable(world, spark):
     """It would hide whatever comes behind it; explicit ranges still work."""
     world.create(partitions=1, **KEEP, **{"message.timestamp.after.max.ms": str(10**12)})
@@ -163,6 +167,7 @@ def test_a_record_from_the_future_makes_times_unusable(world, spark):
     assert spans(world.run(stream, "named", spark, **one_range(world, 0, 3))) == [(0, 0, 3)]
 
 
+@pytest.mark.slow
 def test_a_run_id_stands_for_one_window(world, spark, hourly):
     """Another window needs another run."""
     world.run(hourly, "hour", spark, **hours(0, 1))
@@ -172,6 +177,7 @@ def test_a_run_id_stands_for_one_window(world, spark, hourly):
         world.run(hourly, "hour", spark)
 
 
+@pytest.mark.slow
 def test_ranges_that_the_log_does_not_have_are_refused(landed, world, spark):
     """And nothing is stored."""
     version = open_ledger(landed).read().version
@@ -196,6 +202,7 @@ def test_a_backfill_halts_where_the_log_is_another_one(landed, world, spark):
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_two_open_backfills_do_not_hold_the_live_lane_up(world, spark):
     """Each run has its own lease; only writing to the table is one at a time."""
     world.create(partitions=1)

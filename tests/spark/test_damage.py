@@ -89,6 +89,7 @@ def test_a_row_written_twice_is_a_duplicate(world, table, audited):
     assert answer["findings"] == []
 
 
+@pytest.mark.slow
 def test_two_copies_in_one_file_are_duplicates_as_well(world, table, audited):
     """Named by their own offsets, not by the file's; both copies beside the row in its file."""
     rows = rows_at(table, 0, 150)
@@ -109,6 +110,7 @@ def test_a_deleted_range_is_missing(world, table, audited):
     assert [f["class"] for f in answer["findings"]] == ["table_changed"]
 
 
+@pytest.mark.slow
 def test_a_deleted_file_s_rows_are_missing(orders, audited):
     """Taken out of the transaction log by hand, without a commit that tells."""
     (log,) = Path(read_stream(orders).table.uri, "_delta_log").glob("*2.json")
@@ -152,6 +154,7 @@ def test_a_record_taken_out_of_the_history_is_a_gap(world, orders, audited):
     assert found(answer, "gaps") == expected
 
 
+@pytest.mark.slow
 def test_coverage_cut_out_of_the_head_is_a_gap(world, orders, audited):
     """The closed runs still know of it."""
     ledger = open_ledger(read_stream(orders))
@@ -166,6 +169,7 @@ def test_coverage_cut_out_of_the_head_is_a_gap(world, orders, audited):
     assert (topic, partition, span) == (world.topic(), first.identity.partition, [90, 110, 20])
 
 
+@pytest.mark.slow
 def test_an_audit_of_the_damaged_table_changes_nothing(orders, table, audited):
     """It only looks."""
     write_deltalake(table, rows_at(table, 1, 7), mode="append")

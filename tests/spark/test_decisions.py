@@ -56,6 +56,7 @@ def test_an_accepted_loss_goes_on_at_the_log_start(world, landed, spark):
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_what_is_really_lost_is_recorded_when_the_decision_is_carried_out(world, landed, spark):
     """Retention went on after the decision."""
     world.send(50)
@@ -81,6 +82,7 @@ def test_a_policy_decides_without_a_person(world, landed, spark):
     assert clean(world, stream)
 
 
+@pytest.mark.slow
 def test_fail_keeps_the_incident_open_until_somebody_decides_otherwise(world, landed, spark):
     """It is an answer, and not the last."""
     world.send(50)
@@ -132,6 +134,7 @@ def test_a_recreated_topic_is_read_beside_the_old_one(world, landed, spark, choi
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "expected"), [("accept_loss", (0, 0, 300)), ("restart", (0, 0, 300))]
 )
@@ -161,6 +164,7 @@ def test_a_wiped_log_goes_on_in_a_new_generation(tmp_path, spark, choice, expect
         broker.stop()
 
 
+@pytest.mark.slow
 def test_a_retired_topic_is_no_longer_missed(world, spark):
     """The other topic goes on; the name may come back as a new topic."""
     world.create("a", partitions=1)
@@ -184,6 +188,7 @@ def test_a_retired_topic_is_no_longer_missed(world, spark):
     assert len(copies(stream)) == 18
 
 
+@pytest.mark.slow
 def test_a_stream_may_move_to_another_cluster(world, landed, spark, tmp_path):
     """Every topic starts anew there, beside the old rows."""
     other = Broker(tmp_path / "other").start()
@@ -255,6 +260,7 @@ def test_somebody_else_s_delete_halts_and_can_be_approved(world, landed, spark):
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_a_restored_table_halts(world, landed, spark):
     """Rows that the ledger counts on are gone, whatever the log still holds."""
     world.send(10)
@@ -264,6 +270,7 @@ def test_a_restored_table_halts(world, landed, spark):
     assert len(table_rows(landed)) == 100
 
 
+@pytest.mark.slow
 def test_upkeep_by_others_is_no_finding(world, landed, spark):
     """OPTIMIZE and properties move no row."""
     table = f"delta.`{landed.table.uri}`"
@@ -323,6 +330,7 @@ def test_a_shorter_replay_never_replaces_what_is_there(world, landed, spark):
     assert table_version(landed) == version
 
 
+@pytest.mark.slow
 def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(world, landed, spark):
     """Planning has not seen it; the plan goes on once somebody has."""
     world.send(10)
@@ -339,6 +347,7 @@ def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(world, lan
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_whether_a_run_would_halt(world, landed, spark):
     """By findings, policies and decisions; it opens no incident."""
     world.send(50)

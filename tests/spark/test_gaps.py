@@ -43,6 +43,7 @@ def test_markers_and_aborted_records_are_shown_by_the_log(world, spark):
     assert (found.clean, findings) == (True, ())
 
 
+@pytest.mark.slow
 def test_without_aborted_records_to_hide_only_markers_are_missing(world, spark):
     """read_uncommitted readers get aborted records as rows."""
     world.create(partitions=1)
@@ -53,6 +54,7 @@ def test_without_aborted_records_to_hide_only_markers_are_missing(world, spark):
     assert len(table_rows(stream)) == 10
 
 
+@pytest.mark.slow
 def test_refuse_admits_not_even_a_marker(world, spark):
     """It halts and moves nothing."""
     name = world.create(partitions=1)
@@ -76,6 +78,7 @@ def test_evidence_is_kept_when_it_expires_before_the_advance(world, spark):
     assert head(stream) == {(name, 0): 22}
 
 
+@pytest.mark.slow
 def test_evidence_that_expired_before_anybody_looked_halts(world, spark):
     """The rows are there and stay; what is missing cannot be explained any more."""
     name = world.create(partitions=1)
@@ -135,6 +138,7 @@ def test_a_reader_that_lost_records_is_found_by_counting(world, halted, spark):
     assert len(open_ledger(halted).read().control.incidents) == 1
 
 
+@pytest.mark.slow
 def test_the_halted_run_again_reads_its_range_once_more(world, halted, spark):
     """The same plan; complete this time, which closes the incident."""
     assert spans(world.run(halted, "halted", spark)) == [(0, 0, 100), (1, 0, 50)]
@@ -159,6 +163,7 @@ def test_an_accepted_gap_verifies_the_rows_that_are_there(world, halted, spark):
     assert (found.clean, found.rows) == (True, 140)
 
 
+@pytest.mark.slow
 def test_a_policy_may_accept_a_gap_at_once(world, spark):
     """on_reset.unexplained_gap: accept_loss; decided by policy, and recorded as such."""
     name = world.create(partitions=1)

@@ -40,6 +40,7 @@ def test_deleted_records_halt_and_are_named(world, landed, spark):
     assert (finding.lost_start, finding.lost_end) == (100, 130)
 
 
+@pytest.mark.slow
 def test_a_later_run_attaches_to_the_open_incident(world, landed, spark):
     """One loss, one incident, however often the schedule comes round."""
     world.send(50)
@@ -62,12 +63,14 @@ def test_a_recreated_topic_refilled_past_the_position_halts(world, landed, spark
     assert world.topic_id() in str(finding)
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_halts(world, landed, spark):
     """Gone is not empty."""
     world.delete()
     assert halts(world, landed, spark).kind == "topic_missing"
 
 
+@pytest.mark.slow
 def test_a_topic_that_a_pattern_no_longer_lists_is_missed(world, spark):
     """R14: known topics are asked for by name; the pattern alone would forget it."""
     world.create("a", partitions=1)
@@ -146,6 +149,7 @@ def test_a_broker_that_is_away_is_no_finding(world, landed, spark, tmp_path):
     assert not open_ledger(landed).read().control.incidents
 
 
+@pytest.mark.slow
 def test_a_table_that_was_dropped_under_an_open_plan_is_not_made_anew(world, landed, spark):
     """The rows of earlier runs were in it."""
     world.send(10)
@@ -158,6 +162,7 @@ def test_a_table_that_was_dropped_under_an_open_plan_is_not_made_anew(world, lan
     assert not (world.folder / "lake" / "orders").exists()
 
 
+@pytest.mark.slow
 def test_another_cluster_s_topics_are_not_adopted(world, spark, tmp_path):
     """Or they would be missed for good once the connection points back."""
     world.create("a", partitions=1)
@@ -176,6 +181,7 @@ def test_another_cluster_s_topics_are_not_adopted(world, spark, tmp_path):
     assert world.run(stream, "back", spark).status == "done"
 
 
+@pytest.mark.slow
 def test_a_finding_that_is_no_longer_there_lets_the_next_run_go_on(world, landed, spark, tmp_path):
     """A connection that pointed to the wrong cluster for a while."""
     other = Broker(tmp_path / "other").start()
@@ -207,6 +213,7 @@ def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(world, 
     assert head(landed) == before
 
 
+@pytest.mark.slow
 def test_a_log_start_that_moved_after_the_read_blocks_nothing(world, landed, spark):
     """The rows are here."""
     world.send(10)
@@ -228,6 +235,7 @@ def test_an_empty_ledger_beside_a_filled_table_is_refused(world, landed, spark):
     assert table_version(landed) == version
 
 
+@pytest.mark.slow
 def test_a_second_stream_on_one_table_is_refused(world, landed, spark):
     """Two heads over one table would not know of each other."""
     second = world.stream(
@@ -239,6 +247,7 @@ def test_a_second_stream_on_one_table_is_refused(world, landed, spark):
         world.run(second, "run", spark)
 
 
+@pytest.mark.slow
 def test_a_table_of_somebody_else_is_refused(world, spark):
     """It has no mark of ours, so nothing in it is ours to replace."""
     world.create(partitions=1)

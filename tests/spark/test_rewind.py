@@ -61,6 +61,7 @@ def test_three_runs_back_and_forward_again_is_the_same_table(world, pair, spark)
     assert world.run(four, "idle", spark).status == "nothing_to_do"
 
 
+@pytest.mark.slow
 def test_an_undone_run_cleared_ends_as_superseded(world, pair, spark):
     """Green, naming the rewind; it reads nothing, and nothing can be rewound to it (R3)."""
     rewind(pair, spark, "one")
@@ -75,6 +76,7 @@ def test_an_undone_run_cleared_ends_as_superseded(world, pair, spark):
     assert (only.rewind_id, only.by, only.reason) == ("rewind-1", "ann", "wrong filter")
 
 
+@pytest.mark.slow
 def test_a_run_nobody_knows_is_refused_with_what_is_allowed(pair, spark):
     """Newest first; without a reason nothing is rewound either."""
     with pytest.raises(BadInput, match=r"'five': no such run; allowed.*: two, one$"):
@@ -83,6 +85,7 @@ def test_a_run_nobody_knows_is_refused_with_what_is_allowed(pair, spark):
         rewind(pair, spark, "one", reason=" ")
 
 
+@pytest.mark.slow
 def test_a_replay_keeps_the_run_where_it_first_closed(world, pair, spark):
     """Clearing an old run rewrites its record, and moves nothing in the order of runs."""
     world.run(pair, "one", spark)
@@ -90,6 +93,7 @@ def test_a_replay_keeps_the_run_where_it_first_closed(world, pair, spark):
     assert clean(world, pair)
 
 
+@pytest.mark.slow
 def test_backfills_of_later_are_undone_and_what_they_read_again_stays(world, spark):
     """By offsets, whichever lane landed them; forward again all is as it was."""
     topic = world.create(partitions=1)
@@ -133,6 +137,7 @@ def test_what_kafka_cannot_give_back_is_refused(world, pair, spark):
     assert clean(world, pair)
 
 
+@pytest.mark.slow
 def test_a_compacted_topic_may_not_give_everything_back(world, spark):
     """Log start and end show nothing of it: refused, unless the loss is accepted."""
     world.create(partitions=1, **{"cleanup.policy": "compact"})
@@ -149,6 +154,7 @@ def test_a_compacted_topic_may_not_give_everything_back(world, spark):
     assert head(stream) == {(world.topic(), 0): 1}
 
 
+@pytest.mark.slow
 def test_an_accepted_loss_is_recorded_and_asked_about_once(world, pair, spark):
     """The position moves over what is gone; the audit knows, and the next run reads the rest."""
     before = table_rows(pair)
@@ -194,6 +200,7 @@ def test_a_rewind_that_dies_is_finished_by_the_same_command(world, pair, spark, 
     assert clean(world, pair)
 
 
+@pytest.mark.slow
 def test_another_rewind_finishes_the_one_before_it(world, pair, spark, monkeypatch):
     """Then it does its own."""
     lands(world, pair, spark, "three")
@@ -207,6 +214,7 @@ def test_another_rewind_finishes_the_one_before_it(world, pair, spark, monkeypat
     assert clean(world, pair)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_meanwhile_moves_nothing(world, pair, spark):
     """Its lease ran out, the stream was rewound; what it writes to the ledger is refused (R5)."""
     stale = open_ledger(pair)
@@ -217,6 +225,7 @@ def test_a_run_that_was_stopped_meanwhile_moves_nothing(world, pair, spark):
             stale.update(lambda s: s.with_next_token())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["live", "backfill", "writer"])
 def test_nothing_is_rewound_while_somebody_is_at_work(pair, spark, name):
     """Of any lane."""
@@ -225,6 +234,7 @@ def test_nothing_is_rewound_while_somebody_is_at_work(pair, spark, name):
     assert open_ledger(pair).rewinds() == []
 
 
+@pytest.mark.slow
 def test_proposals_and_later_incidents_are_gone(world, pair, spark):
     """What is still there is found again, as an incident of its own."""
     world.delete("orders")
@@ -240,6 +250,7 @@ def test_proposals_and_later_incidents_are_gone(world, pair, spark):
     assert open_ledger(pair).read().control.incidents[0].incident_id == "incident-2"
 
 
+@pytest.mark.slow
 def test_a_table_that_somebody_changed_is_settled_first(world, pair, spark):
     """A rewind writes to it, so it asks the same question as a run does (R13)."""
     spark.session.sql(f"DELETE FROM delta.`{pair.table.uri}` WHERE offset = 3")
@@ -248,6 +259,7 @@ def test_a_table_that_somebody_changed_is_settled_first(world, pair, spark):
     assert open_ledger(pair).rewinds() == []
 
 
+@pytest.mark.slow
 def test_files_that_vacuum_and_optimize_left_do_not_matter(world, pair, spark):
     """Rows are removed, no old version is restored (0012)."""
     before = table_rows(pair, *CONTENT)

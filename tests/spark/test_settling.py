@@ -47,6 +47,7 @@ def test_a_frozen_plan_is_executed_as_it_is(world, stream, spark):
     assert spans(world.run(stream, "a", spark)) == [(0, 0, 100)]
 
 
+@pytest.mark.slow
 def test_a_run_that_died_before_it_froze_is_planned_anew(world, stream, spark):
     """A proposal binds nobody."""
     with open_run(stream, "a", RunRequest(), spark) as run:
@@ -77,6 +78,7 @@ def test_the_next_run_finishes_what_another_committed_and_goes_on(world, stream,
     assert found.rows == 150
 
 
+@pytest.mark.slow
 def test_the_next_run_finishes_a_plan_that_was_never_read(world, stream, spark):
     """It executes that plan, not one of its own; the rest is the next run's."""
     frozen = freeze_only(stream, "a", spark)
@@ -106,6 +108,7 @@ def test_rows_that_are_in_the_table_are_never_reported_lost(world, stream, spark
     assert spans(world.run(stream, "b", spark)) == [(0, 100, 110)]
 
 
+@pytest.mark.slow
 def test_a_commit_whose_rows_were_taken_away_proves_nothing(world, stream, spark):
     """The mark is still in the history; the rows are counted, and the head stays."""
     commit_only(stream, "a", spark)
@@ -129,6 +132,7 @@ def test_two_runs_cannot_freeze_over_each_other(world, stream, spark):
         assert detect_earliest_reset(b).finishes == "a"
 
 
+@pytest.mark.slow
 def test_two_that_looked_at_once_do_not_both_freeze(world, stream, spark):
     """The second one's look is from before the first one's plan."""
     with (
@@ -143,6 +147,7 @@ def test_two_that_looked_at_once_do_not_both_freeze(world, stream, spark):
             freeze_run(a, state, proposal, lambda head: head)
 
 
+@pytest.mark.slow
 def test_a_proposal_that_another_run_replaced_is_made_again(world, stream, spark):
     """Whoever detects second settles what the first one froze."""
     with open_run(stream, "a", RunRequest(), spark) as a:
@@ -153,6 +158,7 @@ def test_a_proposal_that_another_run_replaced_is_made_again(world, stream, spark
         assert detect_earliest_reset(a).finishes == "b"
 
 
+@pytest.mark.slow
 def test_looking_and_auditing_settle_nothing_but_know_what_landed(world, stream, spark):
     """Committed, not advanced, expired since: no loss for `plan` and `audit` either."""
     commit_only(stream, "a", spark)
@@ -184,6 +190,7 @@ def test_an_older_attempt_publishes_nothing(world, stream, spark, monkeypatch):
     assert head(stream)[(world.topic(), 0)] == 100
 
 
+@pytest.mark.slow
 def test_a_run_id_stands_for_one_stream_s_plan(world, stream, spark):
     """Two streams may use the same run id; their plans differ."""
     second = world.stream(name="second")

@@ -46,6 +46,7 @@ def test_a_delete_by_others_while_spark_was_writing_is_noticed(world, landed, sp
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_an_incident_that_has_gone_by_costs_no_second_reading(world, landed, spark, monkeypatch):
     """Rights were taken away and given back: the rows verify, though Kafka has lost them since."""
     world.send(10)
@@ -70,6 +71,7 @@ def refusal(world):
     return Finding("unknown", "an answer", "AuthorizationError", world.topic(), None, 0)
 
 
+@pytest.mark.slow
 def test_evidence_is_kept_when_a_run_halts(world, spark):
     """One marker, one real gap; the marker's batch expires before somebody decides."""
     name = world.create(partitions=1)
@@ -86,6 +88,7 @@ def test_evidence_is_kept_when_a_run_halts(world, spark):
     assert clean(world, stream)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_lacks_a_topic_can_be_followed(world, spark, tmp_path):
     """What is not there is retired with the same decision."""
     world.create("a", partitions=1)
@@ -125,6 +128,7 @@ def test_a_table_that_is_back_needs_no_decision(world, landed, spark, tmp_path):
     assert clean(world, landed)
 
 
+@pytest.mark.slow
 def test_two_gaps_of_one_plan_are_decided_together(world, spark):
     """Each is verified for itself, and the ledger forgets neither."""
     name = world.create(partitions=3)
@@ -162,6 +166,7 @@ def test_one_of_two_gaps_decided_does_not_stop_the_healthy(world, spark):
     assert [i.incident_id for i in open_ledger(stream).read().control.incidents] == ["incident-2"]
 
 
+@pytest.mark.slow
 def test_a_timestamp_that_is_no_date_stops_nothing(world, spark):
     """A producer that counts in microseconds: year 57868; reading goes by offsets."""
     name = world.create(
