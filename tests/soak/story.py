@@ -417,12 +417,15 @@ class Story:
         while self.zombies:
             self.do_wake()
         idle = 0
+        refused: set[str] = set()  # what they would read has expired; nobody can finish them
         for count in range(60):
-            if idle == 2 and not self._left_open():
-                return f"at rest after {count} runs"
-            for record in self._left_open():
-                if record.lane == "backfill":
-                    self.attempt(record.run_id)
+            waiting = [r for r in self._left_open() if r.run_id not in refused]
+            if idle == 2 and not waiting:
+                return f"at rest after {count} runs; refused for good: {sorted(refused) or 'none'}"
+            for record in waiting:
+                outcome = self.attempt(record.run_id) if record.lane == "backfill" else ""
+                if outcome.startswith("ReplayUnavailable"):
+                    refused.add(record.run_id)
             idle = idle + 1 if self.do_live() == "nothing_to_do" else 0
         raise Unexplained(f"not at rest: {self._left_open()}")
 
