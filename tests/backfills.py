@@ -12,6 +12,9 @@ from tideline.embedded.process import wait_until
 from tideline.wiring import open_ledger
 
 MINUTE = timedelta(minutes=1)
+RETRIES = {"retries": 3, "retry_delay_seconds": 2}
+"""The first runs of both lanes may find first positions at the same time: one plans again."""
+
 _PER_INTERVAL = 5
 _LATER = 20
 
@@ -39,7 +42,7 @@ class Backfilled:
         for partition in (0, 1):
             times = [first + n * MINUTE / _PER_INTERVAL for n in range(count)]
             world.send_at(*times, partition=partition)
-        stream = started(world, client, name, start="latest", schedule="* * * * *")
+        stream = started(world, client, name, start="latest", schedule="* * * * *", airflow=RETRIES)
         return cls(stream, intervals, first, {(world.topic(), p): count for p in (0, 1)})
 
     @property

@@ -5,14 +5,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.airflow_world import AirflowWorld, started
-from tests.backfills import MINUTE, Backfilled
+from tests.backfills import MINUTE, RETRIES, Backfilled
 from tests.real import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger
 
 
 @pytest.fixture
-def world(airflow_world):
-    return airflow_world
+def client(stack_on_postgres):
+    return stack_on_postgres.airflow.client()
+
+
+@pytest.fixture
+def world(stack_on_postgres, tmp_path, request):
+    name = request.node.name.replace("_", "-")[5:40]
+    found = AirflowWorld(stack_on_postgres.broker, tmp_path, name)
+    found.streams = stack_on_postgres.streams
+    return found
 
 
 @pytest.mark.timeout(2400)
@@ -23,11 +31,9 @@ def test_intervals_tile_beside_the_live_lane(world, client):
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_twelve_intervals_tile_beside_the_live_lane(stack_on_postgres, tmp_path):
+def test_twelve_intervals_tile_beside_the_live_lane(world, client):
     """The same for a window that takes its time."""
-    world = AirflowWorld(stack_on_postgres.broker, tmp_path, "twelve")
-    world.streams = stack_on_postgres.streams
-    backfills(world, stack_on_postgres.airflow.client(), 12)
+    backfills(world, client, 12)
 
 
 def backfills(world, client, intervals):
@@ -46,7 +52,7 @@ def test_reprocessing_replays_a_run_s_own_plan(world, client):
     world.create(partitions=1, **{"retention.ms": "-1"})
     first = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC) - timedelta(days=1)
     world.send_at(first + MINUTE, first + 2 * MINUTE)
-    stream = started(world, client, "again", schedule="0 0 * * *")
+    stream = started(world, client, "again", schedule="0 0 * * *", airflow=RETRIES)
     ledger = open_ledger(stream)
     client.wait_for_backfill(client.backfill("again", first, first))
     (run_id,) = (r["dag_run_id"] for r in client.runs("again") if r["run_type"] == "backfill")
