@@ -37,9 +37,9 @@ from tideline.json_codec import from_json, to_json
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
 log = logging.getLogger("tideline")
-_CONTROL, _HEAD, _RUN = "control", "head", "run:"
-CONTROL, MARK = _CONTROL, "mark"
+CONTROL, MARK = "control", "mark"
 """Documents that moving a ledger knows; a mark means that this home is not in charge."""
+_HEAD, _RUN = "head", "run:"
 _TRIES = 30
 
 
@@ -245,9 +245,9 @@ class Ledger:
         if MARK in documents:
             mark = from_json(HomeMark, documents[MARK])
             raise LedgerElsewhere(mark.refusal(self.store.location))
-        if _CONTROL not in documents:
+        if CONTROL not in documents:
             return LedgerState(snapshot.version, Control(uuid.uuid4().hex, self.stream))
-        control = from_json(Control, documents[_CONTROL])
+        control = from_json(Control, documents[CONTROL])
         if control.stream != self.stream:
             raise BadInput(
                 f"ledger {self.store.location} belongs to stream {control.stream}, not to"
@@ -290,7 +290,7 @@ def _closed(record: RunRecord) -> bool:
 
 
 def _encode(state: LedgerState) -> dict[str, str]:
-    documents = {_CONTROL: to_json(state.control), _HEAD: to_json(state.head)}
+    documents = {CONTROL: to_json(state.control), _HEAD: to_json(state.head)}
     for record in state.runs.values():
         if not _closed(record):
             documents[_RUN + record.run_id] = to_json(record)
