@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -27,6 +27,7 @@ from tideline.adapters.ledger_slots import (
     SCHEMA,
     LedgerFiles,
     active_files,
+    commit_files,
     history_slot,
     may_hold_kind,
     removal,
@@ -108,14 +109,8 @@ class DeltaLedgerStore:
             closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
             actions.append(self._files.write(table, history_slot(kind, version), entries))
-        properties = CommitProperties(
-            app_transactions=[Transaction("tideline-ledger", version)],
-            custom_metadata={"tideline": "ledger"},
-        )
         try:
-            table.create_write_transaction(
-                actions, "append", SCHEMA, partition_by=["slot"], commit_properties=properties
-            )
+            commit_files(table, actions, "tideline-ledger")
         except delta_errors.CommitFailedError as error:
             raise CommitConflict(f"{self._uri}: somebody else wrote first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:

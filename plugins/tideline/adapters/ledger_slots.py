@@ -16,7 +16,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
@@ -79,6 +79,28 @@ def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[st
 def removal(path: str, slot: str) -> RemoveAction:
     """Take a file out of the table; delta-rs encodes the path itself."""
     return RemoveAction(unquote(path), True, int(time.time() * 1000), None, {"slot": slot})
+
+
+def commit_files(
+    table: DeltaTable, actions: Sequence[AddAction | RemoveAction], app_id: str
+) -> None:
+    """Add and remove files in one Delta transaction.
+
+    Args:
+        table: The ledger's table, at the version that the actions were made from.
+        actions: Files to add and to take out.
+        app_id: Of two commits from one version with the same id, Delta refuses the second.
+
+    Raises:
+        CommitFailedError: Somebody else was first.
+    """
+    properties = CommitProperties(
+        app_transactions=[Transaction(app_id, table.version() + 1)],
+        custom_metadata={"tideline": "ledger"},
+    )
+    table.create_write_transaction(
+        list(actions), "append", SCHEMA, partition_by=["slot"], commit_properties=properties
+    )
 
 
 class LedgerFiles:
@@ -188,13 +210,7 @@ class LedgerFiles:
         entries.sort(key=lambda e: (e.key, e.version))
         actions: list[AddAction | RemoveAction] = [removal(path, slot) for path, slot in files]
         actions.append(self.write(table, f"{HISTORY}{kind}:v{volume:06d}", entries))
-        properties = CommitProperties(
-            app_transactions=[Transaction(f"tideline-volume-{kind}-{volume}", table.version())],
-            custom_metadata={"tideline": "ledger"},
-        )
-        table.create_write_transaction(
-            actions, "append", SCHEMA, partition_by=["slot"], commit_properties=properties
-        )
+        commit_files(table, actions, f"tideline-volume-{kind}-{volume}")
 
 
 def _number(version: int) -> str:
