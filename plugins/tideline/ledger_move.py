@@ -19,7 +19,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 
 from tideline import leases
 from tideline.core.ledger_home import HomeMark, LedgerHome
@@ -156,11 +156,14 @@ class _Handover:
         put = {k: v for k, v in documents.items() if there.documents.get(k) != v}
         self.arriving.commit(there, put=put, drop=set(there.documents) - set(documents))
         reach("move:begun")
-        for batch in _batches(_missing(self.leaving, self.arriving)):
+        missing = _missing(self.leaving, self.arriving)
+        for first in range(0, len(missing), _ENTRIES_PER_COMMIT):
             there = self.arriving.read()
             if there.documents != documents:
                 raise CommitConflict(f"{self.arriving.location}: somebody else writes there")
-            self.arriving.commit(there, put={}, history=batch)
+            self.arriving.commit(
+                there, put={}, history=missing[first : first + _ENTRIES_PER_COMMIT]
+            )
 
     def finish(self) -> None:
         """Take the target's mark away; the source has its own.
@@ -196,7 +199,7 @@ def _check_is_ours(there: Snapshot, ledger_id: str, store: LedgerStore) -> None:
         )
 
 
-def _missing(leaving: LedgerStore, arriving: LedgerStore) -> Iterator[HistoryEntry]:
+def _missing(leaving: LedgerStore, arriving: LedgerStore) -> list[HistoryEntry]:
     """The source's history without its beginning, which the target has.
 
     Raises:
@@ -215,7 +218,7 @@ def _missing(leaving: LedgerStore, arriving: LedgerStore) -> Iterator[HistoryEnt
     for (kind, key), unknown in there.items():
         if unknown:
             raise _other_history(arriving, kind, key)
-    yield from missing
+    return missing
 
 
 def _whole_history(store: LedgerStore) -> Iterator[HistoryEntry]:
@@ -232,9 +235,3 @@ def _other_history(store: LedgerStore, kind: str, key: str) -> BadInput:
         " it cannot be its earlier copy; give another address (--at)",
         ledger=store.location,
     )
-
-
-def _batches(entries: Iterator[HistoryEntry]) -> Iterator[list[HistoryEntry]]:
-    """Commits of limited size."""
-    while batch := list(islice(entries, _ENTRIES_PER_COMMIT)):
-        yield batch
