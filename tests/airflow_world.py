@@ -39,6 +39,10 @@ class AirflowWorld(World):
 
     connection = "kafka_default"
 
+    def __init__(self, stack, folder, name):
+        super().__init__(stack.broker, folder, name)
+        self.streams = stack.streams
+
     def stream_file(self, *args, **kwargs):
         """Without retries: a failure should be seen at once."""
         kwargs.setdefault("airflow", {"retries": 0})
@@ -51,9 +55,7 @@ class AirflowWorld(World):
 @pytest.fixture
 def airflow_world(stack, tmp_path, request):
     """Names of its own on the stack's broker; a module of Airflow's tests calls it `world`."""
-    found = AirflowWorld(stack.broker, tmp_path, request.node.name.replace("_", "-")[5:40])
-    found.streams = stack.streams
-    return found
+    return AirflowWorld(stack, tmp_path, request.node.name.replace("_", "-")[5:40])
 
 
 def started(world, client, name, **changes):

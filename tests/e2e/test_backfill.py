@@ -17,10 +17,7 @@ def client(stack_on_postgres):
 
 @pytest.fixture
 def world(stack_on_postgres, tmp_path, request):
-    name = request.node.name.replace("_", "-")[5:40]
-    found = AirflowWorld(stack_on_postgres.broker, tmp_path, name)
-    found.streams = stack_on_postgres.streams
-    return found
+    return AirflowWorld(stack_on_postgres, tmp_path, request.node.name.replace("_", "-")[5:40])
 
 
 @pytest.mark.timeout(2400)

@@ -85,8 +85,7 @@ def test_it_works_on_postgresql_with_two_schedulers(postgres, tmp_path):
     stack = Stack.build(tmp_path / "stack", database_url=shown, schedulers=2).start()
     try:
         client = stack.airflow.client()
-        world = AirflowWorld(stack.broker, tmp_path, "two")
-        world.streams = stack.streams
+        world = AirflowWorld(stack, tmp_path, "two")
         with ledger_of(stack):
             land_and_clear(world, client, "two")
         alive = client.call("GET", "/jobs", job_type="SchedulerJob", is_alive=True)

@@ -43,8 +43,7 @@ def client(stack):
 def crash(stack, client, tmp_path, request, monkeypatch, spark, report, ledger):
     """A stream of its own that Airflow schedules, with records waiting."""
     name = f"{request.node.name.split('[')[0].replace('_', '-')[5:40]}-{ledger}"
-    world = AirflowWorld(stack.broker, tmp_path, name)
-    world.streams = stack.streams
+    world = AirflowWorld(stack, tmp_path, name)
     found = Crash(world, spark, report)
     found.ledger, found.dag_id = ledger, name
     monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", stack.airflow.ledger_connection)

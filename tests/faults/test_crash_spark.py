@@ -81,12 +81,7 @@ def test_the_jvm_is_killed(crash, place):
 
 def test_the_jvm_is_killed_between_its_files_and_its_commit(crash):
     """Delta: files that no commit names are no rows."""
-    crash.waits()
-    crash.send(30_000, size=500)
-    process = submits(crash)
-    jvm = wait_written(crash, process)
-    os.kill(jvm, signal.SIGKILL)
-    assert not commits(crash), "killed too late"
+    process, _ = hit_before_commit(crash, signal.SIGKILL)
     assert data_files(crash)
     fails_cleanly(process)
     assert crash.rows() == []
@@ -96,13 +91,8 @@ def test_the_jvm_is_killed_between_its_files_and_its_commit(crash):
 
 def test_spark_stopped_before_its_commit_resumes_after_the_retry(crash):
     """R5: its run is killed, so the lease is free; Delta refuses the older token's commit."""
-    crash.waits()
-    crash.send(30_000, size=500)
-    process = submits(crash)
-    jvm = wait_written(crash, process)
-    os.kill(jvm, signal.SIGSTOP)
+    process, jvm = hit_before_commit(crash, signal.SIGSTOP)
     try:
-        assert not commits(crash), "stopped too late"
         zombies = [pid for pid, _ in descendants(process.pid)]
         process.kill()
         process.wait()
@@ -185,6 +175,19 @@ def stopped(process):
 
     wait_until(is_stopped, "Spark does not stop", 120)
     return driver(process, is_application)
+
+
+def hit_before_commit(crash, number):
+    """A run whose JVM gets a signal between its data file and its commit, and the JVM's id."""
+    crash.waits()
+    crash.send(30_000, size=500)
+    process = submits(crash)
+    jvm = wait_written(crash, process)
+    os.kill(jvm, number)
+    if commits(crash):
+        os.kill(jvm, signal.SIGKILL)
+        pytest.fail("the signal came too late")
+    return process, jvm
 
 
 def wait_written(crash, process):
