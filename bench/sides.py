@@ -20,18 +20,11 @@ from tideline.core.request import RunRequest
 from tideline.ports import SparkJob
 from tideline.spark.creation import ensure_table
 from tideline.spark.sink import replace_ranges
-from tideline.spark.source import read_ranges
+from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
 from tideline.steps.run_batch import run_batch
 from tideline.wiring import open_run
 
-TUNED = {
-    "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
-    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
-    "kafka.receive.buffer.bytes": str(1024 * 1024),
-}
-"""What our own reader sets, for the tuned AvailableNow."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
@@ -76,7 +69,7 @@ def available_now(job: Job) -> None:
 
 def available_now_tuned(job: Job) -> None:
     """The same with our reader's and our session's settings."""
-    _available_now(job, TUNED, {})
+    _available_now(job, READER_OPTIONS, {})
 
 
 def _available_now(job: Job, options: dict[str, str], settings: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tideline.core.plan import PlannedRange
 from tideline.ports import SparkJob
 
-_DEFAULTS = {
+READER_OPTIONS = {
     # The executor's consumer looks both log ends up after every poll: fewer, larger polls.
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
@@ -20,6 +20,7 @@ _DEFAULTS = {
     "kafka.allow.auto.create.topics": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
+"""Where a stream file says nothing else."""
 
 
 def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
@@ -28,7 +29,7 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     `assign` names the non-empty partitions; `failOnDataLoss` stays on, although it is no
     guarantee (see the faults catalogue): rows are counted after the commit.
     """
-    reader = spark.read.format("kafka").options(**_DEFAULTS).options(**job.kafka_options)
+    reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
     return (
         reader.option("assign", _by_topic(job.ranges, None))
         .option("startingOffsets", _by_topic(job.ranges, "start_offset"))
