@@ -290,8 +290,8 @@ MUTANTS = (
     Mutant(
         "no ledger is begun beside another ledger's table (R13)",
         "steps/lane.py",
-        "        if found:",
-        "        if False:",
+        "    if not table.exists:",
+        "    if True:",
         "tests/faults/test_crash_ledger.py::test_the_ledger_is_missing_when_a_run_starts",
     ),
     Mutant(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from tideline.core.ledger_state import Lease, LedgerState
 from tideline.errors import Halted, StreamBusy
 from tideline.host import process_identity
+
+log = logging.getLogger("tideline")
 
 
 def lease_seconds() -> float:
@@ -34,6 +40,32 @@ def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
     """
     refuse_lost(state, name, holder)
     return _with_lease(state, name, holder)
+
+
+@contextmanager
+def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
+    """Renew a lease in the background for the length of a block.
+
+    Args:
+        name: The lease's name.
+        renew: Writes its new end; what it raises is logged, and the lease is then lost in time.
+    """
+    stop = threading.Event()
+
+    def keep() -> None:
+        while not stop.wait(lease_seconds() / 3):
+            try:
+                renew()
+            except Exception as error:
+                log.warning("the %s lease was not renewed: %s", name, error)
+
+    keeper = threading.Thread(target=keep, name=f"lease-{name}", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        keeper.join()
 
 
 def refuse_lost(state: LedgerState, name: str, holder: str) -> None:

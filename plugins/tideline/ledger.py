@@ -156,12 +156,19 @@ class Ledger:
         return replace(after, runs=still_open, closed_incidents=(), instants=(), noted_rewinds=())
 
     @contextmanager
-    def lease(self, name: str, *, rewinding: bool = False) -> Iterator[None]:
+    def lease(
+        self,
+        name: str,
+        *,
+        rewinding: bool = False,
+        before_first: Callable[[LedgerState], None] | None = None,
+    ) -> Iterator[None]:
         """Hold a lease for the length of a block, renewed in the background.
 
         Args:
             name: What to lease.
             rewinding: Whether to rewind the stream, which an unfinished rewind does not forbid.
+            before_first: Called before the first write to a new ledger, which may refuse it.
 
         Raises:
             StreamBusy: Somebody else holds it.
@@ -169,31 +176,24 @@ class Ledger:
         """
 
         def take(state: LedgerState) -> LedgerState:
+            if state.version < 0 and before_first is not None:
+                before_first(state)
             if not rewinding:
                 leases.refuse_during_rewind(state, self.holder)
             return leases.take(state, name, self.holder)
+
+        def renew(state: LedgerState) -> LedgerState:
+            return leases.renew(state, name, self.holder)
 
         taken = self.update(take)
         outermost = not rewinding and self._rewinds is None
         if outermost:
             self._rewinds = taken.control.rewinds
         reach(f"lease:{name}")
-        stop = threading.Event()
-
-        def keep() -> None:
-            while not stop.wait(leases.lease_seconds() / 3):
-                try:
-                    self.update(lambda state: leases.renew(state, name, self.holder))
-                except Exception as error:
-                    log.warning("the %s lease was not renewed: %s", name, error)
-
-        keeper = threading.Thread(target=keep, name=f"lease-{name}", daemon=True)
-        keeper.start()
         try:
-            yield
+            with leases.renewed(name, lambda: self.update(renew)):
+                yield
         finally:
-            stop.set()
-            keeper.join()
             if outermost:
                 self._rewinds = None
             try:

@@ -136,12 +136,13 @@ def test_older_copies_of_ledger_and_table(crash, kept):
     crash.repeat("one")
     kept.save()
     table = Path(crash.stream.table.uri)
-    shutil.copytree(table, table.with_suffix(".copy"))
+    copy = crash.world.folder / "table-copy"
+    shutil.copytree(table, copy)
     crash.send(50)
     crash.repeat("newer")
     kept.restore()
     shutil.rmtree(table)
-    table.with_suffix(".copy").rename(table)
+    copy.rename(table)
     crash.spark.session.catalog.clearCache()
     crash.attempts = 0
     crash.repeat("two")

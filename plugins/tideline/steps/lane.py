@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tideline.core.ledger_state import LedgerState
 from tideline.core.table_watch import table_findings
 from tideline.errors import ResetDetected
 from tideline.steps.context import RunContext
@@ -22,21 +23,19 @@ def hold_lane(run: RunContext) -> Iterator[None]:
         ResetDetected: The table belongs to another ledger, stream or nobody of ours.
         StreamBusy: Somebody else holds the lane.
     """
-    state = run.ledger.read()
-    if state.version < 0:
-        table = run.table.observe()
-        found = list(
-            table_findings(None, table, run.stream.stream, state.control.ledger_id)
-            if table.exists
-            else ()
-        )
-        if found:
-            raise ResetDetected(
-                f"ledger {run.ledger.store.location} is empty, table {run.stream.table.uri} is not:"
-                f" {found[0]} Nothing was created. If the ledger was moved or is not mounted, bring"
-                " the ledger back or correct ledger_uri; if this is a new stream, give it another"
-                " table",
-                incidents=(),
-            )
-    with run.ledger.lease(run.lane_lease):
+    with run.ledger.lease(run.lane_lease, before_first=lambda state: _refuse_missing(run, state)):
         yield
+
+
+def _refuse_missing(run: RunContext, state: LedgerState) -> None:
+    table = run.table.observe()
+    if not table.exists:
+        return
+    for finding in table_findings(None, table, run.stream.stream, state.control.ledger_id):
+        raise ResetDetected(
+            f"ledger {run.ledger.store.location} is empty, table {run.stream.table.uri} is not:"
+            f" {finding} Nothing was created. If the ledger was moved or is not mounted, bring"
+            " the ledger back or correct ledger_uri; if this is a new stream, give it another"
+            " table",
+            incidents=(),
+        )
