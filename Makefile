@@ -42,6 +42,9 @@ test-faults: $(READY)  ## Every fault of the catalogue and every crash, as table
 	$(BIN)/pytest tests/faults -m ""
 	$(BIN)/pytest tests -m slow --ignore tests/faults --ignore tests/browser
 
+test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server
+	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
@@ -88,4 +91,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test test-faults test-browser soak bench bench-quick mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down test test-faults test-connect test-browser soak bench bench-quick mutants lint format schema verdicts lock clean

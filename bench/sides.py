@@ -189,5 +189,4 @@ def _spark_job(job: Job) -> SparkJob:
         ranges=ranges,
         kafka_options={"kafka.bootstrap.servers": job.world.broker.bootstrap_servers},
         result_path=str(job.folder / "result.json"),
-        is_new_table=True,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import Postgres
-from tests.real import InProcessSpark, World
+from tests.real import ConnectSpark, InProcessSpark, World
 from tideline.embedded.broker import Broker
 
 
@@ -23,9 +23,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[InProcessSpark]:
-    """A real Spark session that runs the same job file as spark-submit does."""
-    found = InProcessSpark()
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessSpark]:
+    """A real Spark that runs the same job file as spark-submit does.
+
+    A session in this process, or with TIDELINE_TEST_SPARK=connect a Spark Connect server.
+    """
+    if os.environ.get("TIDELINE_TEST_SPARK") == "connect":
+        found: InProcessSpark = ConnectSpark(tmp_path_factory.mktemp("connect"))
+    else:
+        found = InProcessSpark()
     yield found
     found.stop()
 

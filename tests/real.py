@@ -18,10 +18,12 @@ from kafka.admin import NewTopic
 import ingest_range
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.java import find_java
+from tideline.adapters.spark_connect import SparkConnect
 from tideline.adapters.spark_submit import configuration
 from tideline.adapters.stream_files import read_stream
 from tideline.core.incident import Decision
 from tideline.core.request import RunRequest, read_form
+from tideline.embedded.connect_server import ConnectServer
 from tideline.embedded.process import wait_until
 from tideline.embedded.sample import ProducerLog
 from tideline.errors import ServiceAway
@@ -67,6 +69,28 @@ class InProcessSpark:
         """End the session."""
         if self._session is not None:
             self._session.stop()
+
+
+class ConnectSpark(InProcessSpark):
+    """The application as a client of a Spark Connect server; the session is for looking."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.server = ConnectServer(folder, "local[2]").start()
+
+    @property
+    def url(self):
+        return f"sc://127.0.0.1:{self.server.port}"
+
+    def submit(self, job_path):
+        """Run the job file as a stream with such a connection would."""
+        self.submits += 1
+        SparkConnect(self.url).submit(job_path)
+
+    def stop(self):
+        """End the server and the session."""
+        super().stop()
+        self.server.stop()
 
 
 class World:

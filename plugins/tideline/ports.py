@@ -53,7 +53,7 @@ class KafkaPort(Protocol):
 
 
 class TablePort(Protocol):
-    """The target table, read only; see `adapters.delta_table`."""
+    """The target table, whose rows only Spark writes; see `adapters.delta_table`."""
 
     def observe(self, known_version: int | None = None) -> TableObservation:
         """The table as it is now, with the commits after a known version."""
@@ -74,6 +74,16 @@ class TablePort(Protocol):
 
     def stored(self) -> Iterator[Stored]:
         """What every data file of the newest version holds, by coordinates."""
+
+    def clear_folder(self) -> None:
+        """Make the folder of a table that is still to be created empty, if nobody else uses it.
+
+        Raises:
+            BadInput: It holds something else.
+        """
+
+    def remove_staging(self, token: int) -> None:
+        """Remove the rows that an attempt and older ones have staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,6 @@ class SparkJob:
         action: What to do: read and replace; read into the staging folder; replace by what is
             staged; or remove what stands at the coordinates (R6).
         staged_rows: How many rows are to be published, as counted when they were staged.
-        is_new_table: Whether there was no table when the run looked.
     """
 
     stream: str
@@ -179,7 +188,6 @@ class SparkJob:
     result_path: str
     action: SparkAction = "land"
     staged_rows: int = 0
-    is_new_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tideline.adapters.connections import kafka_settings, spark_master
+from tideline.adapters.connections import connect_url, kafka_settings, spark_master
 from tideline.adapters.delta_table import DeltaTableReader
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.adapters.ledger_delta import DeltaLedgerStore
+from tideline.adapters.spark_connect import SparkConnect
 from tideline.adapters.spark_submit import SparkSubmit
 from tideline.core.ledger_home import LedgerHome
 from tideline.core.request import RunRequest
@@ -25,8 +26,12 @@ class SubmitOnDemand:
         self._connection_id = connection_id
 
     def submit(self, job_path: str) -> None:
-        """Run the application on the connection's master."""
-        SparkSubmit(spark_master(self._connection_id)).submit(job_path)
+        """Run the application on the connection's master or server."""
+        server = connect_url(self._connection_id)
+        if server is None:
+            SparkSubmit(spark_master(self._connection_id)).submit(job_path)
+        else:
+            SparkConnect(server).submit(job_path)
 
 
 def open_ledger(stream: Stream) -> Ledger:

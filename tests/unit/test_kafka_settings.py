@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tideline.adapters.connections import find_connection, kafka_settings, spark_master
+from tideline.adapters.connections import connect_url, find_connection, kafka_settings, spark_master
 from tideline.adapters.kafka_settings import KafkaSettings
 from tideline.errors import ConnectionMissing
 
@@ -83,6 +83,31 @@ def test_another_type_of_connection_is_refused():
     odd = connection("odd", "{not json")
     with odd, pytest.raises(ConnectionMissing, match="AIRFLOW_CONN_ODD"):
         find_connection("odd")
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ({"conn_type": "spark", "host": "local[2]"}, None),
+        ({"host": "warm"}, "sc://warm:15002/"),
+        ({"host": "sc://warm", "port": 443}, "sc://warm:443/"),
+        (
+            {"host": "warm", "login": "me", "password": "a;b", "extra": {"use_ssl": True}},
+            "sc://warm:15002/;user_id=me;token=a%3Bb;use_ssl=True",
+        ),
+    ],
+)
+def test_a_connection_names_its_spark_connect_server_as_the_provider_reads_it(value, url):
+    """SparkConnectHook.get_connection_url."""
+    with connection("warm", {"conn_type": "spark_connect", **value}):
+        assert connect_url("warm") == url
+
+
+@pytest.mark.parametrize("host", ["", "sc://warm/x"])
+def test_a_spark_connect_server_needs_a_name(host):
+    nameless = connection("warm", {"conn_type": "spark_connect", "host": host})
+    with nameless, pytest.raises(ConnectionMissing, match="allowed: a server's name"):
+        connect_url("warm")
 
 
 @pytest.mark.parametrize(

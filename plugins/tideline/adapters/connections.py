@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from tideline.adapters.kafka_settings import KafkaSettings
 from tideline.errors import ConnectionMissing
+
+CONNECT_PORT = 15002
+"""Where a Spark Connect server listens by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,27 @@ def spark_master(connection_id: str) -> str:
     else:
         master = f"{found.conn_type}://{host}"
     return f"{master}:{found.port}" if found.port else master
+
+
+def connect_url(connection_id: str) -> str | None:
+    """Where a connection's Spark Connect server is; None for every other type of connection."""
+    found = find_connection(connection_id)
+    if found is None or found.conn_type != "spark_connect":
+        return None
+    host = (found.host or "").removeprefix("sc://")
+    if not host or "/" in host:
+        raise ConnectionMissing(
+            f"connection {connection_id}: host {found.host!r}; allowed: a server's name",
+            connection=connection_id,
+        )
+    given = {
+        "user_id": found.login,
+        "token": found.password,
+        "use_ssl": found.extra.get("use_ssl"),
+    }
+    parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
+    port = found.port or (None if ":" in host else CONNECT_PORT)
+    return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")
 
 
 def _from_json(connection_id: str, text: str) -> Connection:

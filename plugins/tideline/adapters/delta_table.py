@@ -1,4 +1,4 @@
-"""The target table, read only, through delta-rs: marks, commits, and which coordinates it holds.
+"""The target table, through delta-rs: marks, commits, and which coordinates it holds.
 
 Spark alone writes this table. Where the statistics of a data file prove what it holds (one
 partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import numpy as np
@@ -20,6 +21,7 @@ from deltalake import exceptions as delta_errors
 
 from tideline.adapters.data_file import IDENTITY, DataFile, copies, may_hold, proven_span, runs
 from tideline.adapters.delta_files import read_parquet
+from tideline.adapters.table_folder import TableFolder
 from tideline.core.audit import Stored
 from tideline.core.coverage import union
 from tideline.core.observation import TableCommit, TableObservation
@@ -132,6 +134,23 @@ class DeltaTableReader:
                 for identity, offsets in self.coordinates(table, file):
                     yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
+    def clear_folder(self) -> None:
+        """Remove what a creation of this table that was cut off has left."""
+        with self._reachable():
+            TableFolder(self.uri, self._options).clear_for_creation()
+
+    def remove_staging(self, token: int) -> None:
+        """Remove the rows that an attempt and older ones have staged."""
+        with self._reachable():
+            TableFolder(self.uri, self._options).remove_staging(token)
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._away(error) from error
+
     def files(self, table: DeltaTable) -> Iterator[DataFile]:
         """Active data files with what the log says about them."""
         actions = pa.table(table.get_add_actions(flatten=True))
@@ -161,10 +180,8 @@ class DeltaTableReader:
     ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
         """Offsets in one file, by identity; reads coordinate columns only."""
         columns = [n for n in IDENTITY if n not in file.constants]
-        try:
+        with self._reachable():
             data = read_parquet(table, file.path, [*columns, "offset"], self._options)
-        except OSError as error:
-            raise self._away(error) from error
         if not columns:
             identity = file.identity
             assert identity is not None
@@ -191,7 +208,7 @@ class DeltaTableReader:
 
     def _away(self, error: Exception) -> ServiceAway:
         return ServiceAway(
-            f"table {self.uri} cannot be read: {type(error).__name__}: {error};"
+            f"table {self.uri} cannot be used: {type(error).__name__}: {error};"
             " nothing moved, try again when its store is back",
             table=self.uri,
         )

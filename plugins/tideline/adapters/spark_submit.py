@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -80,7 +80,7 @@ class SparkSubmit:
         Raises:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
-        command = self.command(job_path)
+        command = submit_command(self._master, application(), job_path)
         variables = {**os.environ, **environment(self._master)}
         try:
             done = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False)
@@ -89,19 +89,27 @@ class SparkSubmit:
         if done.returncode != 0:
             raise ServiceAway(f"spark-submit ended with status {done.returncode}; see its output")
 
-    def command(self, job_path: str) -> Sequence[str]:
-        """The command line."""
-        properties = configuration(self._master)
-        jars = ",".join(str(jar) for jar in spark_jars())
-        return [
-            _spark_submit(),
-            *("--master", self._master),
-            *(("--jars", jars) if jars else ()),
-            *("--py-files", package_zip()),
-            *(part for item in properties.items() for part in ("--conf", "=".join(item))),
-            application(),
-            job_path,
-        ]
+
+def submit_command(
+    master: str, *what: str, properties: Mapping[str, str] | None = None
+) -> Sequence[str]:
+    """The command line, with our jars and package.
+
+    Args:
+        master: Spark master URL.
+        what: Options of this application, the application and its arguments.
+        properties: Spark properties besides those for the master.
+    """
+    settings = {**configuration(master), **(properties or {})}
+    jars = ",".join(str(jar) for jar in spark_jars())
+    return [
+        _spark_submit(),
+        *("--master", master),
+        *(("--jars", jars) if jars else ()),
+        *("--py-files", package_zip()),
+        *(part for item in settings.items() for part in ("--conf", "=".join(item))),
+        *what,
+    ]
 
 
 def _spark_submit() -> str:

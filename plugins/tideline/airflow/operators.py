@@ -15,8 +15,9 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow.sdk.observability import stats
 
-from tideline.adapters.connections import find_connection, spark_master
+from tideline.adapters.connections import connect_url, find_connection, spark_master
 from tideline.adapters.jars import spark_jars
+from tideline.adapters.spark_connect import SparkConnect
 from tideline.adapters.spark_submit import application, configuration, environment, package_zip
 from tideline.airflow import approval
 from tideline.airflow.mirror import show_position
@@ -159,7 +160,9 @@ class ResolveReset(HITLOperator):
 
 
 class IngestRanges(SparkSubmitOperator):
-    """spark-submit of the ingest application through the stream's Spark connection.
+    """The ingest application, by spark-submit or as a client of a Spark Connect server.
+
+    The type of the stream's Spark connection says which.
 
     Args:
         stream: The checked stream file.
@@ -169,6 +172,7 @@ class IngestRanges(SparkSubmitOperator):
         super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
         self.stream = stream
         self._context: Any = None
+        self._client: SparkConnect | None = None
 
     def execute(self, context: Any) -> Any:
         """Land the plan; skipped where there is nothing to land."""
@@ -184,6 +188,11 @@ class IngestRanges(SparkSubmitOperator):
     def submit(self, job_path: str) -> None:
         """Run the application on a job file (the steps' `SparkPort`)."""
         connection = self.stream.spark.connection
+        server = connect_url(connection)
+        if server is not None:
+            self._client = SparkConnect(server)
+            self._client.submit(job_path)
+            return
         if find_connection(connection) is None:
             local = '{"conn_type": "spark", "host": "local[*]"}'
             os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = local
@@ -201,6 +210,13 @@ class IngestRanges(SparkSubmitOperator):
             super().execute(self._context)
         except AirflowException as error:
             raise ServiceAway(f"spark-submit failed: {error}") from error
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._client is not None:
+            self._client.stop()
+        else:
+            super().on_kill()
 
 
 class VerifyRanges(StreamOperator):

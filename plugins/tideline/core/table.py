@@ -25,6 +25,9 @@ COLUMNS = {
 """Name and SQL type; coordinates first, so that they carry file statistics."""
 
 STATISTICS_COLUMNS = 6
+STAGING = "_tideline_staging"
+"""Folder beside the data where a replay's rows wait; Delta ignores names that begin so."""
+
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
 

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any, cast
+
 from pyspark.sql import SparkSession
 
-SETTINGS = {
+APPLICATION = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+}
+"""Settled when Spark starts: a Spark Connect server has to be started with them."""
+
+SESSION = {
     "spark.sql.session.timeZone": "UTC",
     # Without kafka in this list the batch reader takes the V2 path: no detour through Row.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
 }
+"""Each session's own, on a shared server too."""
 
 
 def build_session(name: str) -> SparkSession:
-    """The session of this application, with Tideline's settings."""
+    """The session of this application, with Tideline's settings.
+
+    With `SPARK_REMOTE` in the environment it is one of a Spark Connect server.
+    """
+    if "SPARK_REMOTE" in os.environ:
+        return _remote_session()
     builder = SparkSession.builder.appName(name)
-    for key, value in SETTINGS.items():
+    for key, value in {**APPLICATION, **SESSION}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _remote_session() -> SparkSession:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    spark = SparkSession.builder.getOrCreate()
+    # By default it tries for ten minutes, also where a server does not speak TLS.
+    client = cast(Any, spark).client
+    client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=10_000)])
+    for key, value in SESSION.items():
+        spark.conf.set(key, value)
+    return spark

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tideline.core.offsets import PartitionIdentity
 from tideline.core.table import (
     COLUMNS,
+    STAGING,
     commit_mark,
     coordinates_predicate,
     read_mark,
@@ -67,7 +68,6 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
 
 def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
     """Read once into the staging folder and count what came (R4)."""
-    remove_staging(rows.sparkSession, job)  # what a killed attempt left
     rows.write.parquet(_staged(job))
     reach("spark:staged")
     counts = (
@@ -110,30 +110,11 @@ def publish(spark: SparkSession, job: SparkJob) -> SparkResult:
         )
     result = replace_ranges(staged, job)
     reach("spark:published")
-    remove_staging(spark, job)
     return result
 
 
-def remove_staging(spark: SparkSession, job: SparkJob) -> None:
-    """Remove what this attempt and older ones have staged; never a newer one's rows."""
-    jvm = spark._jvm
-    assert jvm is not None
-    root = jvm.org.apache.hadoop.fs.Path(_staging(job))
-    files = root.getFileSystem(spark._jsc.hadoopConfiguration())
-    if files.exists(root):
-        for folder in files.listStatus(root):
-            token = folder.getPath().getName().rpartition("-")[2]
-            if not token.isdecimal() or int(token) <= job.token:
-                files.delete(folder.getPath(), True)
-
-
 def _staged(job: SparkJob) -> str:
-    return f"{_staging(job)}/{job.plan_id}-{job.token}"
-
-
-def _staging(job: SparkJob) -> str:
-    """Where a replay's rows wait; Delta ignores folders that begin with an underscore."""
-    return f"{job.table_uri.rstrip('/')}/_tideline_staging"
+    return f"{job.table_uri.rstrip('/')}/{STAGING}/{job.plan_id}-{job.token}"
 
 
 def _fenced(job: SparkJob) -> AttemptFenced:

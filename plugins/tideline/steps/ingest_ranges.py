@@ -51,7 +51,9 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         if landed:
             _replace_landed(run, plan, attempt, landed)
         else:
-            submit(run, attempt, "land", plan, is_new_table=not table.exists)
+            if not table.exists:
+                run.table.clear_folder()
+            submit(run, attempt, "land", plan)
         reach("ingest:committed")
     reach("ingest:released")
     landing = run.table.find_landing(plan.plan_id, after_version=table.version)
@@ -72,6 +74,7 @@ def _replace_landed(
     landed: Mapping[PartitionIdentity, LandedRange],
 ) -> None:
     """R4: a shorter or foreign re-read never replaces what is there."""
+    run.table.remove_staging(attempt.token)  # what a killed attempt left
     staged = submit(run, attempt, "stage", plan)
     counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
     shorter = shorter_than_landed(plan.ranges, counts, landed)
@@ -81,6 +84,7 @@ def _replace_landed(
     _check_readable(run, plan)
     _check_target(run, plan)
     submit(run, attempt, "publish", plan, staged_rows=(staged.rows or 0) if staged else 0)
+    run.table.remove_staging(attempt.token)
 
 
 def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:

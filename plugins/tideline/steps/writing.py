@@ -46,7 +46,6 @@ def submit(
     plan: BatchPlan,
     ranges: Iterable[PlannedRange] | None = None,
     staged_rows: int = 0,
-    is_new_table: bool = False,
 ) -> SparkResult | None:
     """Run one Spark application to its end.
 
@@ -57,7 +56,6 @@ def submit(
         plan: Whose rows are read or removed.
         ranges: The part of the plan that is meant; None for all of it.
         staged_rows: How many rows were staged and counted; to publish exactly those.
-        is_new_table: Whether the table is still to be created.
 
     Returns:
         What it reported; None if it ended well without a word.
@@ -83,7 +81,6 @@ def submit(
             result_path=str(Path(folder, "result.json")),
             action=action,
             staged_rows=staged_rows,
-            is_new_table=is_new_table,
         )
         job_file = Path(folder, "job.json")
         job_file.touch(mode=0o600)

@@ -1,0 +1,57 @@
+"""Runs through a warm Spark Connect server; `make test-connect` runs the whole suite like this."""
+
+import pytest
+
+from tests.real import ConnectSpark, head, table_rows
+from tests.spark.test_creation import test_a_table_s_creation_that_was_cut_off_is_begun_again
+from tests.spark.test_landing import (
+    test_everything_about_a_record_is_kept,
+    test_the_same_run_id_replays_its_plan,
+    test_two_topics_and_a_pattern_that_begins_to_match_a_third,
+)
+from tests.spark.test_settling import stream, test_an_older_attempt_publishes_nothing
+from tideline.adapters.spark_connect import SparkConnect
+from tideline.embedded.process import free_ports
+from tideline.errors import ServiceAway
+
+__all__ = [
+    "stream",
+    "test_a_table_s_creation_that_was_cut_off_is_begun_again",
+    "test_an_older_attempt_publishes_nothing",
+    "test_everything_about_a_record_is_kept",
+    "test_the_same_run_id_replays_its_plan",
+    "test_two_topics_and_a_pattern_that_begins_to_match_a_third",
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    found = ConnectSpark(tmp_path_factory.mktemp("connect"))
+    yield found
+    found.stop()
+
+
+def test_a_server_that_is_away_may_be_tried_again(world, spark):
+    """Said at once, and nothing moved."""
+    world.create(partitions=1)
+    world.send(10)
+    stream = world.stream()
+    away = SparkConnect(f"sc://127.0.0.1:{free_ports(1)[0]}")
+    with pytest.raises(ServiceAway, match="no Spark Connect server"):
+        world.run(stream, "one", away)
+    assert world.run(stream, "one", spark).status == "done"
+    assert len(table_rows(stream)) == 10
+
+
+def test_the_connection_s_type_chooses_the_server(world, spark, monkeypatch):
+    """No spark-submit is started for a connection of type spark_connect."""
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_WARM",
+        f'{{"conn_type": "spark_connect", "host": "127.0.0.1", "port": {spark.server.port}}}',
+    )
+    monkeypatch.setattr("tideline.wiring.SparkSubmit", None)
+    world.create(partitions=1)
+    world.send(10)
+    stream = world.stream(spark={"connection": "warm"})
+    assert world.run(stream, "one", None).status == "done"
+    assert list(head(stream).values()) == [10]
