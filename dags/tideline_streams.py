@@ -9,9 +9,10 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
 
-from tideline.adapters.stream_files import read_stream, stream_paths
+from tideline.adapters.stream_files import find_stream, read_stream, stream_paths
 from tideline.airflow.dag_factory import build_dag
-from tideline.errors import StreamFileError
+from tideline.core.stream import Stream
+from tideline.errors import BadInput, StreamFileError
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +38,34 @@ def _refused(name: str, message: str) -> DAG:
     return dag
 
 
-def _dags(paths: list[Path]) -> dict[str, DAG]:
+def _all_dags() -> list[DAG]:
+    """A Dag for every file; of two with one stream, the one that bears its name has it."""
     dags: list[DAG] = []
-    streams = {}
-    for path in paths:
+    found: list[tuple[Path, Stream]] = []
+    for path in stream_paths():
         try:
-            stream = read_stream(path)
+            found.append((path, read_stream(path)))
         except StreamFileError as error:
             dags.append(_refused(path.stem, str(error)))
-            continue
+    streams: set[str] = set()
+    for path, stream in sorted(found, key=lambda item: item[0].stem != item[1].stream):
         if stream.stream in streams:
             message = f"{path}: stream {stream.stream} is in another file already"
             dags.append(_refused(f"{path.stem}.refused", message))
         else:
-            streams[stream.stream] = stream
-    wanted = get_parsing_context().dag_id  # a task's own process needs one Dag only
-    built = [build_dag(s) for name, s in streams.items() if wanted in (None, name)]
-    return {dag.dag_id: dag for dag in [*dags, *built]}
+            dags.append(build_dag(stream))
+        streams.add(stream.stream)
+    return dags
 
 
-globals().update(_dags(stream_paths()))
+def _dags() -> list[DAG]:
+    wanted = get_parsing_context().dag_id
+    if wanted is None:
+        return _all_dags()
+    try:
+        return [build_dag(find_stream(wanted))]  # a task's own process needs no other file
+    except BadInput:
+        return _all_dags()
+
+
+globals().update({dag.dag_id: dag for dag in _dags()})

@@ -44,13 +44,15 @@ print(json.dumps({
 """
 
 
-def parse(streams, tmp_path, module="tideline_streams"):
-    """Parse the Dag file in an interpreter where connecting anywhere raises."""
+def parse(streams, tmp_path, module="tideline_streams", wanted=None):
+    """Parse the Dag file where connecting raises, all or as a task's own process does for one."""
     import json
 
     folders = {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
     program = PROGRAM % {**folders, "module": module}
     env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}
+    if wanted is not None:
+        env["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = wanted
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
     )
@@ -111,6 +113,16 @@ def test_a_name_in_two_files_is_refused_where_it_stands_second(streams, tmp_path
     dags = parse(streams, tmp_path)
     assert len(dags["orders"]["tasks"]) == 6
     assert "orders is in another file already" in dags["zweite.refused"]["doc"]
+
+
+def test_a_task_s_own_process_reads_its_own_file_alone(streams, tmp_path):
+    """However many streams there are; a file of another name is found by a look at all."""
+    (streams / "broken.yaml").write_text("stream: broken\n")
+    text = (streams / "orders.yaml").read_text()
+    (streams / "aaa.yaml").write_text(text.replace("stream: orders", "stream: other"))
+    assert set(parse(streams, tmp_path, wanted="orders")) == {"orders"}
+    assert set(parse(streams, tmp_path, wanted="other")) == {"other"}
+    assert "broken" in parse(streams, tmp_path, wanted="broken")
 
 
 def test_the_shipped_stream_parses(tmp_path):

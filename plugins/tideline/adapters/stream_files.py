@@ -131,13 +131,13 @@ def stream_paths() -> list[Path]:
 
 
 def find_stream(name: str) -> Stream:
-    """The stream of that name; of two files with one name the first counts, as for Dags.
+    """The stream of that name; of two files with it the one that bears it counts, as for Dags.
 
     Raises:
         BadInput: There is none; says which there are.
     """
     known = []
-    for path in stream_paths():
+    for path in sorted(stream_paths(), key=lambda path: path.stem != name):
         try:
             stream = read_stream(path)
         except StreamFileError as error:
