@@ -1,14 +1,16 @@
-"""Named places where a test can make the process die or stop. Off unless the variable is set.
+"""Named places where a test can make the process die or stop. Off unless a variable is set.
 
 `TIDELINE_FAILPOINT=<place>:<action>`, action `kill` (SIGKILL) or `stop` (SIGSTOP). A place lies
 right before or right after something that others can see: a write to the ledger, a commit to the
-table, a call of Spark, a message to the consumer group.
+table, a call of Spark, a message to the consumer group. `TIDELINE_TRACE=<file>` notes when each
+place was reached, which shows where a run's time goes.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 
 PLACES = (
     "lease:live",
@@ -60,6 +62,9 @@ _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 def reach(place: str) -> None:
     """Die or stop here, once, if a test asked for it."""
+    if trace := os.environ.get("TIDELINE_TRACE"):
+        with open(trace, "a") as file:
+            file.write(f"{time.time():.4f} {place}\n")
     wanted, _, action = os.environ.get("TIDELINE_FAILPOINT", "").rpartition(":")
     if wanted == place:
         del os.environ["TIDELINE_FAILPOINT"]
