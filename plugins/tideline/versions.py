@@ -40,6 +40,9 @@ SPARK_EXCLUDES = (
 )
 """Modules that pyspark already brings: leaving them out leaves 24 MB to fetch."""
 
+BENCH_JARS = (("org.apache.kafka", "kafka-tools", KAFKA_BROKER),)
+"""Kafka's own performance tool; only `make bench` fetches it."""
+
 BROKER_JARS = (
     ("org.apache.kafka", f"kafka_{SCALA}", KAFKA_BROKER),
     ("org.slf4j", "slf4j-simple", SLF4J_SIMPLE),

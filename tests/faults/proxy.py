@@ -23,12 +23,13 @@ class KafkaProxy:
         target_port: Port of the listener that advertises this proxy.
         port: Port of the proxy; a free one is taken when None.
 
-    `requests` counts by api key what clients have asked for.
+    `requests` counts by api key what clients have asked for, `answered` the bytes of the answers.
     """
 
     def __init__(self, target_port: int, port: int | None = None) -> None:
         self.port = port or free_ports(1)[0]
         self.requests: Counter[int] = Counter()
+        self.answered: Counter[int] = Counter()
         self._target_port = target_port
         self._rules: tuple[Rule, ...] = ()
         self._errors: list[Exception] = []
@@ -168,6 +169,7 @@ class KafkaProxy:
         while True:
             frame = await _receive(reader)
             api, version = asked.pop(struct.unpack_from(">i", frame)[0])
+            self.answered[api] += len(frame)
             for rule in () if muted else self._rules:
                 if rule.fault == "cut" or not rule.is_for(api):
                     continue

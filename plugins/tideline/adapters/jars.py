@@ -51,18 +51,30 @@ def fetch_all() -> None:
     Raises:
         ServiceAway: Maven Central cannot be reached.
     """
-    for name, wanted, excludes in (
-        ("spark", SPARK_JARS, SPARK_EXCLUDES),
-        ("broker", BROKER_JARS, ()),
-    ):
-        folder = _folder(name, wanted, excludes)
-        if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with open(folder.parent / "lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not folder.is_dir():
-                    print(f"fetching the {name} jars into {folder}", file=sys.stderr)
-                    _fetch(folder, _module(name, wanted, excludes))
+    fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+    fetch("broker", BROKER_JARS)
+
+
+def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ()) -> list[Path]:
+    """Jars with what they need, fetched if they are not in the cache.
+
+    Args:
+        name: Of their folder.
+        wanted: Coordinates.
+        excludes: `organisation:module`, `*` for any, of what is left out.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+    """
+    folder = _folder(name, wanted, excludes)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(folder.parent / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                print(f"fetching the {name} jars into {folder}", file=sys.stderr)
+                _fetch(folder, _module(name, wanted, excludes))
+    return _jars_in(folder)
 
 
 def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> Path:

@@ -1,9 +1,8 @@
-"""The table's columns, and the predicates and marks that tie its rows to plans. Pure."""
+"""The table's columns, and the marks that tie its rows to plans. Pure."""
 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,22 +29,6 @@ STAGING = "_tideline_staging"
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
-
-
-def coordinates_predicate(ranges: Iterable[PlannedRange]) -> str:
-    """SQL that is true for exactly the planned coordinates.
-
-    Only a checked UUID and integers get in; a topic's name never does.
-
-    Raises:
-        ValueError: A topic id that is no UUID.
-    """
-    return " OR ".join(
-        f"(topic_id = '{uuid.UUID(r.topic_id)}' AND generation = {int(r.generation)}"
-        f" AND partition = {int(r.partition)}"
-        f" AND offset >= {int(r.start_offset)} AND offset < {int(r.end_offset)})"
-        for r in ranges
-    )
 
 
 def commit_mark(

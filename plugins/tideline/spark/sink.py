@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.core.offsets import PartitionIdentity
+from tideline.core.predicate import coordinates_predicate
 from tideline.core.table import (
     COLUMNS,
     STAGING,
     commit_mark,
-    coordinates_predicate,
     read_mark,
 )
 from tideline.errors import AttemptFenced, ReplayUnavailable

@@ -1,10 +1,11 @@
-"""Read exactly the planned offsets, in batch."""
+"""Read exactly the planned offsets, in batch, in tasks of a sensible size."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,6 +24,25 @@ READER_OPTIONS = {
 """Where a stream file says nothing else."""
 
 
+_LONGEST = 500_000
+"""Offsets. A longer range is split: a skewed partition would keep one core busy, others idle."""
+_SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
+"""Short ranges share a task until it has that many offsets or partitions, or tasks are that few."""
+
+
+def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
+    """How many pieces the ranges are split into, and how many tasks share them.
+
+    A task writes one data file per topic, so this is what bounds the number of files.
+
+    Args:
+        counts: Offsets in each range.
+    """
+    pieces = sum(ceil(count / _LONGEST) for count in counts)
+    by_size, by_number = ceil(sum(counts) / _SHORTEST), ceil(len(counts) / _MOST_PARTITIONS)
+    return pieces, min(pieces, max(by_size, by_number, _FEW_TASKS))
+
+
 def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     """Records of the planned ranges and nothing else.
 
@@ -30,10 +50,11 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     guarantee (see the faults catalogue): rows are counted after the commit.
     """
     reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
-    return (
+    rows = (
         reader.option("assign", _by_topic(job.ranges, None))
         .option("startingOffsets", _by_topic(job.ranges, "start_offset"))
         .option("endingOffsets", _by_topic(job.ranges, "end_offset"))
+        .option("maxRecordsPerPartition", str(_LONGEST))
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", job.isolation_level)
@@ -42,6 +63,8 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
             "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
         )
     )
+    pieces, tasks = split_and_packed([len(planned.offsets) for planned in job.ranges])
+    return rows.coalesce(tasks) if tasks < pieces else rows
 
 
 def _by_topic(ranges: Sequence[PlannedRange], bound: str | None) -> str:

@@ -1,0 +1,64 @@
+"""What a landing costs beside time, in counters: they gate."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.faults.proxy import proxied_broker
+from tests.real import World
+
+FETCH = 1
+"""Kafka's api key of a fetch request."""
+
+HEADERS = 1.05
+"""Bytes that the broker may send per byte of the log: frames, and no batch twice."""
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory):
+    with proxied_broker(tmp_path_factory.mktemp("proxied")) as (broker, proxy):
+        yield broker, proxy
+
+
+def log_bytes(broker, topic):
+    return sum(f.stat().st_size for f in broker.data.glob(f"{topic}-*/*.log"))
+
+
+def passed_by(world, proxy, monkeypatch):
+    """The stream's runs, Spark included, go through the proxy."""
+    extra = {"bootstrap.servers": proxy.bootstrap_servers}
+    text = json.dumps({"conn_type": "kafka", "extra": extra})
+    monkeypatch.setenv(f"AIRFLOW_CONN_{world.connection.upper()}", text)
+
+
+def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark, monkeypatch):
+    """One read lands and verifies it; one commit, and a file per task."""
+    broker, proxy = proxied
+    world = World(broker, tmp_path, "costs")
+    world.create(partitions=3)
+    for partition in range(3):
+        world.send(20_000, partition=partition, value=b"x" * 500)
+    passed_by(world, proxy, monkeypatch)
+    stream = world.stream()
+    proxy.answered.clear()
+    assert world.run(stream, "one", spark).status == "done"
+    assert log_bytes(broker, world.topic()) > 30_000_000
+    assert proxy.answered[FETCH] <= HEADERS * log_bytes(broker, world.topic())
+    table = DeltaTable(stream.table.uri)
+    assert len(table.file_uris()) == 3
+    assert table.version() == 1
+    assert not Path(stream.table.uri, "_tideline_staging").exists()
+
+
+def test_many_short_ranges_share_tasks_and_files(proxied, tmp_path, spark):
+    """Sixty partitions of ten records are no sixty files."""
+    world = World(proxied[0], tmp_path, "short")
+    world.create(partitions=60)
+    for partition in range(60):
+        world.send(10, partition=partition)
+    stream = world.stream()
+    assert world.run(stream, "one", spark).status == "done"
+    assert len(DeltaTable(stream.table.uri).file_uris()) == 4
+    assert world.audit(stream)[0].clean
