@@ -11,16 +11,22 @@ import logging
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.real import InProcessSpark, World
 
+from bench.breakdown import breakdown
 from bench.comparisons import COMPARISONS, Comparison
+from bench.control_plane import control_plane
+from bench.dag_run import dag_run
 from bench.pairs import estimate, orders
+from bench.replace import replace
 from bench.report import write_report
 from bench.results import Results, Timing
 from bench.shapes import SHAPES, fill
 from bench.sides import SIDES, Job, cache
+from bench.tables import Table
 from tideline.embedded.broker import Broker
 
 _RESULTS = Path(".bench")
@@ -87,8 +93,8 @@ class Bench:
         if side == "write_only":
             self._hold(job)
         began = time.perf_counter()
-        SIDES[side](job)
-        taken = time.perf_counter() - began
+        own = SIDES[side](job)
+        taken = time.perf_counter() - began if own is None else own
         shutil.rmtree(folder)
         return taken
 
@@ -108,29 +114,46 @@ class BenchWorld(World):
         return self.stream(kafka=kafka, table={"uri": table})
 
 
+TABLES: dict[str, Callable[[Path], Table]] = {
+    "control-plane": control_plane,
+    "breakdown": breakdown,
+    "dag-run": dag_run,
+    "replace": replace,
+}
+
+
+def _compare(wanted: list[Comparison], results: Results) -> None:
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
+        bench = Bench(Path(folder))
+        try:
+            for comparison in wanted:
+                bench.compare(comparison, results)
+        finally:
+            bench.stop()
+
+
 def main() -> None:
     """Run and report."""
     parser = argparse.ArgumentParser(prog="bench")
-    parser.add_argument("names", nargs="*", help=", ".join(COMPARISONS))
+    parser.add_argument("names", nargs="*", help=", ".join([*COMPARISONS, *TABLES]))
     parser.add_argument("--quick", action="store_true", help="a few small ones, under ten minutes")
     parser.add_argument("--report", action="store_true", help="only write docs/benchmarks.md")
     options = parser.parse_args()
     for name in ("kafka", "tideline", "py4j"):
         logging.getLogger(name).setLevel(logging.ERROR)
     results = Results(_RESULTS)
+    unknown = set(options.names) - {*COMPARISONS, *TABLES}
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: allowed: {', '.join([*COMPARISONS, *TABLES])}")
     if not options.report:
-        wanted = [
-            c
-            for c in COMPARISONS.values()
-            if (c.name in options.names if options.names else c.is_quick or not options.quick)
-        ]
-        with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-            bench = Bench(Path(folder))
-            try:
-                for comparison in wanted:
-                    bench.compare(comparison, results)
-            finally:
-                bench.stop()
+        quick = [name for name, c in COMPARISONS.items() if c.is_quick or not options.quick]
+        names = options.names or [*quick, *(() if options.quick else TABLES)]
+        _compare([c for name, c in COMPARISONS.items() if name in names], results)
+        for name in (n for n in TABLES if n in names):
+            with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
+                results.keep(name, TABLES[name](Path(folder)))
     write_report(results, Path("docs/benchmarks.md"))
 
 

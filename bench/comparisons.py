@@ -58,6 +58,12 @@ COMPARISONS = {
                    "large-100-json", round(1 / 1.15, 2), round(1 / 1.05, 2)),
         Comparison("append-large", "replaceWhere / blind append", "replace", ("blind_append",),
                    "large-100-json", 0.85, 0.95),
+        Comparison("perf-read-large", "our reader / consumer-perf-test, reading only", "read_only",
+                   ("consumer_perf_test",), "large-100-json", 0.9, 1.1),
+        Comparison("perf-landed-100", "a run / consumer-perf-test", "tideline",
+                   ("consumer_perf_test",), "large-100-json", 0.45, 0.65, 5),
+        Comparison("perf-landed-1k", "a run / consumer-perf-test", "tideline",
+                   ("consumer_perf_test",), "large-1k-json", 0.25, 0.45, 5),
         *(
             Comparison(f"available-now-{shape}", "a run / AvailableNow tuned", "tideline",
                        ("available_now_tuned",), shape, 0.95, 1.1, 5)

@@ -1,34 +1,195 @@
-"""How the control plane grows: partitions, history, streams. Prints a table of growth ratios."""
+"""How the control plane grows: partitions, history, streams."""
 
 from __future__ import annotations
 
-import tempfile
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from tests.integration.test_costs import closed, fabricate
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from tests.integration.test_costs import NoSpark, closed, fabricate
+from tests.real import ROOT, World
 from tests.unit.build import head, observation, position, seen, topic
 
+from bench.tables import Table, judged, milliseconds
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.adapters.stream_files import read_stream
 from tideline.core.detection import find_resets
 from tideline.core.observation import TableObservation
 from tideline.core.planning import plan_ranges
+from tideline.core.request import RunRequest
+from tideline.embedded.broker import Broker
 from tideline.ledger import Ledger
+from tideline.steps.dry_run import dry_run
+from tideline.wiring import open_run
 
 _STREAM = """stream: s{number}
 kafka: {{topics: [orders]}}
 table: {{uri: /lake/s{number}}}
 schedule: "*/10 * * * *"
 """
-
-
 _COMMITS = 40
 """Of both ledgers, so that their logs are equally long: in normal operation old entries are cleaned
 up, and what is left grows with the history's files alone."""
+_PARSE = """
+import sys, time
+import airflow.sdk, tideline.airflow.dag_factory
+began = time.perf_counter()
+sys.path.insert(0, {dags!r})
+import tideline_streams
+print(time.perf_counter() - began)
+"""
+
+
+def control_plane(folder: Path) -> Table:
+    """Everything that must not grow faster than what it is about.
+
+    Args:
+        folder: Empty.
+    """
+    table = Table(
+        "Control plane",
+        "Medians of seven, in one process after the other; the ledgers' histories are fabricated as"
+        " normal operation leaves them.",
+        ("work", "small", "large", "large / small", "pass", "aim", "verdict"),
+    )
+    few, many = (timed(detection(n)) for n in (1_000, 10_000))
+    _grows(table, "detect resets, 1,000 and 10,000 partitions, nothing found", few, many, 0.05)
+    few, many = (timed(planning(n)) for n in (1_000, 10_000))
+    _grows(table, "divide ranges among 1,000 and 10,000 partitions", few, many, None)
+    _observed(table, folder / "kafka")
+    short = _ledger(folder / "few", 1_000)
+    long = _ledger(folder / "many", 1_000_000)
+    targets = {"read": (1.5, 1.1), "advance": (2.0, 1.2), "find a run": (None, None)}
+    for name, (passes, aim) in targets.items():
+        few, many = timed(short[name]), timed(long[name])
+        work = f"ledger: {name}, after 1,000 and 1,000,000 runs"
+        _compared(table, work, few, many, passes, aim)
+    _parsed(table, folder / "streams")
+    return table
+
+
+def _grows(table: Table, work: str, few: float, many: float, limit: float | None) -> None:
+    """Ten times as much may take ten times as long, and no longer than a limit in seconds."""
+    ratio = many / few
+    said = "" if limit is None else f"<= {milliseconds(limit)}"
+    fits = limit is None or many <= limit
+    verdict = judged(ratio, 10.0) if fits else "miss"
+    table.add(work, milliseconds(few), milliseconds(many), f"{ratio:.1f}x", "<= 10x", said, verdict)
+
+
+def _compared(
+    table: Table, work: str, few: float, many: float, passes: float | None, aim: float | None
+) -> None:
+    ratio = many / few
+    shown = ("", "") if passes is None else (f"<= {passes}x", f"<= {aim}x")
+    verdict = "published" if passes is None else judged(ratio, passes, aim)
+    table.add(work, milliseconds(few), milliseconds(many), f"{ratio:.2f}x", *shown, verdict)
+
+
+def timed(work: Callable[[], object], times: int = 7) -> float:
+    """Median seconds of a piece of work, the first one untimed."""
+    work()
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return median(found)
+
+
+def detection(partitions: int) -> Callable[[], object]:
+    """Hold a head of so many partitions against a look; nothing is found."""
+    known = head(*(position(5, partition=p) for p in range(partitions)))
+    table = TableObservation(True, "t", 1, "orders", "l")
+    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))), table=table)
+    return lambda: find_resets(known, now, stream="orders", ledger_id="l")
+
+
+def planning(partitions: int) -> Callable[[], object]:
+    """Ranges out of a look, asking nobody."""
+    known = head(*(position(5, partition=p) for p in range(partitions)))
+    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))))
+    return lambda: plan_ranges(
+        known,
+        now,
+        isolation_level="read_committed",
+        max_records_per_run=10**6,
+        max_records_per_partition=10**5,
+    )
+
+
+def _observed(table: Table, folder: Path) -> None:
+    """Look at a real broker's partitions and plan; requests and seconds."""
+    broker = Broker(folder, heap_mb=2048).start()
+    try:
+        world = World(broker, folder, "bench")
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        names = [f"t{n}" for n in range(10)]
+        for name in names:
+            admin.create_topics([NewTopic(name, 1000, 1)], timeout_ms=120_000)
+            admin.wait_for_topics([name])
+        admin.close()
+        seconds, requests = [], []
+        for count in (1, 10):
+            kafka = {"connection": world.connection, "topics": names[:count]}
+            stream = world.stream(name=f"s{count}", kafka=kafka)
+
+            def look(stream: object = stream) -> None:
+                with open_run(stream, "look", RunRequest(), NoSpark()) as run:
+                    dry_run(run)
+                    requests.append(run.kafka.requests)
+
+            seconds.append(timed(look, 5))
+        few, many = seconds
+        work = "plan and detect on a real broker, 1,000 and 10,000 partitions"
+        verdict = judged(max(many, many / few / 10), 1.0)
+        table.add(
+            work,
+            milliseconds(few),
+            milliseconds(many),
+            f"{many / few:.1f}x",
+            "<= 10x",
+            "<= 1,000 ms",
+            verdict,
+        )
+        most = max(requests)
+        table.add(
+            "requests of that, headroom apart (one leader)",
+            str(requests[0]),
+            str(most),
+            f"{most / requests[0]:.1f}x",
+            "<= 9",
+            "",
+            judged(most, 9),
+        )
+    finally:
+        broker.stop()
+
+
+def _ledger(folder: Path, runs: int) -> dict[str, Callable[[], object]]:
+    """Current offsets, an advance, a look-up of an old run, after so many closed runs."""
+    Ledger(DeltaLedgerStore(str(folder)), "s").update(lambda s: s.with_next_token())
+    store = DeltaLedgerStore(str(folder))
+    each = runs // _COMMITS
+    for number in range(_COMMITS):
+        entries = [closed(number * each + n) for n in range(each)]
+        fabricate(store, history_slot("run", 4 * number * each, runs), entries)
+
+    def fresh() -> Ledger:
+        return Ledger(DeltaLedgerStore(str(folder)), "s")
+
+    return {
+        "read": lambda: fresh().read(),
+        "advance": lambda: fresh().update(lambda s: s.with_next_token()),
+        "find a run": lambda: fresh().find_run("run-00000500"),
+    }
 
 
 def history_slot(kind: str, commit: int, runs: int) -> str:
@@ -45,83 +206,51 @@ def history_slot(kind: str, commit: int, runs: int) -> str:
     )
 
 
-def timed(work: Callable[[], object], times: int = 7) -> float:
-    """Median seconds of a piece of work, the first one untimed."""
-    work()
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return median(found)
+def _parsed(table: Table, folder: Path) -> None:
+    """Read stream files, parse all Dags, and parse as one task's own process does."""
+    folders = {}
+    for count in (1, 1_000):
+        folders[count] = folder / str(count)
+        folders[count].mkdir(parents=True)
+        for number in range(count):
+            (folders[count] / f"s{number}.yaml").write_text(_STREAM.format(number=number))
+    files = sorted(folders[1_000].glob("*.yaml"))
+    one, all_of_them = (
+        timed(lambda: read_stream(files[0])),
+        timed(lambda: [read_stream(f) for f in files], 3),
+    )
+    _compared(table, "read 1 and 1,000 stream files", one, all_of_them, None, None)
+    whole = [_parse(folders[count], None) for count in (1, 1_000)]
+    work = "parse the Dag file, 1 and 1,000 streams"
+    table.add(
+        work,
+        milliseconds(whole[0]),
+        milliseconds(whole[1]),
+        f"{whole[1] / whole[0]:.0f}x",
+        "<= 8 s",
+        "<= 3 s",
+        judged(whole[1], 8, 3),
+    )
+    own = [_parse(folders[count], "s0") for count in (1, 1_000)]
+    _compared(table, "a task's own parse, 1 and 1,000 streams", *own, 2.0, 1.2)
 
 
-def detection(partitions: int) -> float:
-    """Hold a head of so many partitions against a look; nothing is found."""
-    known = head(*(position(5, partition=p) for p in range(partitions)))
-    table = TableObservation(True, "t", 1, "orders", "l")
-    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))), table=table)
-    return timed(lambda: find_resets(known, now, stream="orders", ledger_id="l"))
+def _parse(streams: Path, wanted: str | None) -> float:
+    """Median seconds of the Dag file's import, Airflow being there already."""
+    env = {
+        **os.environ,
+        "TIDELINE_STREAMS": str(streams),
+        "PYTHONPATH": str(ROOT / "plugins"),
+        "AIRFLOW_HOME": str(streams.parent / "home"),
+    }
+    if wanted is not None:
+        env["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = wanted
+    program = _PARSE.format(dags=str(ROOT / "dags"))
 
-
-def planning(partitions: int) -> float:
-    """Ranges out of a look, asking nobody."""
-    known = head(*(position(5, partition=p) for p in range(partitions)))
-    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))))
-    return timed(
-        lambda: plan_ranges(
-            known,
-            now,
-            isolation_level="read_committed",
-            max_records_per_run=10**6,
-            max_records_per_partition=10**5,
+    def seconds() -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
         )
-    )
+        return float(json.loads(done.stdout.splitlines()[-1]))
 
-
-def ledgers(folder: Path, runs: int) -> tuple[float, float, float]:
-    """Current offsets, an advance, a look-up of an old run, after so many closed runs."""
-    Ledger(DeltaLedgerStore(str(folder)), "s").update(lambda s: s.with_next_token())
-    store = DeltaLedgerStore(str(folder))
-    each = runs // _COMMITS
-    for number in range(_COMMITS):
-        entries = [closed(number * each + n) for n in range(each)]
-        fabricate(store, history_slot("run", 4 * number * each, runs), entries)
-
-    def fresh() -> Ledger:
-        return Ledger(DeltaLedgerStore(str(folder)), "s")
-
-    return (
-        timed(lambda: fresh().read()),
-        timed(lambda: fresh().update(lambda s: s.with_next_token())),
-        timed(lambda: fresh().find_run("run-00000500")),
-    )
-
-
-def streams(folder: Path, count: int) -> float:
-    """Read so many stream files."""
-    files = []
-    for number in range(count):
-        files.append(folder / f"s{number}.yaml")
-        files[-1].write_text(_STREAM.format(number=number))
-    return timed(lambda: [read_stream(file) for file in files], 3)
-
-
-def main() -> None:
-    """Print the table."""
-    print(f"{datetime.now(UTC):%Y-%m-%d}")
-    print(f"detection      10,000 partitions {detection(10_000) * 1000:8.1f} ms,"
-          f" 1,000 {detection(1_000) * 1000:.1f} ms")  # fmt: skip
-    print(f"planning       10,000 partitions {planning(10_000) * 1000:8.1f} ms,"
-          f" 1,000 {planning(1_000) * 1000:.1f} ms")  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        few = ledgers(Path(folder, "few"), 1_000)
-        many = ledgers(Path(folder, "many"), 1_000_000)
-        for name, short, long in zip(("read", "advance", "find a run"), few, many, strict=True):
-            print(f"ledger: {name:<11} after 1 M runs {long * 1000:8.1f} ms,"
-                  f" after 1 k {short * 1000:.1f} ms, {long / short:.2f}x")  # fmt: skip
-        print(f"streams        1,000 files       {streams(Path(folder), 1_000):8.2f} s")
-
-
-if __name__ == "__main__":
-    main()
+    return median(seconds() for _ in range(5))

@@ -17,7 +17,11 @@ from bench.shapes import SHAPES
 _PACKAGES = ("pyspark", "deltalake", "pyarrow", "confluent-kafka", "kafka-python")
 _HEAD = """# Benchmarks
 
-Written by `make bench`; ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
+Written by `make bench`.
+
+## Against others
+
+Ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
 the median over pairs that ran right after each other in random ABBA order, with a 95 % bootstrap
 interval. *Noise* is our side timed against itself: outside of 0.95 to 1.05 the line is not
 conclusive. All sides are warm, in one process, with equal heap, and land in a new table each time.
@@ -31,6 +35,10 @@ def write_report(results: Results, target: Path) -> None:
     lines.append("| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n")
     lines.append("|---|---|---|---|---|---|---|---|\n")
     lines += [_line(c, results) for c in COMPARISONS.values() if results.pairs(c.name)]
+    for date, table in results.tables().values():
+        lines.append(f"\n## {table.title}\n\n{table.note} {date}.\n\n")
+        lines.append(f"| {' | '.join(table.head)} |\n|{'---|' * len(table.head)}\n")
+        lines += [f"| {' | '.join(row)} |\n" for row in table.rows]
     target.write_text("".join(lines))
 
 

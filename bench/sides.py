@@ -1,12 +1,14 @@
 """Every way to bring the same records to the same place, warm and in one process.
 
-A side is a function from a `Job` to nothing; who calls it takes the time. All read all partitions
-of a topic from the start to its end, and all but `read_only` land every column raw in a new table.
+A side is a function of a `Job`; who calls it takes the time, unless it gives seconds itself. All
+read all partitions of a topic from the start to its end; those that write land every column raw in
+a new table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,8 @@ from tests.real import InProcessSpark, World
 
 from bench.python_peer import land_with_python
 from bench.shapes import Shape
+from tideline.adapters.jars import broker_jars, fetch
+from tideline.adapters.java import find_java
 from tideline.core.plan import PlannedRange
 from tideline.core.request import RunRequest
 from tideline.ports import SparkJob
@@ -23,8 +27,11 @@ from tideline.spark.sink import replace_ranges
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
 from tideline.steps.run_batch import run_batch
+from tideline.versions import BENCH_JARS
 from tideline.wiring import open_run
 
+_PERF_COLUMNS = 10
+"""Start, end, MB, MB/s, records, records/s, ms of rebalancing, ms of fetching, MB/s, records/s."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
@@ -141,7 +148,25 @@ def python_peer(job: Job) -> None:
     )
 
 
-SIDES: dict[str, Callable[[Job], None]] = {
+def consumer_perf_test(job: Job) -> float:
+    """Kafka's own performance tool reads the topic; its own seconds of fetching."""
+    jars = [*fetch("bench", BENCH_JARS), *broker_jars()]
+    command = [
+        find_java().binary,
+        *("-Xmx1g", "-cp", ":".join(map(str, jars)), "org.apache.kafka.tools.ConsumerPerformance"),
+        *("--bootstrap-server", job.world.broker.bootstrap_servers),
+        *("--topic", job.shape.name, "--messages", str(job.shape.records)),
+        *("--fetch-size", str(16 * 1024 * 1024), "--timeout", "60000", "--hide-header"),
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    line = next(line for line in said.splitlines() if line.count(",") == _PERF_COLUMNS - 1)
+    cells = [cell.strip() for cell in line.split(",")]
+    if float(cells[4]) < job.shape.records:
+        raise RuntimeError(f"{job.shape.name}: {cells[4]} records were read")
+    return float(cells[7]) / 1000
+
+
+SIDES: dict[str, Callable[[Job], float | None]] = {
     side.__name__: side
     for side in (
         tideline,
@@ -152,6 +177,7 @@ SIDES: dict[str, Callable[[Job], None]] = {
         blind_append,
         replace,
         python_peer,
+        consumer_perf_test,
     )
 }
 
@@ -161,9 +187,24 @@ def _cached_name(shape: Shape) -> str:
 
 
 def _spark_job(job: Job) -> SparkJob:
+    options = {"kafka.bootstrap.servers": job.world.broker.bootstrap_servers}
+    return spark_job(job.shape.name, job.shape.counts(), job.folder, options)
+
+
+def spark_job(
+    topic: str, counts: Sequence[int], folder: Path, kafka_options: Mapping[str, str]
+) -> SparkJob:
+    """What a run would give the application for whole partitions of one topic.
+
+    Args:
+        topic: Its name.
+        counts: Records per partition, each from offset 0.
+        folder: For the table.
+        kafka_options: Options of Spark's Kafka source.
+    """
     ranges = tuple(
         PlannedRange(
-            topic=job.shape.name,
+            topic=topic,
             topic_id="0f8fad5b-d9cb-469f-a165-70867728950e",
             generation=0,
             partition=partition,
@@ -174,7 +215,7 @@ def _spark_job(job: Job) -> SparkJob:
             high_watermark=count,
             last_stable_offset=count,
         )
-        for partition, count in enumerate(job.shape.counts())
+        for partition, count in enumerate(counts)
     )
     return SparkJob(
         stream="bench",
@@ -183,10 +224,10 @@ def _spark_job(job: Job) -> SparkJob:
         run_id=f"bench-{datetime.now(UTC):%H%M%S}",
         token=1,
         app_id="bench",
-        table_uri=job.table,
+        table_uri=str(folder / "table"),
         partition_by=("topic_id",),
         isolation_level="read_committed",
         ranges=ranges,
-        kafka_options={"kafka.bootstrap.servers": job.world.broker.bootstrap_servers},
-        result_path=str(job.folder / "result.json"),
+        kafka_options=kafka_options,
+        result_path=str(folder / "result.json"),
     )

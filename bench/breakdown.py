@@ -1,0 +1,103 @@
+"""Where the time of a small run goes: Spark started for it, a warm server, nothing to land."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from statistics import median
+
+from tests.real import World, finished, tideline
+
+from bench.shapes import SHAPES, fill
+from bench.tables import Table, milliseconds
+from tideline.embedded.broker import Broker
+from tideline.embedded.connect_server import ConnectServer
+
+_TIMES = 5
+_PHASES = (
+    ("start the process, take the lease", "lease:live"),
+    ("look and plan", "plan:proposed"),
+    ("detect and freeze", "detect:frozen"),
+    ("lease, fence, check", "ingest:leased"),
+    ("start Spark or its client", "spark:started"),
+    ("create the table, plan the read", "spark:writing"),
+    ("read, write, commit", "spark:committed"),
+    ("find the commit, end Spark", "ingest:committed"),
+    ("find the landing, count", "verify:verified"),
+    ("move the head", "advance:advanced"),
+    ("end the process", "end"),
+)
+_WAYS = ("spark-submit", "Spark Connect, warm", "nothing to land")
+
+
+def breakdown(folder: Path) -> Table:
+    """Phases of `tideline run` for 10,000 records in a new table.
+
+    Args:
+        folder: Empty.
+    """
+    broker = Broker(folder / "kafka").start()
+    server = ConnectServer(folder, "local[2]").start()
+    try:
+        fill(broker.bootstrap_servers, SHAPES["small"])
+        world = World(broker, folder, "bench")
+        remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
+        local = {"conn_type": "spark", "host": "local[2]"}
+        found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
+        for number in range(_TIMES + 1):
+            for way, spark in (("spark-submit", local), ("Spark Connect, warm", remote)):
+                os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
+                file = _stream_file(world, f"{spark['conn_type'].replace('_', '-')}{number}")
+                found[way].append(_run(folder, file, "one"))
+            found["nothing to land"].append(_run(folder, file, "two"))
+    finally:
+        server.stop()
+        broker.stop()
+    table = Table(
+        "A run of 10,000 records",
+        f"`tideline run` as a process of its own into a new table; medians of {_TIMES} after one"
+        " that does not count.",
+        ("phase", *_WAYS),
+    )
+    timed = {way: times[1:] for way, times in found.items()}
+    for title, place in _PHASES:
+        table.add(title, *(_median([t.get(place) for t in timed[way]]) for way in _WAYS))
+    table.add("all", *(_median([sum(t.values()) for t in timed[way]]) for way in _WAYS))
+    return table
+
+
+def _median(seconds: list[float | None]) -> str:
+    known = [s for s in seconds if s is not None]
+    return milliseconds(median(known)) if known else ""
+
+
+def _stream_file(world: World, name: str) -> Path:
+    return world.stream_file(
+        name=name,
+        kafka={"connection": world.connection, "topics": [SHAPES["small"].name]},
+        spark={"connection": "bench_spark"},
+    )
+
+
+def _run(folder: Path, file: Path, run_id: str) -> dict[str, float]:
+    """Seconds up to each place, from the one before it that was passed."""
+    trace = folder / "trace"
+    trace.unlink(missing_ok=True)
+    began = time.time()
+    env = {"TIDELINE_TRACE": str(trace)}
+    status, answer, errors = finished(tideline("run", file, "--run-id", run_id, "--json", env=env))
+    ended = time.time()
+    if status != 0:
+        raise RuntimeError(f"{answer} {errors}")
+    reached = {"end": ended}
+    for line in trace.read_text().splitlines():
+        at, place = line.split()
+        reached.setdefault(place, float(at))
+    found, last = {}, began
+    for _, place in _PHASES:
+        if place in reached:
+            found[place] = reached[place] - last
+            last = reached[place]
+    return found

@@ -1,0 +1,89 @@
+"""What Airflow adds: a Dag run against the same steps as a script."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from tests.airflow_world import AirflowWorld
+from tests.real import finished, tideline
+
+from bench.shapes import SHAPES, fill
+from bench.tables import Table, judged, milliseconds
+from tideline.embedded.connect_server import ConnectServer
+from tideline.embedded.stack import Stack
+
+_TIMES = 5
+
+
+def dag_run(folder: Path) -> Table:
+    """Runs of 10,000 records through a warm server, by Airflow and by `tideline run`.
+
+    Args:
+        folder: Empty.
+    """
+    server = ConnectServer(folder, "local[2]").start()
+    remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
+    settings = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps(remote)}
+    stack = Stack.build(folder / "stack", settings=settings)
+    try:
+        stack.start()
+        fill(stack.broker.bootstrap_servers, SHAPES["small"])
+        by_airflow, by_script = _timed(stack, folder, settings)
+    finally:
+        stack.stop()
+        server.stop()
+    table = Table(
+        "A run in Airflow",
+        f"10,000 records into a new table through a warm Spark Connect server; medians of {_TIMES}"
+        " after one that does not count. Six tasks, of which `resolve_reset` is skipped.",
+        ("Dag run", "script", "difference per task", "pass", "aim", "verdict"),
+    )
+    more = (median(by_airflow) - median(by_script)) / 6
+    table.add(
+        milliseconds(median(by_airflow)),
+        milliseconds(median(by_script)),
+        milliseconds(more),
+        "<= 1,500 ms",
+        "<= 800 ms",
+        judged(more, 1.5, 0.8),
+    )
+    return table
+
+
+def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[float], list[float]]:
+    client = stack.airflow.client()
+    world = AirflowWorld(stack, folder, "bench")
+    by_airflow, by_script = [], []
+    for number in range(_TIMES + 1):
+        file = world.stream_file(
+            name=f"dag{number}",
+            kafka={"topics": [SHAPES["small"].name]},
+            spark={"connection": "bench_spark"},
+        )
+        name = file.stem
+        client.wait_for_dag(name)
+        client.pause(name, False)
+        client.trigger(name, "one")
+        if client.wait_for_run(name, "one") != "success":
+            raise RuntimeError(f"{name}: {client.tasks(name, 'one')}")
+        run = client.call("GET", f"/dags/{name}/dagRuns/one")
+        by_airflow.append(_at(run["end_date"]) - _at(run["start_date"]))
+        other = world.stream_file(
+            name=f"script{number}",
+            kafka={"topics": [SHAPES["small"].name]},
+            spark={"connection": "bench_spark"},
+        )
+        began = time.perf_counter()
+        status, answer, errors = finished(tideline("run", other, "--json", env=settings))
+        by_script.append(time.perf_counter() - began)
+        if status != 0:
+            raise RuntimeError(f"{answer} {errors}")
+    return by_airflow[1:], by_script[1:]
+
+
+def _at(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
