@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -47,6 +48,7 @@ class InProcessSpark:
         if self._session is None:
             from tideline.spark.session import build_session
 
+            logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye to closed files
             properties = {**configuration("local[2]"), "spark.ui.showConsoleProgress": "false"}
             options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
             jars = ",".join(map(str, spark_jars()))
