@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import DeltaTable
 from tests.real import InProcessSpark, World
 
 from bench.breakdown import breakdown
+from bench.cold import cold
 from bench.comparisons import COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
@@ -24,7 +27,7 @@ from bench.pairs import estimate, orders
 from bench.replace import replace
 from bench.report import write_report
 from bench.results import Results, Timing
-from bench.shapes import SHAPES, fill
+from bench.shapes import LARGE, SHAPES, fill
 from bench.sides import SIDES, Job, cache
 from bench.tables import Table
 from tideline.embedded.broker import Broker
@@ -95,6 +98,7 @@ class Bench:
         began = time.perf_counter()
         own = SIDES[side](job)
         taken = time.perf_counter() - began if own is None else own
+        _check_all_landed(job)
         shutil.rmtree(folder)
         return taken
 
@@ -111,12 +115,22 @@ class BenchWorld(World):
     def stream_of(self, topic: str, table: str) -> object:
         """A stream that lands a topic in a table."""
         kafka = {"connection": self.connection, "topics": [topic]}
-        return self.stream(kafka=kafka, table={"uri": table})
+        limits = {"max_records_per_run": LARGE, "max_records_per_partition": LARGE}
+        return self.stream(kafka=kafka, table={"uri": table}, limits=limits)
+
+
+def _check_all_landed(job: Job) -> None:
+    """Raises RuntimeError where a side wrote a table with other than all records."""
+    if Path(job.table).exists():
+        rows = pa.table(DeltaTable(job.table).get_add_actions(flatten=True)).column("num_records")
+        if sum(rows.to_pylist()) != job.shape.records:
+            raise RuntimeError(f"{job.shape.name}: {rows.to_pylist()} rows landed")
 
 
 TABLES: dict[str, Callable[[Path], Table]] = {
     "control-plane": control_plane,
     "breakdown": breakdown,
+    "cold": cold,
     "dag-run": dag_run,
     "replace": replace,
 }

@@ -1,0 +1,95 @@
+"""Cold: a run as a process of its own, against the Python peer as one, by the batch's size."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from tests.real import World, finished, tideline
+
+from bench.shapes import SHAPES, Shape, fill
+from bench.tables import Table, milliseconds
+from tideline.embedded.broker import Broker
+from tideline.embedded.connect_server import ConnectServer
+
+_TIMES = 3
+_PEER = """
+import json, sys
+from bench.python_peer import land_with_python
+land_with_python(*json.loads(sys.argv[1]))
+"""
+
+
+def cold(folder: Path) -> Table:
+    """Seconds from the command to its end, for three sizes.
+
+    Args:
+        folder: Empty.
+    """
+    broker = Broker(folder / "kafka", heap_mb=1024).start()
+    server = ConnectServer(folder, "local[2]").start()
+    table = Table(
+        "Cold, by the size of the batch",
+        f"From the command's start to its end, a new table each time; medians of {_TIMES} after one"
+        " that does not count.",
+        ("records", "spark-submit", "warm server", "Python peer", "peer / submit", "peer / server"),
+    )
+    try:
+        world = World(broker, folder, "bench")
+        for name in ("small", "middle", "large-100-json"):
+            shape = SHAPES[name]
+            fill(broker.bootstrap_servers, shape)
+            local = {"conn_type": "spark", "host": "local[2]"}
+            remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
+            ways: list[Callable[[], None]] = [
+                lambda shape=shape, spark=local: _land(world, shape, spark),
+                lambda shape=shape, spark=remote: _land(world, shape, spark),
+                lambda shape=shape: _land_with_peer(world, shape),
+            ]
+            seconds: list[list[float]] = [[], [], []]
+            for _ in range(_TIMES + 1):
+                for which, way in enumerate(ways):
+                    shutil.rmtree(folder / "lake", ignore_errors=True)
+                    began = time.perf_counter()
+                    way()
+                    seconds[which].append(time.perf_counter() - began)
+            submit, warm, peer = (median(s[1:]) for s in seconds)
+            table.add(
+                f"{shape.records:,}",
+                *map(milliseconds, (submit, warm, peer)),
+                f"{peer / submit:.2f}",
+                f"{peer / warm:.2f}",
+            )
+    finally:
+        server.stop()
+        broker.stop()
+    return table
+
+
+def _land(world: World, shape: Shape, spark: dict[str, object]) -> None:
+    os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
+    file = world.stream_file(
+        name="cold",
+        kafka={"connection": world.connection, "topics": [shape.name]},
+        spark={"connection": "bench_spark"},
+        limits={
+            "max_records_per_run": shape.records,
+            "max_records_per_partition": shape.records,
+        },
+    )
+    status, answer, errors = finished(tideline("run", file, "--json"))
+    if status != 0:
+        raise RuntimeError(f"{answer} {errors}")
+
+
+def _land_with_peer(world: World, shape: Shape) -> None:
+    target = str(world.folder / "lake" / "peer")
+    arguments = [world.broker.bootstrap_servers, shape.name, shape.counts(), target]
+    subprocess.run([sys.executable, "-c", _PEER, json.dumps(arguments)], check=True)
