@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from tests.real import InProcessSpark, World
+from tests.real import InProcessSpark
 
 from bench.breakdown import breakdown
 from bench.cold import cold
@@ -24,11 +24,12 @@ from bench.comparisons import COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
 from bench.pairs import estimate, orders
+from bench.profile import profile
 from bench.replace import replace
 from bench.report import write_report
 from bench.results import Results, Timing
-from bench.shapes import LARGE, SHAPES, fill
-from bench.sides import SIDES, Job, cache
+from bench.shapes import SHAPES, fill
+from bench.sides import SIDES, BenchWorld, Job, cache
 from bench.tables import Table
 from tideline.embedded.broker import Broker
 
@@ -109,16 +110,6 @@ class Bench:
             self._cached = job.shape.name
 
 
-class BenchWorld(World):
-    """Stream files for topics that are there."""
-
-    def stream_of(self, topic: str, table: str) -> object:
-        """A stream that lands a topic in a table."""
-        kafka = {"connection": self.connection, "topics": [topic]}
-        limits = {"max_records_per_run": LARGE, "max_records_per_partition": LARGE}
-        return self.stream(kafka=kafka, table={"uri": table}, limits=limits)
-
-
 def _check_all_landed(job: Job) -> None:
     """Raises RuntimeError where a side wrote a table with other than all records."""
     if Path(job.table).exists():
@@ -133,6 +124,7 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "cold": cold,
     "dag-run": dag_run,
     "replace": replace,
+    "profile": profile,
 }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.real import InProcessSpark, World
 
 from bench.python_peer import land_with_python
-from bench.shapes import Shape
+from bench.shapes import LARGE, Shape
 from tideline.adapters.jars import broker_jars, fetch
 from tideline.adapters.java import find_java
 from tideline.core.plan import PlannedRange
@@ -40,6 +40,16 @@ _AS_IT_COMES = {
 }
 
 
+class BenchWorld(World):
+    """Stream files for topics that are there."""
+
+    def stream_of(self, topic: str, table: str) -> object:
+        """A stream that lands a topic in a table."""
+        kafka = {"connection": self.connection, "topics": [topic]}
+        limits = {"max_records_per_run": LARGE, "max_records_per_partition": LARGE}
+        return self.stream(kafka=kafka, table={"uri": table}, limits=limits)
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One landing.
@@ -51,7 +61,7 @@ class Job:
         folder: Empty; for the table and all that belongs to it.
     """
 
-    world: World
+    world: BenchWorld
     spark: InProcessSpark
     shape: Shape
     folder: Path
