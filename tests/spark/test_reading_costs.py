@@ -43,9 +43,11 @@ def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark, monkeypatch):
     passed_by(world, proxy, monkeypatch)
     stream = world.stream()
     proxy.answered.clear()
+    starts = spark.submits
     assert world.run(stream, "one", spark).status == "done"
     assert log_bytes(broker, world.topic()) > 30_000_000
     assert proxy.answered[FETCH] <= HEADERS * log_bytes(broker, world.topic())
+    assert spark.submits == starts + 1
     table = DeltaTable(stream.table.uri)
     assert len(table.file_uris()) == 3
     assert table.version() == 1
