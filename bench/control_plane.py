@@ -39,7 +39,7 @@ _COMMITS = 40
 up, and what is left grows with the history's files alone."""
 _PARSE = """
 import sys, time
-import airflow.sdk, tideline.airflow.dag_factory
+import airflow.sdk, tideline.airflow.stream_dags
 began = time.perf_counter()
 sys.path.insert(0, {dags!r})
 import tideline_streams
