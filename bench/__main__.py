@@ -47,7 +47,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.broker = Broker(folder / "kafka", heap_mb=1024).start()
-        self.spark = InProcessSpark()
+        self.spark = InProcessSpark(is_small=False)
         self.world = BenchWorld(self.broker, folder, "bench")
         self._warm: set[tuple[str, str]] = set()
         self._cached: str | None = None

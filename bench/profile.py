@@ -37,7 +37,7 @@ def profile(folder: Path) -> Table:
     """
     shape = SHAPES["large-100-json"]
     broker = Broker(folder / "kafka", heap_mb=1024).start()
-    spark = InProcessSpark()
+    spark = InProcessSpark(is_small=False)
     recording = folder / "landing.jfr"
     try:
         fill(broker.bootstrap_servers, shape)

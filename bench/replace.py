@@ -32,7 +32,7 @@ def replace(folder: Path) -> Table:
         f" a disjunct of its own; medians of {_TIMES} after one that does not count.",
         ("partitions", "replaceWhere", "blind append", "append / replaceWhere"),
     )
-    spark = InProcessSpark()
+    spark = InProcessSpark(is_small=False)
     try:
         for partitions in (1, 100, 1_000, 10_000):
             replacing, appending = [], []

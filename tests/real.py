@@ -38,8 +38,9 @@ ROOT = Path(__file__).parents[1]
 class InProcessSpark:
     """The Spark application in this process: real Spark, without a JVM start per run."""
 
-    def __init__(self):
+    def __init__(self, *, is_small=True):
         self.submits = 0
+        self._is_small = is_small
         self._session = None
 
     @property
@@ -49,7 +50,10 @@ class InProcessSpark:
             from tideline.spark.session import build_session
 
             logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye to closed files
-            properties = {**configuration("local[2]"), "spark.ui.showConsoleProgress": "false"}
+            properties = {
+                **configuration("local[2]", is_small=self._is_small),
+                "spark.ui.showConsoleProgress": "false",
+            }
             options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
             jars = ",".join(map(str, spark_jars()))
             os.environ["JAVA_HOME"] = str(find_java().home)

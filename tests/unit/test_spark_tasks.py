@@ -1,7 +1,11 @@
-"""How ranges become Spark's tasks."""
+"""How ranges become Spark's tasks, and their size its JVM's options."""
 
 import pytest
 
+from tests.unit.build import planned
+from tideline.adapters.spark_submit import configuration, is_small
+from tideline.json_codec import to_json
+from tideline.ports import SparkJob
 from tideline.spark.source import split_and_packed
 
 
@@ -23,3 +27,28 @@ from tideline.spark.source import split_and_packed
 def test_long_ranges_are_split_and_short_ones_share(counts, pieces, tasks):
     """So neither one core does it all, nor does every partition become a file."""
     assert split_and_packed(counts) == (pieces, tasks)
+
+
+@pytest.mark.parametrize(("end", "small"), [(999_999, True), (1_000_000, False)])
+def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
+    """A large one gets a JVM that compiles well; on a cluster the driver does neither."""
+    job = SparkJob(
+        stream="orders",
+        ledger_id="l",
+        plan_id="p",
+        run_id="r",
+        token=1,
+        app_id="a",
+        table_uri="/lake/orders",
+        partition_by=("topic_id",),
+        isolation_level="read_committed",
+        ranges=(planned(0, end),),
+        kafka_options={},
+        result_path="result",
+    )
+    path = tmp_path / "job.json"
+    path.write_text(to_json(job))
+    assert is_small(str(path)) == small
+    options = configuration("local[2]", is_small=small)["spark.driver.extraJavaOptions"]
+    assert ("TieredStopAtLevel" in options) == small
+    assert "Tiered" not in configuration("yarn", is_small=True)["spark.driver.extraJavaOptions"]

@@ -16,10 +16,14 @@ from tideline.adapters.cache import cache_folder
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.java import find_java
 from tideline.errors import ServiceAway
+from tideline.json_codec import from_json
+from tideline.ports import SparkJob
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""On one machine most batches are small, and starting the JVM is most of their time."""
+"""For a JVM that ends soon, whose start is most of its time: its code is compiled once, quickly."""
+_MANY = 1_000_000
+"""From so many offsets on, compiling well pays."""
 
 
 def application() -> str:
@@ -29,12 +33,24 @@ def application() -> str:
     return str(root / "ingest_range.py")
 
 
-def configuration(master: str) -> dict[str, str]:
-    """Spark properties for a master; on one machine nothing listens beyond 127.0.0.1."""
+def is_small(job_path: str) -> bool:
+    """Whether starting Spark will be most of a job's time."""
+    job = from_json(SparkJob, Path(job_path).read_bytes())
+    return sum(len(planned.offsets) for planned in job.ranges) < _MANY
+
+
+def configuration(master: str, *, is_small: bool) -> dict[str, str]:
+    """Spark properties for a master; on one machine nothing listens beyond 127.0.0.1.
+
+    Args:
+        master: Spark master URL.
+        is_small: Whether the driver, which reads and writes itself on one machine, ends soon.
+    """
     log_settings = f"-Dlog4j2.configurationFile=file:{Path(application()).parent}/log4j2.properties"
     if not master.startswith("local"):
         return {"spark.driver.extraJavaOptions": log_settings}
-    return {**_LOCAL, "spark.driver.extraJavaOptions": f"{log_settings} {_QUICK_START}"}
+    options = f"{log_settings} {_QUICK_START}" if is_small else log_settings
+    return {**_LOCAL, "spark.driver.extraJavaOptions": options}
 
 
 def environment(master: str) -> dict[str, str]:
@@ -80,7 +96,8 @@ class SparkSubmit:
         Raises:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
-        command = submit_command(self._master, application(), job_path)
+        settings = configuration(self._master, is_small=is_small(job_path))
+        command = submit_command(self._master, settings, application(), job_path)
         variables = {**os.environ, **environment(self._master)}
         try:
             done = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False)
@@ -90,17 +107,14 @@ class SparkSubmit:
             raise ServiceAway(f"spark-submit ended with status {done.returncode}; see its output")
 
 
-def submit_command(
-    master: str, *what: str, properties: Mapping[str, str] | None = None
-) -> Sequence[str]:
+def submit_command(master: str, settings: Mapping[str, str], *what: str) -> Sequence[str]:
     """The command line, with our jars and package.
 
     Args:
         master: Spark master URL.
+        settings: Spark properties.
         what: Options of this application, the application and its arguments.
-        properties: Spark properties besides those for the master.
     """
-    settings = {**configuration(master), **(properties or {})}
     jars = ",".join(str(jar) for jar in spark_jars())
     return [
         _spark_submit(),

@@ -18,7 +18,13 @@ from airflow.sdk.observability import stats
 from tideline.adapters.connections import connect_url, find_connection, spark_master
 from tideline.adapters.jars import spark_jars
 from tideline.adapters.spark_connect import SparkConnect
-from tideline.adapters.spark_submit import application, configuration, environment, package_zip
+from tideline.adapters.spark_submit import (
+    application,
+    configuration,
+    environment,
+    is_small,
+    package_zip,
+)
 from tideline.airflow import approval
 from tideline.airflow.mirror import show_position
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
@@ -204,7 +210,7 @@ class IngestRanges(SparkSubmitOperator):
         self.application_args = [job_path]
         self.jars = ",".join(str(jar) for jar in spark_jars()) or None
         self.py_files = package_zip()
-        self.conf = configuration(master)
+        self.conf = configuration(master, is_small=is_small(job_path))
         self.env_vars = {**environment(master), "PATH": path}
         try:
             super().execute(self._context)

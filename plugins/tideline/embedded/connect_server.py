@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tideline.adapters.spark_submit import environment, submit_command
+from tideline.adapters.spark_submit import configuration, environment, submit_command
 from tideline.embedded.process import HOST, Server, free_ports, is_listening
 from tideline.spark.session import APPLICATION
 
@@ -33,14 +33,13 @@ class ConnectServer:
         Raises:
             ServiceAway: It does not come up; carries the end of its log.
         """
-        properties = {
+        settings = {
+            **configuration(self._master, is_small=False),
             **APPLICATION,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
         }
-        command = submit_command(
-            self._master, "--class", _CLASS, "spark-internal", properties=properties
-        )
+        command = submit_command(self._master, settings, "--class", _CLASS, "spark-internal")
         variables = {**os.environ, **environment(self._master)}
         log = self._folder / "spark-connect.log"
         self._server = Server.start("spark-connect", command, log, variables)
