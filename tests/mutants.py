@@ -295,6 +295,13 @@ MUTANTS = (
         "tests/faults/test_crash_ledger.py::test_the_ledger_is_missing_when_a_run_starts",
     ),
     Mutant(
+        "who has lost the lease alarms nobody (R5)",
+        "steps/ingest_ranges.py",
+        '        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan\n',
+        "",
+        "tests/faults/test_crash_zombies.py::test_a_stopped_run_resumes_after_an_overlapping_range",
+    ),
+    Mutant(
         "an older ledger gives out no token that was used (R5)",
         "steps/writing.py",
         "above=known or 0",

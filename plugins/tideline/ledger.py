@@ -224,6 +224,14 @@ class Ledger:
 
         return self.update(take).control
 
+    def refuse_lost(self, lease: str) -> None:
+        """Make sure that this ledger's holder still holds a lease, before it alarms anybody.
+
+        Raises:
+            StreamBusy: It was lost, and others may have worked meanwhile.
+        """
+        leases.refuse_lost(self.read(), lease, self.holder)
+
     def _refuse_if_rewound(self, state: LedgerState) -> None:
         if self._rewinds is not None and state.control.rewinds != self._rewinds:
             raise StreamBusy(

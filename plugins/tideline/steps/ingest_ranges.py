@@ -98,6 +98,7 @@ def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:
 def _check_readable(run: RunContext, plan: BatchPlan) -> None:
     gone = plan_obstacles(run, plan)
     if gone:
+        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
         raise _unavailable(plan, [str(o) for o in gone])
 
 
