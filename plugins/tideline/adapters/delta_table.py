@@ -230,7 +230,7 @@ def _newer(table: DeltaTable, known_version: int | None) -> tuple[TableCommit, .
                 operation=operation,
                 appends=operation == "WRITE" and parameters.get("mode") == "Append",
                 ledger_id=mark["ledger_id"] if mark is not None else None,
-                detail=json.dumps(parameters)[:300],
+                detail=json.dumps(parameters, sort_keys=True)[:300],
             )
         )
     return tuple(reversed(found))
