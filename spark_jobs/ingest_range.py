@@ -29,12 +29,16 @@ from tideline.spark.transforms import to_table_rows
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     """One action of the job: land, stage, publish what is staged, or remove (see `SparkJob`)."""
     if job.action == "remove":
-        return replace_ranges(no_rows(spark), job)
-    if job.action == "publish":
-        return publish(spark, job)
-    ensure_table(spark, job)
-    rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
-    return stage(rows, job) if job.action == "stage" else replace_ranges(rows, job)
+        replace_ranges(no_rows(spark), job)
+    elif job.action == "publish":
+        publish(spark, job)
+    else:
+        ensure_table(spark, job)
+        rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
+        if job.action == "stage":
+            return stage(rows, job)
+        replace_ranges(rows, job)
+    return SparkResult()
 
 
 def _said(error: Exception) -> str:

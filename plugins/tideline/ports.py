@@ -195,11 +195,11 @@ class SparkResult:
     """How the Spark application ended; its exit status loses class and retriability.
 
     Args:
+        rows: How many were staged, copies included.
         staged: What lies in the staging folder, per partition.
     """
 
     rows: int | None = None
-    table_version: int | None = None
     staged: tuple[StagedRows, ...] = ()
     error: str | None = None
     message: str = ""

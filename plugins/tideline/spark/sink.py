@@ -13,20 +13,17 @@ from tideline.core.table import (
     COLUMNS,
     STAGING,
     commit_mark,
-    read_mark,
 )
 from tideline.errors import AttemptFenced, ReplayUnavailable
 from tideline.failpoints import reach
 from tideline.ports import SparkJob, SparkResult, StagedRows
 
-_NEWEST_COMMITS = 20
 
-
-def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
+def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
     """One Delta transaction: what stood at the planned coordinates goes, the rows come.
 
     The attempt's token is Delta's transaction version: an older attempt's write is skipped
-    without an error, or fails if it was under way. So the commit is looked for afterwards.
+    without an error, or fails if it was under way. So the run looks for the commit afterwards.
 
     Raises:
         AttemptFenced: A newer attempt has written; nothing of this one was published.
@@ -50,20 +47,15 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> SparkResult:
             .save(job.table_uri)
         )
     except (PySparkException, Py4JJavaError) as error:
-        if "DELTA_CONCURRENT_TRANSACTION" in str(error):
-            raise _fenced(job) from error
-        raise
+        if "DELTA_CONCURRENT_TRANSACTION" not in str(error):
+            raise
+        raise AttemptFenced(
+            f"plan {job.plan_id}: attempt {job.token} published nothing, a newer attempt has"
+            f" written to {job.table_uri}; run again, the ledger knows what is done",
+            plan_id=job.plan_id,
+            token=job.token,
+        ) from error
     reach("spark:committed")
-    history = rows.sparkSession.sql(
-        f"DESCRIBE HISTORY delta.`{job.table_uri}` LIMIT {_NEWEST_COMMITS}"
-    ).select("version", "userMetadata", "operationMetrics")
-    for commit in history.collect():
-        found = read_mark(commit["userMetadata"])
-        if found is not None and (found["plan_id"], found["token"]) == (job.plan_id, job.token):
-            metrics = commit["operationMetrics"] or {}
-            written = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
-            return SparkResult(rows=written, table_version=commit["version"])
-    raise _fenced(job)
 
 
 def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
@@ -95,7 +87,7 @@ def no_rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], schema)
 
 
-def publish(spark: SparkSession, job: SparkJob) -> SparkResult:
+def publish(spark: SparkSession, job: SparkJob) -> None:
     """Put the staged rows in place, if they are those that were counted.
 
     Raises:
@@ -108,19 +100,9 @@ def publish(spark: SparkSession, job: SparkJob) -> SparkResult:
             " are there now; the table's rows stay",
             plan_id=job.plan_id,
         )
-    result = replace_ranges(staged, job)
+    replace_ranges(staged, job)
     reach("spark:published")
-    return result
 
 
 def _staged(job: SparkJob) -> str:
     return f"{job.table_uri.rstrip('/')}/{STAGING}/{job.plan_id}-{job.token}"
-
-
-def _fenced(job: SparkJob) -> AttemptFenced:
-    return AttemptFenced(
-        f"plan {job.plan_id}: attempt {job.token} published nothing, a newer attempt has"
-        f" written to {job.table_uri}; run again, the ledger knows what is done",
-        plan_id=job.plan_id,
-        token=job.token,
-    )

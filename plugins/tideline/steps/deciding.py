@@ -23,7 +23,7 @@ from tideline.steps.context import RunContext, log, now
 from tideline.steps.halting import open_incidents, outlook_of
 from tideline.steps.landing import count_rows, find_landing
 from tideline.steps.observing import check_after_read
-from tideline.steps.writing import begin_attempt, submit
+from tideline.steps.writing import begin_attempt, commit
 
 GAPS = ("log_hole", "unexplained_gap")
 
@@ -226,8 +226,8 @@ def remove_unverified(
     if not pieces or newest is None or not run.table.landed(ranges, newest):
         return None
     with run.ledger.lease("writer"):
-        result = submit(run, begin_attempt(run), "remove", plan, pieces)
+        attempt = begin_attempt(run)
+        removed = commit(run, attempt, "remove", plan, pieces, after_version=newest)
     reach("resolve:removed")
-    version = result.table_version if result is not None else run.table.observe().version
-    log.warning("unverified rows of plan %s removed in table version %s", plan.plan_id, version)
-    return version
+    log.warning("unverified rows of plan %s are removed", plan.plan_id)
+    return removed.version

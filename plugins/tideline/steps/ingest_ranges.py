@@ -10,13 +10,13 @@ from tideline.core.plan import BatchPlan
 from tideline.core.replay import shorter_than_landed
 from tideline.core.result import Landing
 from tideline.core.verification import LandedRange
-from tideline.errors import AttemptFenced, ReplayUnavailable
+from tideline.errors import ReplayUnavailable
 from tideline.failpoints import reach
 from tideline.steps.context import RunContext, log
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes, proven_landing, verified_after_all
 from tideline.steps.observing import plan_obstacles
-from tideline.steps.writing import Attempt, begin_attempt, submit
+from tideline.steps.writing import Attempt, begin_attempt, commit, submit
 
 
 def ingest_ranges(run: RunContext) -> Landing | None:
@@ -49,21 +49,13 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         reach("ingest:leased")
         if landed:
-            _replace_landed(run, plan, attempt, landed)
+            landing = _replace_landed(run, plan, attempt, landed, table)
         else:
             if not table.exists:
                 run.table.clear_folder()
-            submit(run, attempt, "land", plan)
+            landing = commit(run, attempt, "land", plan, after_version=table.version)
         reach("ingest:committed")
     reach("ingest:released")
-    landing = run.table.find_landing(plan.plan_id, after_version=table.version)
-    if landing is None or landing.token != attempt.token:
-        raise AttemptFenced(
-            f"plan {plan.plan_id}: the table does not show the commit of attempt {attempt.token};"
-            " run again, the ledger knows what is done",
-            plan_id=plan.plan_id,
-            token=attempt.token,
-        )
     return landing
 
 
@@ -72,7 +64,8 @@ def _replace_landed(
     plan: BatchPlan,
     attempt: Attempt,
     landed: Mapping[PartitionIdentity, LandedRange],
-) -> None:
+    table: TableObservation,
+) -> Landing:
     """R4: a shorter or foreign re-read never replaces what is there."""
     run.table.remove_staging(attempt.token)  # what a killed attempt left
     staged = submit(run, attempt, "stage", plan)
@@ -83,8 +76,11 @@ def _replace_landed(
     reach("ingest:staged")
     _check_readable(run, plan)
     _check_target(run, plan)
-    submit(run, attempt, "publish", plan, staged_rows=(staged.rows or 0) if staged else 0)
+    rows = (staged.rows or 0) if staged else 0
+    version = table.version
+    landing = commit(run, attempt, "publish", plan, after_version=version, staged_rows=rows)
     run.table.remove_staging(attempt.token)
+    return landing
 
 
 def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:

@@ -19,7 +19,7 @@ from tideline.core.rewinding import (
     undone_ranges,
     undone_record,
 )
-from tideline.errors import AttemptFenced, BadInput, StreamBusy
+from tideline.errors import BadInput, StreamBusy
 from tideline.failpoints import reach
 from tideline.steps.advance_offsets import tell_group
 from tideline.steps.context import RunContext, log, now
@@ -27,7 +27,7 @@ from tideline.steps.deciding import resolve_table
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes
 from tideline.steps.rewind_losses import as_plan, unavailable, with_losses
-from tideline.steps.writing import begin_attempt, submit
+from tideline.steps.writing import begin_attempt, commit
 
 _SHOWN = 10
 
@@ -198,12 +198,5 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     removed = run.table.find_landing(mark, after_version=rewind.known_version)
     if removed is None:
         attempt = begin_attempt(run)
-        submit(run, attempt, "remove", plan)
-        removed = run.table.find_landing(mark, after_version=rewind.known_version)
-    if removed is None:
-        raise AttemptFenced(
-            f"{rewind.rewind_id}: the table does not show the commit that removes its rows; give"
-            " the same command again",
-            rewind_id=rewind.rewind_id,
-        )
+        removed = commit(run, attempt, "remove", plan, after_version=rewind.known_version)
     return removed.version

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tideline import errors
 from tideline.core.plan import BatchPlan, PlannedRange
-from tideline.errors import ServiceAway, TidelineError
+from tideline.core.result import Landing
+from tideline.errors import AttemptFenced, ServiceAway, TidelineError
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkAction, SparkJob, SparkResult
 from tideline.steps.context import RunContext, log
@@ -37,6 +38,51 @@ def begin_attempt(run: RunContext) -> Attempt:
 def _app_id(ledger_id: str) -> str:
     """Whose tokens they are, in the table's transactions: all attempts of one ledger."""
     return f"tideline:{ledger_id}"
+
+
+def commit(
+    run: RunContext,
+    attempt: Attempt,
+    action: SparkAction,
+    plan: BatchPlan,
+    ranges: Iterable[PlannedRange] | None = None,
+    *,
+    after_version: int | None,
+    staged_rows: int = 0,
+) -> Landing:
+    """Have Spark write to the table, and find the commit there.
+
+    Delta skips an older attempt's write without an error, so only the table proves it.
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        action: What Spark has to do.
+        plan: Whose rows are read or removed.
+        ranges: The part of the plan that is meant; None for all of it.
+        after_version: The table's version before; None where there was no table.
+        staged_rows: How many rows were staged and counted; to publish exactly those.
+
+    Raises:
+        AttemptFenced: A newer attempt has written; nothing of this one was published.
+        TidelineError: As `submit` raises.
+    """
+    submit(run, attempt, action, plan, ranges, staged_rows)
+    landing = run.table.find_landing(_mark(plan, action), after_version)
+    if landing is None or landing.token != attempt.token:
+        raise AttemptFenced(
+            f"plan {plan.plan_id}: the table does not show the commit of attempt {attempt.token}:"
+            " a newer one has written; run again, the ledger knows what is done",
+            plan_id=plan.plan_id,
+            token=attempt.token,
+        )
+    log.info("%s: %d rows, table version %d", action, landing.rows, landing.version)
+    return landing
+
+
+def _mark(plan: BatchPlan, action: SparkAction) -> str:
+    """The plan's id that a commit carries: a removal must not pass for the plan's landing."""
+    return plan.plan_id if action != "remove" else f"{plan.plan_id}.removed"
 
 
 def submit(
@@ -69,7 +115,7 @@ def submit(
         job = SparkJob(
             stream=run.stream.stream,
             ledger_id=attempt.ledger_id,
-            plan_id=plan.plan_id if action != "remove" else f"{plan.plan_id}.removed",
+            plan_id=_mark(plan, action),
             run_id=run.run_id,
             token=attempt.token,
             app_id=_app_id(attempt.ledger_id),
@@ -99,8 +145,6 @@ def submit(
         )
     if failure is not None:
         raise failure
-    if result is not None:
-        log.info("%s: %s rows, table version %s", action, result.rows, result.table_version)
     return result
 
 
