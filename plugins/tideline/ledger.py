@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,12 +17,9 @@ from dataclasses import replace
 
 from tideline import leases
 from tideline.core.head import Head
-from tideline.core.incident import Incident
 from tideline.core.ledger_home import HomeMark
 from tideline.core.ledger_state import Control, LedgerState
 from tideline.core.result import RunRecord
-from tideline.core.rewind import Closing, Rewind
-from tideline.core.window import Instant
 from tideline.errors import (
     BadInput,
     CommitConflict,
@@ -34,6 +30,7 @@ from tideline.errors import (
 )
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
+from tideline.ledger_history import LedgerHistory
 from tideline.ports import HistoryEntry, LedgerStore, Snapshot
 
 log = logging.getLogger("tideline")
@@ -43,7 +40,7 @@ _HEAD, _RUN = "head", "run:"
 _TRIES = 30
 
 
-class Ledger:
+class Ledger(LedgerHistory):
     """One stream's ledger on any store.
 
     Args:
@@ -52,10 +49,9 @@ class Ledger:
     """
 
     def __init__(self, store: LedgerStore, stream: str) -> None:
-        self.store = store
+        super().__init__(store)
         self.stream = stream
         self.holder = uuid.uuid4().hex
-        self._lock = threading.RLock()  # the lease's keeper shares the store
         self._rewinds: int | None = None  # as many as there were when a lease was taken
         self._newest = -1
 
@@ -72,43 +68,6 @@ class Ledger:
         with self._lock:
             entries = list(self.store.history("run", run_id))
         return from_json(RunRecord, entries[-1].body) if entries else None
-
-    def closed_runs(self) -> Iterator[RunRecord]:
-        """Every closed run in the order of closing; reads the whole history."""
-        newest = {e.key: e for e in self.store.history("run")}
-        for entry in sorted(newest.values(), key=lambda e: e.version):
-            yield from_json(RunRecord, entry.body)
-
-    def closings(self) -> list[Closing]:
-        """Every run id by its first closing, oldest first; reads the whole history."""
-        entries: dict[str, list[HistoryEntry]] = {}
-        for entry in self.store.history("run"):
-            entries.setdefault(entry.key, []).append(entry)
-        return [
-            Closing(e[0].version, from_json(RunRecord, e[0].body), from_json(RunRecord, e[-1].body))
-            for e in entries.values()
-        ]
-
-    def kept_head(self, key: str) -> Head:
-        """The head that the closing of some run left, by its name in the history."""
-        return from_json(Head, list(self.store.history("head", key))[-1].body)
-
-    def rewinds(self) -> list[Rewind]:
-        """Every rewind, the unfinished one included, in their order."""
-        newest = {e.key: e for e in self.store.history("rewind")}
-        return [from_json(Rewind, newest[key].body) for key in newest]
-
-    def closed_incidents(self) -> Iterator[Incident]:
-        """Every closed incident in the order of closing; reads the whole history."""
-        newest = {e.key: e for e in self.store.history("incident")}
-        for entry in sorted(newest.values(), key=lambda e: e.version):
-            yield from_json(Incident, entry.body)
-
-    def instants(self) -> dict[str, Instant]:
-        """What times mean in offsets, as far as they have been resolved (R11), by their keys."""
-        with self._lock:
-            newest = {e.key: e.body for e in self.store.history("instant")}
-        return {key: from_json(Instant, body) for key, body in newest.items()}
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.
