@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+from tests.mutants import MUTANTS
 from tideline.core.schema import stream_schema
 from tideline.core.verdicts import build_page
 from tideline.embedded.broker import new_cluster_id
@@ -40,6 +41,13 @@ def test_the_dag_file_stays_small():
     for name in ("tideline_streams", "tideline_operations"):
         assert len((ROOT / f"dags/{name}.py").read_text().splitlines()) <= 60
     assert len((ROOT / "spark_jobs/ingest_range.py").read_text().splitlines()) <= 80
+
+
+def test_every_mutant_finds_its_check():
+    """`make mutants` takes hours; that a check has moved is seen at once."""
+    sources = ROOT / "plugins/tideline"
+    lost = [m.check for m in MUTANTS if (sources / m.file).read_text().count(m.old) != 1]
+    assert not lost
 
 
 def test_every_requirement_is_pinned():
