@@ -18,6 +18,8 @@ READER_OPTIONS = {
     "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
+    # A fetch at the log's end waits for more, and the look at the log's ends waits behind it.
+    "kafka.fetch.max.wait.ms": "10",
     "kafka.allow.auto.create.topics": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
