@@ -15,8 +15,10 @@ from tideline.ports import SparkJob
 READER_OPTIONS = {
     # The executor's consumer looks both log ends up after every poll: fewer, larger polls.
     "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
-    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
+    # Spark keeps consumers, and with them what they fetched beyond a range that ends in mid-log:
+    # with 16 MiB, five million records in twelve pieces did not fit into a heap of 1 GiB.
+    "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(16 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
     # A fetch at the log's end waits for more, and the look at the log's ends waits behind it.
     "kafka.fetch.max.wait.ms": "10",
@@ -26,7 +28,7 @@ READER_OPTIONS = {
 """Where a stream file says nothing else."""
 
 
-_LONGEST = 500_000
+_LONGEST = 1_000_000
 """Offsets. A longer range is split: a skewed partition would keep one core busy, others idle."""
 _SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
 """Short ranges share a task until it has that many offsets or partitions, or tasks are that few."""
