@@ -1,4 +1,4 @@
-"""The write alone, over more and more partitions: its predicate has a disjunct for each."""
+"""The write alone, over more and more partitions, each with bounds of its own in the predicate."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def replace(folder: Path) -> Table:
     """
     table = Table(
         "replaceWhere over many partitions",
-        f"{_RECORDS:,} records of 100 B out of Spark itself into a new table; each partition is"
-        f" a disjunct of its own; medians of {_TIMES} after one that does not count.",
+        f"{_RECORDS:,} records of 100 B out of Spark itself into a new table; the predicate"
+        f" holds each partition's bounds; medians of {_TIMES} after one that does not count.",
         ("partitions", "replaceWhere", "blind append", "append / replaceWhere"),
     )
     spark = InProcessSpark(is_small=False)

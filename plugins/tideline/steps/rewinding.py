@@ -27,7 +27,7 @@ from tideline.steps.deciding import resolve_table
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes
 from tideline.steps.rewind_losses import as_plan, unavailable, with_losses
-from tideline.steps.writing import begin_attempt, commit
+from tideline.steps.writing import begin_attempt, commit, commit_id
 
 _SHOWN = 10
 
@@ -194,7 +194,7 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     if not rewind.removes or rewind.known_version is None:
         return None
     plan = replace(as_plan(run, run.ledger.read().head, rewind.removes), plan_id=rewind.rewind_id)
-    mark = f"{rewind.rewind_id}.removed"
+    mark = commit_id(plan, "remove")
     removed = run.table.find_landing(mark, after_version=rewind.known_version)
     if removed is None:
         attempt = begin_attempt(run)

@@ -68,7 +68,7 @@ def commit(
         TidelineError: As `submit` raises.
     """
     submit(run, attempt, action, plan, ranges, staged_rows)
-    landing = run.table.find_landing(_mark(plan, action), after_version)
+    landing = run.table.find_landing(commit_id(plan, action), after_version)
     if landing is None or landing.token != attempt.token:
         raise AttemptFenced(
             f"plan {plan.plan_id}: the table does not show the commit of attempt {attempt.token}:"
@@ -80,7 +80,7 @@ def commit(
     return landing
 
 
-def _mark(plan: BatchPlan, action: SparkAction) -> str:
+def commit_id(plan: BatchPlan, action: SparkAction) -> str:
     """The plan's id that a commit carries: a removal must not pass for the plan's landing."""
     return plan.plan_id if action != "remove" else f"{plan.plan_id}.removed"
 
@@ -115,7 +115,7 @@ def submit(
         job = SparkJob(
             stream=run.stream.stream,
             ledger_id=attempt.ledger_id,
-            plan_id=_mark(plan, action),
+            plan_id=commit_id(plan, action),
             run_id=run.run_id,
             token=attempt.token,
             app_id=_app_id(attempt.ledger_id),
