@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,9 +22,13 @@ class AirflowClient:
     Args:
         url: Address of the API server.
         username, password: A user of the simple auth manager.
+        scheduler_logs: What the schedulers write: the one place that tells what they have heard.
     """
 
-    def __init__(self, url: str, username: str, password: str) -> None:
+    def __init__(
+        self, url: str, username: str, password: str, scheduler_logs: Sequence[Path] = ()
+    ) -> None:
+        self._scheduler_logs = scheduler_logs
         self._login = {"username": username, "password": password}
         self._http = httpx.Client(base_url=url, timeout=30, trust_env=False)
 
@@ -145,22 +150,27 @@ class AirflowClient:
     ) -> dict[str, Any]:
         """Wait until a task is parked with a form; the form.
 
-        Airflow 3.3 fails a try that is answered before its scheduler has heard that the task is
-        parked, which nothing tells: the task has to be seen parked for two seconds.
+        Airflow 3.3 fails a try that is answered before its scheduler has heard that the parked
+        task's process has ended, so that is waited for too.
         """
-        seen: list[float] = []
 
         def is_parked() -> bool:
-            if self.tasks(dag_id, run_id)[task_id]["state"] != "awaiting_input":
-                seen.clear()
-                return False
-            seen.append(time.monotonic())
-            return seen[-1] - seen[0] >= 2
+            task = self.tasks(dag_id, run_id)[task_id]
+            return task["state"] == "awaiting_input" and self._is_heard(task)
 
         wait_until(is_parked, f"{dag_id} {run_id} {task_id} does not ask", timeout_seconds, 0.5)
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
         form: dict[str, Any] = self.call("GET", path)
         return form
+
+    def _is_heard(self, task: dict[str, Any]) -> bool:
+        """Whether a scheduler knows that the process of a task's try has ended well."""
+        key = (
+            f"dag_id='{task['dag_id']}', task_id='{task['task_id']}',"
+            f" run_id='{task['dag_run_id']}', try_number={task['try_number']}"
+        )
+        event = f"event with state success for task instance TaskInstanceKey({key},"
+        return any(event in log.read_text(errors="replace") for log in self._scheduler_logs)
 
     def answer(
         self,

@@ -109,7 +109,8 @@ class EmbeddedAirflow:
 
     def client(self) -> AirflowClient:
         """A logged-in client of the REST API."""
-        return AirflowClient(self.url, self.username, self.password)
+        logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
+        return AirflowClient(self.url, self.username, self.password, logs)
 
     def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
         """Migrate the metadata, start the services, wait until all are healthy.
