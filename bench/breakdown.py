@@ -21,8 +21,9 @@ _PHASES = (
     ("look and plan", "plan:proposed"),
     ("detect and freeze", "detect:frozen"),
     ("lease, fence, check", "ingest:leased"),
+    ("create the table", "ingest:created"),
     ("start Spark or its client", "spark:started"),
-    ("create the table, plan the read", "spark:writing"),
+    ("plan the read", "spark:writing"),
     ("read, write, commit", "spark:committed"),
     ("find the commit, end Spark", "ingest:committed"),
     ("find the landing, count", "verify:verified"),
@@ -43,11 +44,10 @@ def breakdown(folder: Path) -> Table:
     try:
         fill(broker.bootstrap_servers, SHAPES["small"])
         world = World(broker, folder, "bench")
-        remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
         local = {"conn_type": "spark", "host": "local[2]"}
         found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
         for number in range(_TIMES + 1):
-            for way, spark in (("spark-submit", local), ("Spark Connect, warm", remote)):
+            for way, spark in (("spark-submit", local), ("Spark Connect, warm", server.connection)):
                 os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
                 file = _stream_file(world, f"{spark['conn_type'].replace('_', '-')}{number}")
                 found[way].append(_run(folder, file, "one"))

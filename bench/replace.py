@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.real import InProcessSpark
 
-from bench.sides import spark_job
+from bench.sides import create_table, spark_job
 from bench.tables import Table, milliseconds
-from tideline.spark.creation import ensure_table
 from tideline.spark.sink import replace_ranges
 from tideline.spark.transforms import to_table_rows
 
@@ -51,7 +50,7 @@ def replace(folder: Path) -> Table:
 def _write(spark: SparkSession, target: Path, partitions: int, *, replaces: bool) -> float:
     each = _RECORDS // partitions
     job = spark_job("many", [each] * partitions, target, {})
-    ensure_table(spark, job)
+    create_table(job)
     rows = _records(spark, partitions, each).transform(to_table_rows(job.ranges, job.plan_id))
     began = time.perf_counter()
     if replaces:

@@ -19,10 +19,10 @@ from bench.python_peer import land_with_python
 from bench.shapes import LARGE, Shape
 from tideline.adapters.jars import broker_jars, fetch
 from tideline.adapters.java import find_java
+from tideline.adapters.table_folder import TableFolder
 from tideline.core.plan import PlannedRange
 from tideline.core.request import RunRequest
 from tideline.ports import SparkJob
-from tideline.spark.creation import ensure_table
 from tideline.spark.sink import replace_ranges
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
@@ -137,7 +137,7 @@ def cache(job: Job) -> None:
 def blind_append(job: Job) -> None:
     """Our rows, appended without a fence."""
     spark_job = _spark_job(job)
-    ensure_table(job.spark.session, spark_job)
+    create_table(spark_job)
     rows = read_ranges(job.spark.session, spark_job)
     rows = rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id))
     rows.write.format("delta").mode("append").save(job.table)
@@ -146,7 +146,7 @@ def blind_append(job: Job) -> None:
 def replace(job: Job) -> None:
     """Our rows, each in the place of what stood at its coordinates."""
     spark_job = _spark_job(job)
-    ensure_table(job.spark.session, spark_job)
+    create_table(spark_job)
     rows = read_ranges(job.spark.session, spark_job)
     replace_ranges(rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job)
 
@@ -192,6 +192,11 @@ SIDES: dict[str, Callable[[Job], float | None]] = {
 }
 
 
+def create_table(job: SparkJob) -> None:
+    """An empty table for a job, as a run makes it."""
+    TableFolder(job.table_uri, {}).create(job.stream, job.ledger_id, ["topic_id"])
+
+
 def _cached_name(shape: Shape) -> str:
     return f"cached_{shape.name.replace('-', '_')}"
 
@@ -235,7 +240,6 @@ def spark_job(
         token=1,
         app_id="bench",
         table_uri=str(folder / "table"),
-        partition_by=("topic_id",),
         isolation_level="read_committed",
         ranges=ranges,
         kafka_options=kafka_options,

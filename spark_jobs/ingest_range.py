@@ -19,7 +19,6 @@ from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
-from tideline.spark.creation import ensure_table
 from tideline.spark.session import build_session
 from tideline.spark.sink import no_rows, publish, replace_ranges, stage
 from tideline.spark.source import read_ranges
@@ -28,12 +27,12 @@ from tideline.spark.transforms import to_table_rows
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     """One action of the job: land, stage, publish what is staged, or remove (see `SparkJob`)."""
+    reach("spark:started")
     if job.action == "remove":
         replace_ranges(no_rows(spark), job)
     elif job.action == "publish":
         publish(spark, job)
     else:
-        ensure_table(spark, job)
         rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
         if job.action == "stage":
             return stage(rows, job)

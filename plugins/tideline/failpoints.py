@@ -34,6 +34,7 @@ SPARK_PLACES = ("spark:started", "spark:writing", "spark:committed", "spark:answ
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",
+    "ingest:created",
     "ingest:staged",
     "spark:staged",
     "spark:published",
@@ -55,8 +56,8 @@ RARE_PLACES = (
     "move:copied",
     "move:marked",
 )
-"""Reached only where an earlier run left something, something was found, rows are replaced, a
-stream is rewound or its ledger moved."""
+"""Reached only where there is no table yet, an earlier run left something, something was found,
+rows are replaced, a stream is rewound or its ledger moved."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -75,11 +75,17 @@ class TablePort(Protocol):
     def stored(self) -> Iterator[Stored]:
         """What every data file of the newest version holds, by coordinates."""
 
-    def clear_folder(self) -> None:
-        """Make the folder of a table that is still to be created empty, if nobody else uses it.
+    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+        """Create the table with Tideline's marks and no rows; one that is there is left alone.
+
+        Args:
+            stream: Whose rows it will hold.
+            ledger_id: The ledger that knows them.
+            partition_by: Columns whose values split the data files into folders.
 
         Raises:
-            BadInput: It holds something else.
+            BadInput: Its folder holds something else.
+            ServiceAway: Its store cannot be reached.
         """
 
     def remove_staging(self, token: int) -> None:
@@ -181,7 +187,6 @@ class SparkJob:
     token: int
     app_id: str
     table_uri: str
-    partition_by: tuple[str, ...]
     isolation_level: str
     ranges: tuple[PlannedRange, ...]
     kafka_options: Mapping[str, str]

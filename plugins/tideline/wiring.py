@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tideline.adapters.connections import connect_url, kafka_settings, spark_master
-from tideline.adapters.delta_table import DeltaTableReader
+from tideline.adapters.delta_table import TargetTable
 from tideline.adapters.kafka_client import KafkaCluster
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.adapters.spark_connect import SparkConnect
@@ -75,7 +75,7 @@ def open_run(
             request=request,
             ledger=open_ledger(stream),
             kafka=kafka,
-            table=DeltaTableReader(stream.table.uri),
+            table=TargetTable(stream.table.uri),
             spark=spark or SubmitOnDemand(stream.spark.connection),
             kafka_options=settings.for_spark(),
         )

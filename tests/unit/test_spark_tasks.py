@@ -40,7 +40,6 @@ def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
         token=1,
         app_id="a",
         table_uri="/lake/orders",
-        partition_by=("topic_id",),
         isolation_level="read_committed",
         ranges=(planned(0, end),),
         kafka_options={},

@@ -1,6 +1,6 @@
 """The target table, through delta-rs: marks, commits, and which coordinates it holds.
 
-Spark alone writes this table. Where the statistics of a data file prove what it holds (one
+Spark alone writes this table's rows. Where the statistics of a data file prove what it holds (one
 partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns
 are read. Values never are.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ from tideline.core.verification import LandedRange
 from tideline.errors import ServiceAway
 
 
-class DeltaTableReader:
+class TargetTable:
     """One table.
 
     Args:
@@ -134,10 +134,10 @@ class DeltaTableReader:
                 for identity, offsets in self.coordinates(table, file):
                     yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
-    def clear_folder(self) -> None:
-        """Remove what a creation of this table that was cut off has left."""
+    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+        """Create the table with Tideline's marks and no rows; one that is there is left alone."""
         with self._reachable():
-            TableFolder(self.uri, self._options).clear_for_creation()
+            TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by)
 
     def remove_staging(self, token: int) -> None:
         """Remove the rows that an attempt and older ones have staged."""
@@ -148,7 +148,7 @@ class DeltaTableReader:
     def _reachable(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except (delta_errors.DeltaError, OSError) as error:
             raise self._away(error) from error
 
     def files(self, table: DeltaTable) -> Iterator[DataFile]:

@@ -5,17 +5,43 @@ Through the table's store as delta-rs knows it, so it is the same for every way 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileInfo, FileSelector, FileType, PyFileSystem
+from deltalake.schema import ArrayType, PrimitiveType, StructType
+from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
-from tideline.core.table import STAGING
+from tideline.core.table import (
+    COLUMNS,
+    LEDGER_PROPERTY,
+    STAGING,
+    STATISTICS_COLUMNS,
+    STREAM_PROPERTY,
+)
 from tideline.errors import BadInput
 
-_LOG, _STAGED_COMMITS = "_delta_log", "_staged_commits"
+_TEXT, _BYTES = PrimitiveType("string"), PrimitiveType("binary")
+_TYPES: dict[str, PrimitiveType | ArrayType] = {
+    "STRING": _TEXT,
+    "INT": PrimitiveType("integer"),
+    "BIGINT": PrimitiveType("long"),
+    "TIMESTAMP": PrimitiveType("timestamp"),
+    "BINARY": _BYTES,
+    "ARRAY<STRUCT<key: STRING, value: BINARY>>": ArrayType(
+        StructType([Field("key", _TEXT), Field("value", _BYTES)]), contains_null=True
+    ),
+}
+"""What delta-rs calls the types of `COLUMNS`."""
+
+_SETTINGS = {
+    "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
+    "delta.enableDeletionVectors": "false",
+    "delta.checkpointInterval": "50",
+}
 
 
 class TableFolder:
@@ -32,32 +58,45 @@ class TableFolder:
         address = urlparse(uri)
         self._local = Path(address.path) if address.scheme in ("", "file") else None
 
-    def clear_for_creation(self) -> None:
-        """Remove what a creation that was cut off has left: drafts of a first commit.
+    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+        """Create the table as its version 0, without rows; one that is there is left alone.
 
-        Spark takes a folder that is not empty for a table, and its next write would create one
-        without our marks. No commit and no folder with anything in it is removed: an attempt that
-        was stopped here and goes on after its successor has created the table finds nothing.
+        An attempt that was stopped here and goes on after its successor finds that one's table.
+
+        Args:
+            stream: Whose rows it will hold.
+            ledger_id: The ledger that knows them.
+            partition_by: Columns whose values split the data files into folders.
 
         Raises:
             BadInput: The folder holds something else.
+            DeltaError: The commit was refused.
             OSError: The store cannot be reached.
         """
-        drafts = self._entries(_LOG)
-        if any(not _is_draft(entry) for entry in drafts):
-            return  # it was created since
-        for entry in drafts:
-            if entry.type == FileType.File:
-                self._store().delete_file(entry.path)
-        for folder in (f"{_LOG}/{_STAGED_COMMITS}", _LOG):
-            self._remove_empty(folder)
-        others = sorted(e.base_name for e in self._entries("") if e.base_name != _LOG)
-        if others and not self._entries(_LOG):
+        others = sorted(e.base_name for e in self._entries("") if e.base_name != "_delta_log")
+        if DeltaTable.is_deltatable(self._uri, self._options):
+            return
+        if others:
             raise BadInput(
                 f"table.uri {self._uri}: the folder is not empty and holds no Delta table:"
                 f" {others[0]} is there; give the stream another folder, or empty this one if"
                 " nobody needs it"
             )
+        try:
+            DeltaTable.create(
+                self._uri,
+                Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS.items()]),
+                mode="ignore",
+                partition_by=list(partition_by),
+                configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},
+                storage_options=self._options,
+                # Tried again, it would become version 1 of another's table, with another id.
+                commit_properties=CommitProperties(max_commit_retries=0),
+                raise_if_key_not_exists=False,  # the two marks are ours, not Delta's
+            )
+        except DeltaError:
+            if not DeltaTable.is_deltatable(self._uri, self._options):
+                raise
 
     def remove_staging(self, token: int) -> None:
         """Remove what an attempt and older ones have staged; never a newer one's rows.
@@ -91,8 +130,3 @@ class TableFolder:
             (self._local / folder).rmdir()
         except OSError:
             return
-
-
-def _is_draft(entry: FileInfo) -> bool:
-    name: str = entry.base_name
-    return name == _STAGED_COMMITS or name.startswith(".")

@@ -27,6 +27,16 @@ class ConnectServer:
         self.port = free_ports(1)[0]
         self._server: Server | None = None
 
+    @property
+    def connection(self) -> dict[str, str | int]:
+        """It as an Airflow connection."""
+        return {"conn_type": "spark_connect", "host": HOST, "port": self.port}
+
+    @property
+    def url(self) -> str:
+        """Where its clients go."""
+        return f"sc://{HOST}:{self.port}"
+
     def start(self) -> ConnectServer:
         """Start it and wait until its port answers.
 

@@ -52,7 +52,7 @@ def ingest_ranges(run: RunContext) -> Landing | None:
             landing = _replace_landed(run, plan, attempt, landed, table)
         else:
             if not table.exists:
-                run.table.clear_folder()
+                table = _create_table(run, plan, attempt)
             landing = commit(run, attempt, "land", plan, after_version=table.version)
         reach("ingest:committed")
     reach("ingest:released")
@@ -81,6 +81,13 @@ def _replace_landed(
     landing = commit(run, attempt, "publish", plan, after_version=version, staged_rows=rows)
     run.table.remove_staging(attempt.token)
     return landing
+
+
+def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
+    """An empty table: Spark would create one without our marks."""
+    run.table.create(run.stream.stream, attempt.ledger_id, run.stream.table.partition_by)
+    reach("ingest:created")
+    return _check_target(run, plan)  # two streams may have meant the same folder
 
 
 def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:

@@ -120,7 +120,6 @@ def submit(
             token=attempt.token,
             app_id=_app_id(attempt.ledger_id),
             table_uri=run.stream.table.uri,
-            partition_by=tuple(run.stream.table.partition_by),
             isolation_level=plan.isolation_level,
             ranges=ranges,
             kafka_options=run.kafka_options,
