@@ -21,6 +21,8 @@ SESSION = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.shuffle.partitions": "2",
+    # Nothing big is shuffled; planning Delta's look-ups by stages costs a sixth of a small run.
+    "spark.sql.adaptive.enabled": "false",
 }
 """Each session's own, on a shared server too."""
 
