@@ -20,7 +20,7 @@ from tests.real import InProcessSpark
 
 from bench.breakdown import breakdown
 from bench.cold import cold
-from bench.comparisons import COMPARISONS, Comparison
+from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
 from bench.pairs import estimate, orders
@@ -34,7 +34,7 @@ from bench.tables import Table
 from tideline.embedded.broker import Broker
 
 _RESULTS = Path(".bench")
-_A_A_TRIES = 3
+_A_A_PAIRS = 6
 
 
 class Bench:
@@ -64,10 +64,10 @@ class Bench:
         for number, order in enumerate(orders(comparison.pairs, seed=1)):
             if number >= results.pairs(comparison.name):
                 self._pair(comparison, sides, order, results, comparison.name)
-        for attempt in range(_A_A_TRIES):
-            name = f"{comparison.name}.aa{attempt}"
+        for attempt in range(A_A_TRIES):
+            name = comparison.noise(attempt)
             same = (sides[0], sides[0])
-            for number, order in enumerate(orders(max(4, comparison.pairs // 2), seed=2)):
+            for number, order in enumerate(orders(_A_A_PAIRS, seed=2)):
                 if number >= results.pairs(name):
                     self._pair(comparison, same, order, results, name)
             if estimate(*results.seconds(name)).is_even:

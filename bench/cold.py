@@ -47,10 +47,9 @@ def cold(folder: Path) -> Table:
             shape = SHAPES[name]
             fill(broker.bootstrap_servers, shape)
             local = {"conn_type": "spark", "host": "local[2]"}
-            remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
             ways: list[Callable[[], None]] = [
                 lambda shape=shape, spark=local: _land(world, shape, spark),
-                lambda shape=shape, spark=remote: _land(world, shape, spark),
+                lambda shape=shape, spark=server.connection: _land(world, shape, spark),
                 lambda shape=shape: _land_with_peer(world, shape),
             ]
             seconds: list[list[float]] = [[], [], []]

@@ -31,6 +31,17 @@ class Comparison:
     pairs: int = 10
     is_quick: bool = False
 
+    def noise(self, attempt: int) -> str:
+        """Under which name our side is timed against itself: once for all that it is compared with.
+
+        Args:
+            attempt: Which one of several, from 0.
+        """
+        return f"{self.ours}-{self.shape}.aa{attempt}"
+
+
+A_A_TRIES = 3
+"""How often our side is timed against itself until the noise is small enough."""
 
 _ROOFLINE = ("read_only", "write_only")
 _PEERS = (

@@ -26,8 +26,7 @@ def dag_run(folder: Path) -> Table:
         folder: Empty.
     """
     server = ConnectServer(folder, "local[2]").start()
-    remote = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port}
-    settings = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps(remote)}
+    settings = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps(server.connection)}
     stack = Stack.build(folder / "stack", settings=settings)
     try:
         stack.start()

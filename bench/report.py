@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from bench.comparisons import COMPARISONS, Comparison
+from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.pairs import estimate
 from bench.results import Results
 from bench.shapes import SHAPES
@@ -23,8 +23,9 @@ Written by `make bench`.
 
 Ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
 the median over pairs that ran right after each other in random ABBA order, with a 95 % bootstrap
-interval. *Noise* is our side timed against itself: outside of 0.95 to 1.05 the line is not
-conclusive. All sides are warm, in one process, with equal heap, and land in a new table each time.
+interval. *Noise* is our side timed against itself on that shape: outside of 0.95 to 1.05 the line
+is not conclusive. All sides are warm, in one process, with equal heap, and land in a new table each
+time.
 
 """
 
@@ -47,9 +48,9 @@ def _line(comparison: Comparison, results: Results) -> str:
     found = estimate(ours, others)
     shape = SHAPES[comparison.shape]
     noise = [
-        estimate(*results.seconds(f"{comparison.name}.aa{n}"))
-        for n in range(10)
-        if results.pairs(f"{comparison.name}.aa{n}")
+        estimate(*results.seconds(name))
+        for name in map(comparison.noise, range(A_A_TRIES))
+        if results.pairs(name)
     ]
     seconds = median(ours)
     speed = f"{seconds:.2f} s, {shape.records / seconds / 1000:.0f} k/s"

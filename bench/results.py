@@ -17,7 +17,7 @@ class Timing:
     """One pair.
 
     Args:
-        name: The comparison's; `<name>.aa<n>` for a side against itself.
+        name: The comparison's, or of a side against itself.
         ours: Seconds.
         others: Seconds.
     """
