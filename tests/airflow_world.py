@@ -1,29 +1,44 @@
 """A real broker and a real Airflow, and streams in the folder that it parses."""
 
+import json
+
 import pytest
 
 from tests.real import World
 from tideline.embedded.airflow_client import AirflowClient
+from tideline.embedded.connect_server import ConnectServer
 from tideline.embedded.stack import Stack
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory):
+def spark_connections(tmp_path_factory):
+    """A warm Spark by default, and by `cold_spark` one that is started for each application."""
+    server = ConnectServer(tmp_path_factory.mktemp("connect"), "local[2]").start()
+    yield {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(server.connection),
+        "AIRFLOW_CONN_COLD_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(spark_connections, tmp_path_factory):
     """A real broker and a real Airflow."""
-    found = Stack.build(tmp_path_factory.mktemp("stack")).start()
+    found = Stack.build(tmp_path_factory.mktemp("stack"), settings=spark_connections).start()
     yield found
     found.stop()
 
 
 @pytest.fixture(scope="session")
-def stack_on_postgres(postgres, tmp_path_factory):
+def stack_on_postgres(postgres, spark_connections, tmp_path_factory):
     """The same with a PostgreSQL for Airflow, as in production.
 
     On SQLite a backfill of many runs is created while the scheduler reads: "database is locked",
     the page gets a 503, and the scheduler may end over a run that was rolled back.
     """
     database = postgres.create_database("airflow").render_as_string(hide_password=False)
-    found = Stack.build(tmp_path_factory.mktemp("stack"), database_url=database).start()
+    folder = tmp_path_factory.mktemp("stack")
+    found = Stack.build(folder, database_url=database, settings=spark_connections).start()
     yield found
     found.stop()
 

@@ -86,7 +86,7 @@ class ConnectSpark(InProcessSpark):
 
     @property
     def url(self):
-        return f"sc://127.0.0.1:{self.server.port}"
+        return self.server.url
 
     def submit(self, job_path):
         """Run the job file as a stream with such a connection would."""
@@ -111,15 +111,21 @@ class World:
         self.folder = folder
         self.name = name
         self.log = ProducerLog(broker.bootstrap_servers)
-        os.environ[f"AIRFLOW_CONN_{self.connection.upper()}"] = json.dumps(
-            {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-        )
+        self.connect(broker.bootstrap_servers)
         os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = '{"conn_type": "spark", "host": "local[2]"}'
 
     @property
     def connection(self):
         """Id of the Kafka connection."""
         return "kafka_" + self.name.replace("-", "_")
+
+    def connect(self, bootstrap_servers, **extra):
+        """Have the streams' runs go to these servers; the producer does not."""
+        settings = {"bootstrap.servers": bootstrap_servers}
+        settings |= {name.replace("_", "."): value for name, value in extra.items()}
+        os.environ[f"AIRFLOW_CONN_{self.connection.upper()}"] = json.dumps(
+            {"conn_type": "kafka", "extra": settings}
+        )
 
     def topic(self, suffix="orders"):
         """A topic's name on the shared broker."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.airflow_world import airflow_world, client, stack_on_postgres
+from tests.airflow_world import airflow_world, client, spark_connections, stack_on_postgres
 
-__all__ = ["airflow_world", "client", "stack_on_postgres"]
+__all__ = ["airflow_world", "client", "spark_connections", "stack_on_postgres"]
 _QUIET = (
     "--no-sandbox",
     "--disable-gpu",

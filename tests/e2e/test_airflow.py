@@ -1,4 +1,4 @@
-"""Runs under a real Airflow: its scheduler, its API, its clearing."""
+"""Runs under a real Airflow: its scheduler, its API, its clearing; cold Spark and warm."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     world.create(partitions=2)
     world.send(100)
     world.send(60, partition=1)
-    stream = started(world, client, "life")
+    stream = started(world, client, "life", spark={"connection": "cold_spark"})
 
     client.trigger("life", "first")
     assert client.wait_for_run("life", "first") == "success"
@@ -54,6 +54,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     assert head(stream) == before
     assert table_version(stream) == version + 1
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 160
+    assert "spark-submit" in client.log("life", "first", "ingest_ranges", 2)
 
     client.trigger("life", "asks", {"plan_only": True, "reason": "what would you do?"})
     assert client.wait_for_run("life", "asks") == "success"
@@ -101,13 +102,14 @@ def test_what_the_form_does_not_know_is_refused(world, client):
 
 
 def test_clearing_the_last_task_reads_nothing_again(world, client):
-    """advance_offsets alone moves nothing and writes nothing."""
+    """advance_offsets alone moves nothing and writes nothing; the warm server needs no JVM."""
     world.create(partitions=1)
     world.send(50)
     stream = started(world, client, "retried")
     client.trigger("retried", "one")
     assert client.wait_for_run("retried", "one") == "success"
     version = table_version(stream)
+    assert "spark-submit" not in client.log("retried", "one", "ingest_ranges")
     client.clear("retried", "one", ["advance_offsets"])
     assert client.wait_for_run("retried", "one") == "success"
     assert table_version(stream) == version

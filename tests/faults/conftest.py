@@ -116,7 +116,9 @@ def linked(
 ) -> Trial:
     """A stream whose runs go through the proxy and give up soon; its producer goes past it."""
     found = Trial(World(proxied[0], tmp_path, f"linked-{next(_numbers)}"), spark, report)
-    found.connect(proxy.bootstrap_servers, default_api_timeout_ms=4000, request_timeout_ms=1000)
+    found.world.connect(
+        proxy.bootstrap_servers, default_api_timeout_ms=4000, request_timeout_ms=1000
+    )
     return found
 
 

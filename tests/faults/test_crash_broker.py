@@ -20,7 +20,7 @@ def own(tmp_path, spark, report, ledger, database):
     with started(Broker(tmp_path / "kafka", settings=QUICK_RESTART)) as broker:
         found = Crash(World(broker, tmp_path, "own"), spark, report)
         found.ledger = ledger
-        found.connect(broker.bootstrap_servers, default_api_timeout_ms=20_000)
+        found.world.connect(broker.bootstrap_servers, default_api_timeout_ms=20_000)
         yield found
 
 
@@ -51,7 +51,7 @@ def test_the_broker_is_away_and_comes_back(own, place, meanwhile):
 def test_the_broker_stays_away(own, place):
     """The run ends as retriable; nothing has moved."""
     own.waits()
-    own.connect(own.world.broker.bootstrap_servers, default_api_timeout_ms=3000)
+    own.world.connect(own.world.broker.bootstrap_servers, default_api_timeout_ms=3000)
     with own.start("one", point=f"{place}:stop") as run:
         run.stopped()
         kill(own.world.broker)

@@ -29,7 +29,7 @@ def test_another_cluster(trial, tmp_path):
         trial.halts("cluster_changed")
         assert trial.is_untouched
         trial.judge(25, "cluster swapped")
-    trial.connect(trial.world.broker.bootstrap_servers)
+    trial.world.connect(trial.world.broker.bootstrap_servers)
     assert spans(trial.run()) == [(0, LANDED, LANDED + 20)]
 
 

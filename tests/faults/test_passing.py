@@ -161,7 +161,7 @@ def test_half_a_minute_away(proxy, linked, moment):
     Connections are cut and refused, as when brokers are restarted one after the other.
     """
     linked.follow()
-    linked.connect(proxy.bootstrap_servers)
+    linked.world.connect(proxy.bootstrap_servers)
     linked.lands()
     linked.send(20)
     with half_a_minute_later(proxy.restore) as timer:

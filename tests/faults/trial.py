@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -67,14 +65,6 @@ class Trial:
         self.verdict, self.said = "none", ""
         self._runs = 0
         self._well = State({}, Counter())
-
-    def connect(self, bootstrap_servers: str, **extra: int) -> None:
-        """Have the stream's runs go to these servers; the producer does not."""
-        settings = {"bootstrap.servers": bootstrap_servers}
-        settings |= {name.replace("_", "."): value for name, value in extra.items()}
-        os.environ[f"AIRFLOW_CONN_{self.world.connection.upper()}"] = json.dumps(
-            {"conn_type": "kafka", "extra": settings}
-        )
 
     def follow(self, partitions: int = 1, config: dict[str, str] | None = None, **stream: object):
         """Create the topic and the stream file."""

@@ -1,5 +1,7 @@
 """Runs through a warm Spark Connect server; `make test-connect` runs the whole suite like this."""
 
+import json
+
 import pytest
 
 from tests.real import ConnectSpark, head, table_rows
@@ -45,10 +47,7 @@ def test_a_server_that_is_away_may_be_tried_again(world, spark):
 
 def test_the_connection_s_type_chooses_the_server(world, spark, monkeypatch):
     """No spark-submit is started for a connection of type spark_connect."""
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_WARM",
-        f'{{"conn_type": "spark_connect", "host": "127.0.0.1", "port": {spark.server.port}}}',
-    )
+    monkeypatch.setenv("AIRFLOW_CONN_WARM", json.dumps(spark.server.connection))
     monkeypatch.setattr("tideline.wiring.SparkSubmit", None)
     world.create(partitions=1)
     world.send(10)

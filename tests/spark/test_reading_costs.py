@@ -1,6 +1,5 @@
 """What a landing costs beside time, in counters: they gate."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,6 @@ def log_bytes(broker, topic):
     return sum(f.stat().st_size for f in broker.data.glob(f"{topic}-*/*.log"))
 
 
-def passed_by(world, proxy, monkeypatch):
-    """The stream's runs, Spark included, go through the proxy."""
-    extra = {"bootstrap.servers": proxy.bootstrap_servers}
-    text = json.dumps({"conn_type": "kafka", "extra": extra})
-    monkeypatch.setenv(f"AIRFLOW_CONN_{world.connection.upper()}", text)
-
-
 def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark, monkeypatch):
     """One read lands and verifies it; one commit, and a file per task."""
     broker, proxy = proxied
@@ -40,7 +32,7 @@ def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark, monkeypatch):
     world.create(partitions=3)
     for partition in range(3):
         world.send(20_000, partition=partition, value=b"x" * 500)
-    passed_by(world, proxy, monkeypatch)
+    world.connect(proxy.bootstrap_servers)
     stream = world.stream()
     proxy.answered.clear()
     starts = spark.submits
