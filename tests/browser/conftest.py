@@ -5,11 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.airflow_world import airflow_world, client, spark_connections, stack_on_postgres
 
 __all__ = ["airflow_world", "client", "spark_connections", "stack_on_postgres"]
+expect.set_options(timeout=60_000)  # a busy machine shows a page before its data
 _QUIET = (
     "--no-sandbox",
     "--disable-gpu",
