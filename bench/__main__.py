@@ -57,17 +57,17 @@ class Bench:
         self.spark.stop()
         self.broker.stop()
 
-    def compare(self, comparison: Comparison, results: Results) -> None:
-        """Run the pairs that are missing, then a side against itself."""
+    def compare(self, comparison: Comparison, results: Results, most: int) -> None:
+        """Run pairs that are missing, at most so many in all, then a side against itself."""
         fill(self.broker.bootstrap_servers, SHAPES[comparison.shape])
         sides = ((comparison.ours,), comparison.others)
-        for number, order in enumerate(orders(comparison.pairs, seed=1)):
+        for number, order in enumerate(orders(min(comparison.pairs, most), seed=1)):
             if number >= results.pairs(comparison.name):
                 self._pair(comparison, sides, order, results, comparison.name)
         for attempt in range(A_A_TRIES):
             name = comparison.noise(attempt)
             same = (sides[0], sides[0])
-            for number, order in enumerate(orders(_A_A_PAIRS, seed=2)):
+            for number, order in enumerate(orders(min(_A_A_PAIRS, most), seed=2)):
                 if number >= results.pairs(name):
                     self._pair(comparison, same, order, results, name)
             if estimate(*results.seconds(name)).is_even:
@@ -128,14 +128,14 @@ TABLES: dict[str, Callable[[Path], Table]] = {
 }
 
 
-def _compare(wanted: list[Comparison], results: Results) -> None:
+def _compare(wanted: list[Comparison], results: Results, most: int) -> None:
     if not wanted:
         return
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
         bench = Bench(Path(folder))
         try:
             for comparison in wanted:
-                bench.compare(comparison, results)
+                bench.compare(comparison, results, most)
         finally:
             bench.stop()
 
@@ -145,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench")
     parser.add_argument("names", nargs="*", help=", ".join([*COMPARISONS, *TABLES]))
     parser.add_argument("--quick", action="store_true", help="a few small ones, under ten minutes")
+    parser.add_argument("--pairs", type=int, default=100, help="stop at fewer; a later run goes on")
     parser.add_argument("--report", action="store_true", help="only write docs/benchmarks.md")
     options = parser.parse_args()
     for name in ("kafka", "tideline", "py4j"):
@@ -156,7 +157,7 @@ def main() -> None:
     if not options.report:
         quick = [name for name, c in COMPARISONS.items() if c.is_quick or not options.quick]
         names = options.names or [*quick, *(() if options.quick else TABLES)]
-        _compare([c for name, c in COMPARISONS.items() if name in names], results)
+        _compare([c for name, c in COMPARISONS.items() if name in names], results, options.pairs)
         for name in (n for n in TABLES if n in names):
             with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
                 results.keep(name, TABLES[name](Path(folder)))
