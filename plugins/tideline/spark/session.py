@@ -11,6 +11,11 @@ APPLICATION = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
+    # A run's consumers serve its own tasks only; what they hold is megabytes for each partition.
+    "spark.kafka.consumer.cache.timeout": "10s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
 """Settled when Spark starts: a Spark Connect server has to be started with them."""
 
@@ -23,6 +28,8 @@ SESSION = {
     "spark.sql.shuffle.partitions": "2",
     # Nothing big is shuffled; planning Delta's look-ups by stages costs a sixth of a small run.
     "spark.sql.adaptive.enabled": "false",
+    # Otherwise all rows are sorted by the partition columns, of which a task has one or few values.
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
 }
 """Each session's own, on a shared server too."""
 
