@@ -25,7 +25,7 @@ def log_bytes(broker, topic):
     return sum(f.stat().st_size for f in broker.data.glob(f"{topic}-*/*.log"))
 
 
-def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark, monkeypatch):
+def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark):
     """One read lands and verifies it; one commit, and a file per task."""
     broker, proxy = proxied
     world = World(broker, tmp_path, "costs")

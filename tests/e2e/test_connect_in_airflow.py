@@ -1,0 +1,26 @@
+"""A stream whose Spark connection is a warm server that Airflow's own database names."""
+
+import json
+
+import pytest
+
+from tests.airflow_world import started
+from tests.real import table_rows
+
+
+@pytest.mark.slow
+def test_a_run_and_its_clearing_use_the_warm_server(airflow_world, client, spark_connections):
+    """The connection is Airflow's own, kept in its database; nobody starts a JVM."""
+    world = airflow_world
+    where = json.loads(spark_connections["AIRFLOW_CONN_SPARK_DEFAULT"])
+    client.call("POST", "/connections", json={"connection_id": "warm", **where})
+    world.create(partitions=1)
+    world.send(100)
+    stream = started(world, client, "warm", spark={"connection": "warm"})
+    client.trigger("warm", "one")
+    assert client.wait_for_run("warm", "one") == "success"
+    client.clear("warm", "one", ["ingest_ranges"])
+    assert client.wait_for_run("warm", "one") == "success"
+    assert client.tasks("warm", "one")["ingest_ranges"]["try_number"] == 2
+    assert "spark-submit" not in client.log("warm", "one", "ingest_ranges")
+    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 100
