@@ -49,6 +49,7 @@ _PEERS = (
     ("available_now_tuned", "AvailableNow tuned", 0.95, 1.1),
     ("python_peer", "confluent-kafka + pyarrow + deltalake", 1.2, 1.7),
 )
+_EQUAL = "AvailableNow tuned, with our session's settings too"
 _OTHER_SHAPES = ("large-100-random", "large-1k-json", "large-1k-random", "skewed")
 
 COMPARISONS = {
@@ -59,6 +60,11 @@ COMPARISONS = {
                        passes, aim)
             for peer, title, passes, aim in _PEERS
         ),
+        *(
+            Comparison(f"available-now-equal-{shape.partition('-')[0]}", f"a run / {_EQUAL}",
+                       "tideline", ("available_now_equal",), shape, None, None, 5)
+            for shape in ("large-100-json", "small")
+        ),
         Comparison("available-now-small", "a run / AvailableNow tuned", "tideline",
                    ("available_now_tuned",), "small", 1.2, 1.5, is_quick=True),
         Comparison("available-now-middle", "a run / AvailableNow tuned", "tideline",
@@ -67,7 +73,7 @@ COMPARISONS = {
                    ("python_peer",), "middle", None, None, 5, is_quick=True),
         Comparison("roofline-large", "a run / read + write apart", "tideline", _ROOFLINE,
                    "large-100-json", round(1 / 1.15, 2), round(1 / 1.05, 2)),
-        Comparison("append-large", "replaceWhere / blind append", "replace", ("blind_append",),
+        Comparison("append-large", "a landing / Spark's blind append", "land", ("blind_append",),
                    "large-100-json", 0.85, 0.95),
         Comparison("perf-read-large", "our reader / consumer-perf-test, reading only", "read_only",
                    ("consumer_perf_test",), "large-100-json", 0.9, 1.1),

@@ -17,13 +17,14 @@ from tests.real import InProcessSpark, World
 
 from bench.python_peer import land_with_python
 from bench.shapes import LARGE, Shape
+from tideline.adapters.delta_table import TargetTable
 from tideline.adapters.jars import broker_jars, fetch
 from tideline.adapters.java import find_java
 from tideline.adapters.table_folder import TableFolder
 from tideline.core.plan import PlannedRange
 from tideline.core.request import RunRequest
 from tideline.ports import SparkJob
-from tideline.spark.sink import replace_ranges
+from tideline.spark.sink import write_files
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
 from tideline.steps.run_batch import run_batch
@@ -33,11 +34,16 @@ from tideline.wiring import open_run
 _PERF_COLUMNS = 10
 """Start, end, MB, MB/s, records, records/s, ms of rebalancing, ms of fetching, MB/s, records/s."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_AS_IT_COMES = {
+AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.maxConcurrentOutputFileWriters": "0",
     "spark.sql.parquet.compression.codec": "snappy",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.shuffle.partitions": "200",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
 }
+"""Spark's and Delta's defaults of all that our session sets."""
 
 
 class BenchWorld(World):
@@ -81,11 +87,16 @@ def tideline(job: Job) -> None:
 
 def available_now(job: Job) -> None:
     """Structured Streaming as it comes."""
-    _available_now(job, {}, _AS_IT_COMES)
+    _available_now(job, {}, AS_IT_COMES)
 
 
 def available_now_tuned(job: Job) -> None:
-    """The same with our reader's and our session's settings."""
+    """The same with our `kafka.*` settings."""
+    _available_now(job, READER_OPTIONS, AS_IT_COMES)
+
+
+def available_now_equal(job: Job) -> None:
+    """The same with our session's settings as well."""
     _available_now(job, READER_OPTIONS, {})
 
 
@@ -143,12 +154,13 @@ def blind_append(job: Job) -> None:
     rows.write.format("delta").mode("append").save(job.table)
 
 
-def replace(job: Job) -> None:
-    """Our rows, each in the place of what stood at its coordinates."""
+def land(job: Job) -> None:
+    """Our rows in data files, and the transaction that adds them; no other step of a run."""
     spark_job = _spark_job(job)
     create_table(spark_job)
     rows = read_ranges(job.spark.session, spark_job)
-    replace_ranges(rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job)
+    write_files(rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job)
+    TargetTable(job.table).add_files(spark_job, checked_version=0)
 
 
 def python_peer(job: Job) -> None:
@@ -182,10 +194,11 @@ SIDES: dict[str, Callable[[Job], float | None]] = {
         tideline,
         available_now,
         available_now_tuned,
+        available_now_equal,
         read_only,
         write_only,
         blind_append,
-        replace,
+        land,
         python_peer,
         consumer_perf_test,
     )
@@ -244,4 +257,5 @@ def spark_job(
         ranges=ranges,
         kafka_options=kafka_options,
         result_path=str(folder / "result.json"),
+        partition_by=("topic_id",),
     )

@@ -20,13 +20,13 @@ from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
 from tideline.ports import SparkJob, SparkResult
 from tideline.spark.session import build_session
-from tideline.spark.sink import no_rows, publish, replace_ranges, stage
+from tideline.spark.sink import no_rows, publish, replace_ranges, stage, write_files
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
 
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
-    """One action of the job: land, stage, publish what is staged, or remove (see `SparkJob`)."""
+    """One action of the job (see `SparkJob`)."""
     reach("spark:started")
     if job.action == "remove":
         replace_ranges(no_rows(spark), job)
@@ -36,7 +36,10 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
         rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
         if job.action == "stage":
             return stage(rows, job)
-        replace_ranges(rows, job)
+        if job.action == "write":
+            write_files(rows, job)
+        else:
+            replace_ranges(rows, job)
     return SparkResult()
 
 

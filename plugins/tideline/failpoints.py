@@ -21,6 +21,7 @@ PLACES = (
     "lease:writer",
     "ingest:fenced",
     "ingest:leased",
+    "ingest:adding",
     "ingest:committed",
     "ingest:released",
     "verify:verified",
@@ -29,7 +30,7 @@ PLACES = (
     "advance:told_group",
 )
 """Every run that lands something passes them, in this order."""
-SPARK_PLACES = ("spark:started", "spark:writing", "spark:committed", "spark:answered")
+SPARK_PLACES = ("spark:started", "spark:writing", "spark:written", "spark:answered")
 """The same, in Spark's driver."""
 RARE_PLACES = (
     "plan:finishing",

@@ -53,7 +53,7 @@ class KafkaPort(Protocol):
 
 
 class TablePort(Protocol):
-    """The target table, whose rows only Spark writes; see `adapters.delta_table`."""
+    """The target table, whose data files only Spark writes; see `adapters.delta_table`."""
 
     def observe(self, known_version: int | None = None) -> TableObservation:
         """The table as it is now, with the commits after a known version."""
@@ -86,6 +86,20 @@ class TablePort(Protocol):
         Raises:
             BadInput: Its folder holds something else.
             ServiceAway: Its store cannot be reached.
+        """
+
+    def add_files(self, job: SparkJob, checked_version: int) -> None:
+        """Commit the data files that an attempt has written, unless it is too late.
+
+        One transaction: nothing happens, without an error, where a newer attempt has written or
+        rows stand at the coordinates by now. So the caller looks for the commit afterwards.
+
+        Args:
+            job: Of action `write`, done.
+            checked_version: The table's version in which nothing stood at the coordinates.
+
+        Raises:
+            ServiceAway: The store cannot be reached, or others keep on committing.
         """
 
     def remove_staging(self, token: int) -> None:
@@ -155,7 +169,7 @@ class LedgerStore(Protocol):
         """Closed records of a kind, oldest version first; of one key, or of all."""
 
 
-SparkAction = Literal["land", "stage", "publish", "remove"]
+SparkAction = Literal["write", "land", "stage", "publish", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +189,11 @@ class SparkJob:
         app_id: Delta application id that the token belongs to.
         kafka_options: Options of Spark's Kafka source; secret.
         result_path: Where the driver leaves a `SparkResult`.
-        action: What to do: read and replace; read into the staging folder; replace by what is
-            staged; or remove what stands at the coordinates (R6).
+        action: What to do: read into data files, which the run adds to the table; read and replace;
+            read into the staging folder; replace by what is staged; or remove what stands at the
+            coordinates (R6).
         staged_rows: How many rows are to be published, as counted when they were staged.
+        partition_by: The table's partition columns, where data files are written.
     """
 
     stream: str
@@ -193,6 +209,7 @@ class SparkJob:
     result_path: str
     action: SparkAction = "land"
     staged_rows: int = 0
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

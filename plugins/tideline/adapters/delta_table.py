@@ -1,13 +1,12 @@
 """The target table, through delta-rs: marks, commits, and which coordinates it holds.
 
-Spark alone writes this table's rows. Where the statistics of a data file prove what it holds (one
-partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns
-are read. Values never are.
+Spark alone writes this table's data files. Where the statistics of a file prove what it holds (one
+partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns are
+read. Values never are.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,16 +20,23 @@ from deltalake import exceptions as delta_errors
 
 from tideline.adapters.data_file import IDENTITY, DataFile, copies, may_hold, proven_span, runs
 from tideline.adapters.delta_files import read_parquet
+from tideline.adapters.table_files import commit_files, partitions_of_plain
 from tideline.adapters.table_folder import TableFolder
+from tideline.adapters.table_history import find_landing, newer_commits
 from tideline.core.audit import Stored
 from tideline.core.coverage import union
-from tideline.core.observation import TableCommit, TableObservation
+from tideline.core.observation import TableObservation
 from tideline.core.offsets import OffsetRange, PartitionIdentity
 from tideline.core.plan import PlannedRange
 from tideline.core.result import Landing
-from tideline.core.table import LEDGER_PROPERTY, STREAM_PROPERTY, read_mark
+from tideline.core.table import LEDGER_PROPERTY, STREAM_PROPERTY
 from tideline.core.verification import LandedRange
 from tideline.errors import ServiceAway
+from tideline.failpoints import reach
+from tideline.ports import SparkJob
+
+_TRIES = 10
+"""How often others may commit to the table between a look and our commit."""
 
 
 class TargetTable:
@@ -58,7 +64,8 @@ class TargetTable:
             version=table.version(),
             stream=properties.get(STREAM_PROPERTY),
             ledger_id=properties.get(LEDGER_PROPERTY),
-            newer=_newer(table, known_version),
+            newer=newer_commits(table, known_version),
+            partition_by=partitions_of_plain(table),
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -72,22 +79,7 @@ class TargetTable:
         table = self._open(None)
         if table is None:
             return None
-        newer = table.version() - (-1 if after_version is None else after_version)
-        if newer <= 0:
-            return None
-        for commit in table.history(newer):
-            mark = read_mark(commit.get("userMetadata"))
-            if mark is not None and mark["plan_id"] == plan_id:
-                metrics = commit.get("operationMetrics", {})
-                return Landing(
-                    table_id=str(table.metadata().id),
-                    version=int(commit["version"]),
-                    token=int(mark["token"]),
-                    rows=int(metrics.get("numOutputRows", 0))
-                    - int(metrics.get("numCopiedRows", 0)),
-                    bytes=int(metrics.get("numOutputBytes", 0)),
-                )
-        return None
+        return find_landing(table, plan_id, after_version)
 
     def newest_token(self, app_id: str) -> int | None:
         """The transaction version that the table holds of an application; None where none is."""
@@ -138,6 +130,31 @@ class TargetTable:
         """Create the table with Tideline's marks and no rows; one that is there is left alone."""
         with self._reachable():
             TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by)
+
+    def add_files(self, job: SparkJob, checked_version: int) -> None:
+        """Commit the data files that an attempt has written, unless it is too late."""
+        for _ in range(_TRIES):
+            table = self._open(None)
+            if table is None or not self._may_add(table, job, checked_version):
+                return
+            reach("ingest:adding")
+            try:
+                with self._reachable():
+                    commit_files(table, job, self._options)
+                return
+            except ServiceAway as error:
+                if not isinstance(error.__cause__, delta_errors.CommitFailedError):
+                    raise
+        raise self._away(RuntimeError(f"others have committed first, {_TRIES} times"))
+
+    def _may_add(self, table: DeltaTable, job: SparkJob, checked_version: int) -> bool:
+        newest = table.transaction_version(job.app_id)
+        if newest is not None and newest >= job.token:
+            return False
+        if partitions_of_plain(table) != job.partition_by:
+            return False
+        version = table.version()
+        return version == checked_version or not self.landed(job.ranges, version)
 
     def remove_staging(self, token: int) -> None:
         """Remove the rows that an attempt and older ones have staged."""
@@ -212,28 +229,6 @@ class TargetTable:
             " nothing moved, try again when its store is back",
             table=self.uri,
         )
-
-
-def _newer(table: DeltaTable, known_version: int | None) -> tuple[TableCommit, ...]:
-    """Commits after a version, oldest first; as many as the log still has."""
-    count = 0 if known_version is None else table.version() - known_version
-    if count <= 0:
-        return ()
-    found = []
-    for commit in table.history(count):
-        mark = read_mark(commit.get("userMetadata"))
-        operation = str(commit.get("operation"))
-        parameters = commit.get("operationParameters", {})
-        found.append(
-            TableCommit(
-                version=int(commit["version"]),
-                operation=operation,
-                appends=operation == "WRITE" and parameters.get("mode") == "Append",
-                ledger_id=mark["ledger_id"] if mark is not None else None,
-                detail=json.dumps(parameters, sort_keys=True)[:300],
-            )
-        )
-    return tuple(reversed(found))
 
 
 def _microseconds(actions: pa.Table, name: str) -> list[int | None]:

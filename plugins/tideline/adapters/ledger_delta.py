@@ -57,6 +57,7 @@ class DeltaLedgerStore:
         self._files = LedgerFiles(uri, self._options)
         self._table: DeltaTable | None = None
         self._ahead = 0
+        self._bodies: dict[str, str] = {}
 
     @property
     def location(self) -> str:
@@ -68,11 +69,12 @@ class DeltaLedgerStore:
         table = self._open()
         if table is None:
             return Snapshot(-1, {})
-        documents = {
-            slot: self._files.read(table, path)[0].body
-            for path, slot in active_files(table)
-            if not slot.startswith(HISTORY)
+        active = {p: slot for p, slot in active_files(table) if not slot.startswith(HISTORY)}
+        # A file never changes: a run asks for the same few again and again.
+        self._bodies = {
+            path: self._bodies.get(path) or self._files.read(table, path)[0].body for path in active
         }
+        documents = {slot: self._bodies[path] for path, slot in active.items()}
         self._ahead = int(documents.pop(_AHEAD, 0))
         return Snapshot(table.version() + self._ahead, documents)
 

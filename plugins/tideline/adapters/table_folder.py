@@ -44,6 +44,11 @@ _SETTINGS = {
 }
 
 
+def table_schema() -> Schema:
+    """The columns of every table that Tideline creates."""
+    return Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
+
+
 class TableFolder:
     """The folder of one table.
 
@@ -85,7 +90,7 @@ class TableFolder:
         try:
             DeltaTable.create(
                 self._uri,
-                Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS.items()]),
+                table_schema(),
                 mode="ignore",
                 partition_by=list(partition_by),
                 configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},

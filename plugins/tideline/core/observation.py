@@ -116,6 +116,8 @@ class TableObservation:
         stream: Name of the stream that created it; None if Tideline did not.
         ledger_id: The ledger that it belongs to.
         newer: Commits after the version that was asked about, oldest first.
+        partition_by: Its partition columns, if it takes data files as they are; None where
+            columns, features or constraints that others gave it need Delta's own writer.
     """
 
     exists: bool
@@ -124,6 +126,7 @@ class TableObservation:
     stream: str | None = None
     ledger_id: str | None = None
     newer: tuple[TableCommit, ...] = ()
+    partition_by: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

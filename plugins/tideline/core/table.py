@@ -24,6 +24,7 @@ COLUMNS = {
 """Name and SQL type; coordinates first, so that they carry file statistics."""
 
 STATISTICS_COLUMNS = 6
+"""So many columns carry file statistics, those not counted that the table is partitioned by."""
 STAGING = "_tideline_staging"
 """Folder beside the data where a replay's rows wait; Delta ignores names that begin so."""
 
@@ -31,10 +32,30 @@ STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
 
 
+def landing_folder(plan_id: str, token: int) -> str:
+    """Where an attempt writes its data files, under the table: no other attempt's are there."""
+    return f"landed-{plan_id}-{token}"
+
+
 def commit_mark(
-    *, ledger_id: str, plan_id: str, run_id: str, token: int, ranges: Iterable[PlannedRange]
+    *,
+    ledger_id: str,
+    plan_id: str,
+    run_id: str,
+    token: int,
+    ranges: Iterable[PlannedRange],
+    **counts: int,
 ) -> str:
-    """User metadata of a commit, so that the table alone proves what it holds."""
+    """User metadata of a commit, so that the table alone proves what it holds.
+
+    Args:
+        ledger_id: Whose plan it is.
+        plan_id: The plan.
+        run_id: The run that executes it.
+        token: The attempt's fencing token.
+        ranges: What was replaced.
+        counts: `rows` and `bytes`, where the commit has no metrics of Spark's.
+    """
     return json.dumps(
         {
             "tideline": 1,
@@ -46,6 +67,7 @@ def commit_mark(
                 [r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
                 for r in ranges
             ],
+            **counts,
         },
         separators=(",", ":"),
     )

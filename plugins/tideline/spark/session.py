@@ -11,6 +11,8 @@ APPLICATION = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
+    # Noting where in Python each column was made takes milliseconds for each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A run's consumers serve its own tasks only; what they hold is megabytes for each partition.
     "spark.kafka.consumer.cache.timeout": "10s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
@@ -24,6 +26,8 @@ SESSION = {
     # Without kafka in this list the batch reader takes the V2 path: no detour through Row.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.parquet.compression.codec": "zstd",
+    # The default, INT96, carries no statistics, and costs a dictionary of its own.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.shuffle.partitions": "2",
     # Nothing big is shuffled; planning Delta's look-ups by stages costs a sixth of a small run.

@@ -28,7 +28,7 @@ READER_OPTIONS = {
 """Where a stream file says nothing else."""
 
 
-_LONGEST = 1_000_000
+_LONGEST = 2_000_000
 """Offsets. A longer range is split: a skewed partition would keep one core busy, others idle."""
 _SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
 """Short ranges share a task until it has that many offsets or partitions, or tasks are that few."""

@@ -15,7 +15,9 @@ Transform = Callable[[DataFrame], DataFrame]
 
 
 def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
-    """Add identity and plan, and select the table's columns in its order and types.
+    """Add identity and plan, and select the table's columns in its order.
+
+    Kafka's columns have the table's types already.
 
     Args:
         ranges: The plan's ranges; they say which incarnation each topic partition is.
@@ -23,14 +25,13 @@ def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
     """
 
     def transform(records: DataFrame) -> DataFrame:
-        source: dict[str, Column] = {name: F.col(name) for name in records.columns}
-        source["timestamp_type"] = F.col("timestampType")
-        source["topic_id"] = _topic_ids(ranges)
-        source["generation"] = _generations(ranges)
-        source["plan_id"] = F.lit(plan_id)
-        return records.select(
-            *(source[name].cast(kind).alias(name) for name, kind in COLUMNS.items())
-        )
+        made = {
+            "timestamp_type": F.col("timestampType"),
+            "topic_id": _topic_ids(ranges),
+            "generation": _generations(ranges),
+            "plan_id": F.lit(plan_id),
+        }
+        return records.select(*(made[n].alias(n) if n in made else n for n in COLUMNS))
 
     return transform
 

@@ -23,7 +23,7 @@ from tideline.steps.context import RunContext, log, now
 from tideline.steps.halting import open_incidents, outlook_of
 from tideline.steps.landing import count_rows, find_landing
 from tideline.steps.observing import check_after_read
-from tideline.steps.writing import begin_attempt, commit
+from tideline.steps.writing import begin_attempt, commit, spark_job
 
 GAPS = ("log_hole", "unexplained_gap")
 
@@ -227,7 +227,8 @@ def remove_unverified(
         return None
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run)
-        removed = commit(run, attempt, "remove", plan, pieces, after_version=newest)
+        job = spark_job(run, attempt, "remove", plan, pieces)
+        removed = commit(run, job, after_version=newest)
     reach("resolve:removed")
     log.warning("unverified rows of plan %s are removed", plan.plan_id)
     return removed.version

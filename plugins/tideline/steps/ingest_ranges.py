@@ -16,7 +16,7 @@ from tideline.steps.context import RunContext, log
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes, proven_landing, verified_after_all
 from tideline.steps.observing import plan_obstacles
-from tideline.steps.writing import Attempt, begin_attempt, commit, submit
+from tideline.steps.writing import Attempt, begin_attempt, commit, spark_job, submit
 
 
 def ingest_ranges(run: RunContext) -> Landing | None:
@@ -53,10 +53,19 @@ def ingest_ranges(run: RunContext) -> Landing | None:
         else:
             if not table.exists:
                 table = _create_table(run, plan, attempt)
-            landing = commit(run, attempt, "land", plan, after_version=table.version)
+            landing = _land(run, plan, attempt, table)
         reach("ingest:committed")
     reach("ingest:released")
     return landing
+
+
+def _land(run: RunContext, plan: BatchPlan, attempt: Attempt, table: TableObservation) -> Landing:
+    """Where nothing stands yet, the run adds Spark's data files itself (ADR 16)."""
+    if table.partition_by is None:
+        job = spark_job(run, attempt, "land", plan)
+    else:
+        job = spark_job(run, attempt, "write", plan, partition_by=table.partition_by)
+    return commit(run, job, after_version=table.version)
 
 
 def _replace_landed(
@@ -68,7 +77,7 @@ def _replace_landed(
 ) -> Landing:
     """R4: a shorter or foreign re-read never replaces what is there."""
     run.table.remove_staging(attempt.token)  # what a killed attempt left
-    staged = submit(run, attempt, "stage", plan)
+    staged = submit(run, spark_job(run, attempt, "stage", plan))
     counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
     shorter = shorter_than_landed(plan.ranges, counts, landed)
     if shorter:
@@ -77,8 +86,8 @@ def _replace_landed(
     _check_readable(run, plan)
     _check_target(run, plan)
     rows = (staged.rows or 0) if staged else 0
-    version = table.version
-    landing = commit(run, attempt, "publish", plan, after_version=version, staged_rows=rows)
+    job = spark_job(run, attempt, "publish", plan, staged_rows=rows)
+    landing = commit(run, job, after_version=table.version)
     run.table.remove_staging(attempt.token)
     return landing
 

@@ -27,7 +27,7 @@ from tideline.steps.deciding import resolve_table
 from tideline.steps.halting import halt, open_incidents
 from tideline.steps.landing import foreign_changes
 from tideline.steps.rewind_losses import as_plan, unavailable, with_losses
-from tideline.steps.writing import begin_attempt, commit, commit_id
+from tideline.steps.writing import begin_attempt, commit, commit_id, spark_job
 
 _SHOWN = 10
 
@@ -198,5 +198,6 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     removed = run.table.find_landing(mark, after_version=rewind.known_version)
     if removed is None:
         attempt = begin_attempt(run)
-        removed = commit(run, attempt, "remove", plan, after_version=rewind.known_version)
+        job = spark_job(run, attempt, "remove", plan)
+        removed = commit(run, job, after_version=rewind.known_version)
     return removed.version

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline import errors
@@ -40,43 +40,32 @@ def _app_id(ledger_id: str) -> str:
     return f"tideline:{ledger_id}"
 
 
-def commit(
-    run: RunContext,
-    attempt: Attempt,
-    action: SparkAction,
-    plan: BatchPlan,
-    ranges: Iterable[PlannedRange] | None = None,
-    *,
-    after_version: int | None,
-    staged_rows: int = 0,
-) -> Landing:
-    """Have Spark write to the table, and find the commit there.
+def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> Landing:
+    """Have Spark write, have the commit made, and find it in the table.
 
-    Delta skips an older attempt's write without an error, so only the table proves it.
+    An older attempt's commit is skipped without an error, so only the table proves it.
 
     Args:
         run: This run.
-        attempt: Its token.
-        action: What Spark has to do.
-        plan: Whose rows are read or removed.
-        ranges: The part of the plan that is meant; None for all of it.
+        job: What Spark has to do.
         after_version: The table's version before; None where there was no table.
-        staged_rows: How many rows were staged and counted; to publish exactly those.
 
     Raises:
         AttemptFenced: A newer attempt has written; nothing of this one was published.
         TidelineError: As `submit` raises.
     """
-    submit(run, attempt, action, plan, ranges, staged_rows)
-    landing = run.table.find_landing(commit_id(plan, action), after_version)
-    if landing is None or landing.token != attempt.token:
+    submit(run, job)
+    if job.action == "write" and after_version is not None:
+        run.table.add_files(job, after_version)
+    landing = run.table.find_landing(job.plan_id, after_version)
+    if landing is None or landing.token != job.token:
         raise AttemptFenced(
-            f"plan {plan.plan_id}: the table does not show the commit of attempt {attempt.token}:"
+            f"plan {job.plan_id}: the table does not show the commit of attempt {job.token}:"
             " a newer one has written; run again, the ledger knows what is done",
-            plan_id=plan.plan_id,
-            token=attempt.token,
+            plan_id=job.plan_id,
+            token=job.token,
         )
-    log.info("%s: %d rows, table version %d", action, landing.rows, landing.version)
+    log.info("%s: %d rows, table version %d", job.action, landing.rows, landing.version)
     return landing
 
 
@@ -85,15 +74,17 @@ def commit_id(plan: BatchPlan, action: SparkAction) -> str:
     return plan.plan_id if action != "remove" else f"{plan.plan_id}.removed"
 
 
-def submit(
+def spark_job(
     run: RunContext,
     attempt: Attempt,
     action: SparkAction,
     plan: BatchPlan,
     ranges: Iterable[PlannedRange] | None = None,
+    *,
     staged_rows: int = 0,
-) -> SparkResult | None:
-    """Run one Spark application to its end.
+    partition_by: Sequence[str] = (),
+) -> SparkJob:
+    """What Spark is given.
 
     Args:
         run: This run.
@@ -102,6 +93,32 @@ def submit(
         plan: Whose rows are read or removed.
         ranges: The part of the plan that is meant; None for all of it.
         staged_rows: How many rows were staged and counted; to publish exactly those.
+        partition_by: The table's partition columns; to write data files for it.
+    """
+    return SparkJob(
+        stream=run.stream.stream,
+        ledger_id=attempt.ledger_id,
+        plan_id=commit_id(plan, action),
+        run_id=run.run_id,
+        token=attempt.token,
+        app_id=_app_id(attempt.ledger_id),
+        table_uri=run.stream.table.uri,
+        isolation_level=plan.isolation_level,
+        ranges=plan.ranges if ranges is None else tuple(ranges),
+        kafka_options=run.kafka_options,
+        result_path="",
+        action=action,
+        staged_rows=staged_rows,
+        partition_by=tuple(partition_by),
+    )
+
+
+def submit(run: RunContext, job: SparkJob) -> SparkResult | None:
+    """Run one Spark application to its end.
+
+    Args:
+        run: This run.
+        job: What to do; where the result goes is settled here.
 
     Returns:
         What it reported; None if it ended well without a word.
@@ -110,36 +127,20 @@ def submit(
         TidelineError: The class that the application reported.
         ServiceAway: It could not be started, or ended badly without a word.
     """
-    ranges = plan.ranges if ranges is None else tuple(ranges)
     with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
-        job = SparkJob(
-            stream=run.stream.stream,
-            ledger_id=attempt.ledger_id,
-            plan_id=commit_id(plan, action),
-            run_id=run.run_id,
-            token=attempt.token,
-            app_id=_app_id(attempt.ledger_id),
-            table_uri=run.stream.table.uri,
-            isolation_level=plan.isolation_level,
-            ranges=ranges,
-            kafka_options=run.kafka_options,
-            result_path=str(Path(folder, "result.json")),
-            action=action,
-            staged_rows=staged_rows,
-        )
-        job_file = Path(folder, "job.json")
+        job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
         job_file.touch(mode=0o600)
-        job_file.write_text(to_json(job))
+        job_file.write_text(to_json(replace(job, result_path=str(result_file))))
         failure: TidelineError | None = None
         try:
             run.spark.submit(str(job_file))
         except ServiceAway as error:
             failure = error
-        result_file = Path(job.result_path)
         result = from_json(SparkResult, result_file.read_bytes()) if result_file.exists() else None
     if result is not None and result.error is not None:
         raise getattr(errors, result.error, ServiceAway)(
-            f"plan {plan.plan_id}: Spark could not {action} {_shown(ranges)}: {result.message}."
+            f"plan {job.plan_id}: Spark could not {job.action} {_shown(job.ranges)}:"
+            f" {result.message}."
             " No position has moved; the next attempt's checks tell a loss from a passing fault"
         )
     if failure is not None:

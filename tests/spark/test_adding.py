@@ -1,0 +1,241 @@
+"""The run adds Spark's data files itself: what it says of them, and when it does not."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from tests.faults.trial import Meddled
+from tests.real import decide, head, table_rows, table_version
+from tideline.adapters import delta_table
+from tideline.adapters.delta_table import TargetTable
+from tideline.core.request import RunRequest
+from tideline.core.table import landing_folder
+from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
+from tideline.json_codec import from_json, to_json
+from tideline.ports import SparkJob
+from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.steps.ingest_ranges import ingest_ranges
+from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.wiring import open_run
+
+SENT = 60
+
+
+@pytest.fixture
+def stream(world):
+    """A stream with records waiting in two partitions."""
+    world.create(partitions=2)
+    world.send(SENT)
+    world.send(SENT, partition=1)
+    return world.stream()
+
+
+def operations(stream):
+    """What the table's history says, oldest first."""
+    return [c["operation"] for c in reversed(DeltaTable(stream.table.uri).history())]
+
+
+def at_adding(monkeypatch, act, times=1):
+    """Do something between the last look at the table and the commit."""
+    left = [times]
+
+    def reach(place):
+        if place == "ingest:adding" and left[0]:
+            left[0] -= 1
+            act()
+
+    monkeypatch.setattr(delta_table, "reach", reach)
+
+
+def rewrite(stream):
+    """A commit of somebody else that changes no row."""
+    table = DeltaTable(stream.table.uri)
+    table.alter.set_table_properties(
+        {"delta.logRetentionDuration": f"interval {table.version()} days"}
+    )
+
+
+@pytest.mark.parametrize("columns", [["topic_id"], [], ["topic", "partition"], ["generation"]])
+def test_the_files_statistics_are_those_that_spark_would_count(world, spark, columns):
+    """Whatever the table is partitioned by: Delta's own count of the same rows is the same."""
+    name = world.create(partitions=2)
+    world.send(SENT)
+    world.send(SENT, partition=1)
+    stream = world.stream(table={"uri": str(world.folder / "t"), "partition_by": columns})
+    world.run(stream, "one", spark)
+    copy = str(world.folder / "copy")
+    TargetTable(copy).create("copy", "l", columns)
+    rows = spark.session.read.format("delta").load(stream.table.uri)
+    for partition in (0, 1):  # a task of the run read one partition
+        one = rows.where(f"partition = {partition}").coalesce(1)
+        one.write.format("delta").mode("append").save(copy)
+    for ours, delta in zip(statistics(stream.table.uri), statistics(copy), strict=True):
+        assert ours == delta
+    assert len(table_rows(stream)) == 2 * SENT
+    assert {topic for topic, *_ in table_rows(stream)} == {name}
+
+
+def statistics(uri):
+    """Per file: rows, and bounds and nulls of the columns that carry them."""
+    found = []
+    for commit in sorted(Path(uri, "_delta_log").glob("*.json")):
+        for line in commit.read_text().splitlines():
+            add = json.loads(line).get("add")
+            if add:
+                kept = json.loads(add["stats"])
+                kept.pop("tightBounds", None)
+                for part in ("minValues", "maxValues"):
+                    kept[part]["timestamp"] = kept[part]["timestamp"][:23]  # to the millisecond
+                    kept[part] = {k: str(v)[:32] for k, v in kept[part].items()}
+                found.append((sorted(add["partitionValues"].items()), kept))
+    return sorted(found, key=str)
+
+
+def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, world, spark, monkeypatch):
+    """It changes no row at the coordinates: our files come after it."""
+    at_adding(monkeypatch, lambda: rewrite(stream))
+    assert world.run(stream, "one", spark).status == "done"
+    assert operations(stream) == ["CREATE TABLE", "SET TBLPROPERTIES", "WRITE"]
+    assert len(table_rows(stream)) == 2 * SENT
+
+
+def test_others_who_never_stop_committing_are_a_passing_fault(stream, world, spark, monkeypatch):
+    """Nothing was added; the next try finds the table at rest."""
+    at_adding(monkeypatch, lambda: rewrite(stream), times=100)
+    with pytest.raises(ServiceAway, match="others have committed first"):
+        world.run(stream, "one", spark)
+    assert table_rows(stream) == []
+    monkeypatch.undo()
+    assert world.run(stream, "one", spark).status == "done"
+    assert len(table_rows(stream)) == 2 * SENT
+
+
+def test_rows_that_somebody_put_there_in_between_get_no_second_copy(
+    stream, world, spark, monkeypatch
+):
+    """The transaction holds for a version in which nothing stood at the coordinates."""
+    elsewhere = world.stream(name="copy", table={"uri": str(world.folder / "copy")})
+    world.run(elsewhere, "one", spark)
+    rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
+    at_adding(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
+    with pytest.raises(AttemptFenced):
+        world.run(stream, "one", spark)
+    assert len(table_rows(stream)) == 2 * SENT
+    assert set(head(stream).values()) == {0}
+
+
+def test_an_older_attempt_s_files_are_not_added(stream, world, spark, monkeypatch):
+    """R5: a newer attempt has committed elsewhere in the table since the last look."""
+    with open_run(stream, "one", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+
+        def newer():
+            app_id = f"tideline:{run.ledger.read().control.ledger_id}"
+            table, nothing = DeltaTable(stream.table.uri), []
+            properties = CommitProperties(app_transactions=[Transaction(app_id, 1_000)])
+            table.create_write_transaction(
+                nothing, "append", table.schema(), ["topic_id"], commit_properties=properties
+            )
+
+        at_adding(monkeypatch, newer)
+        with pytest.raises(AttemptFenced):
+            ingest_ranges(run)
+    assert table_rows(stream) == []
+    monkeypatch.undo()
+    assert world.run(stream, "one", spark).status == "done"
+    assert len(table_rows(stream)) == 2 * SENT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE {} ADD COLUMNS (note STRING)",
+        "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    ],
+)
+def test_a_table_that_others_have_changed_is_written_by_delta(stream, world, spark, change):
+    """Delta's own writer knows what columns, constraints and features ask for."""
+    world.run(stream, "one", spark)
+    spark.session.sql(change.format(f"delta.`{stream.table.uri}`"))
+    assert TargetTable(stream.table.uri).observe().partition_by is None
+    world.send(10)
+    if "ADD" in change:
+        with pytest.raises(ResetDetected, match="table_changed"):
+            world.run(stream, "two", spark)
+        decide(stream, "approve")
+    assert world.run(stream, "two", spark).status == "done"
+    seen = spark.session.read.format("delta").load(stream.table.uri)
+    assert seen.count() == seen.select("partition", "offset").distinct().count() == 2 * SENT + 10
+    (newest,) = DeltaTable(stream.table.uri).history(1)
+    assert "predicate" in newest["operationParameters"]
+
+
+def test_a_table_changed_while_spark_was_writing_takes_no_files(stream, world, spark):
+    """The files are of the old shape; the next try has Delta write."""
+
+    def change():
+        uri = stream.table.uri
+        spark.session.sql(f"ALTER TABLE delta.`{uri}` ADD COLUMNS (note STRING)")
+
+    with pytest.raises(AttemptFenced):
+        world.run(stream, "one", Meddled(spark, after=change))
+    assert table_rows(stream) == []
+    assert world.run(stream, "one", spark).status == "done"
+    assert len(table_rows(stream)) == 2 * SENT
+
+
+class Farther:
+    """A reader that reads more than it was told to."""
+
+    def __init__(self, spark):
+        self.spark = spark
+
+    def submit(self, job_path):
+        job = from_json(SparkJob, Path(job_path).read_bytes())
+        text = to_json(job).replace('"end_offset":50', '"end_offset":60')
+        assert text != to_json(job)
+        Path(job_path).write_text(text)
+        self.spark.submit(job_path)
+
+
+def test_rows_that_were_not_planned_are_refused(stream, world, spark):
+    """Nothing of the attempt is added, and the position stays."""
+    capped = world.stream(limits={"max_records_per_run": 100})
+    with pytest.raises(VerificationFailed, match=r"offsets 0 to 59, which are not all planned"):
+        world.run(capped, "one", Farther(spark))
+    assert table_rows(capped) == []
+    assert world.run(capped, "one", spark).status == "done"
+    assert len(table_rows(capped)) == 100
+
+
+def test_an_attempt_s_folder_is_its_own(stream, world, spark):
+    """What a failed attempt has written stays outside of the table."""
+
+    def fail():
+        raise ServiceAway("spark-submit ended with status 143")
+
+    with pytest.raises(ServiceAway):
+        world.run(stream, "one", Meddled(spark, after=fail))
+    left = set(Path(stream.table.uri).glob("landed-*"))
+    record = world.run(stream, "one", spark)
+    (added,) = {Path(u).relative_to(stream.table.uri).parts[0] for u in files(stream)}
+    assert added == landing_folder(record.plan.plan_id, record.landing.token)
+    assert len(left) == 1
+    assert Path(stream.table.uri, added) not in left
+    assert len(table_rows(stream)) == 2 * SENT
+
+
+def files(stream):
+    return DeltaTable(stream.table.uri).file_uris()
+
+
+def test_it_is_one_commit_and_no_second_read(stream, world, spark):
+    """Counted: a start of Spark and a version of the table."""
+    before = spark.submits
+    world.run(stream, "one", spark)
+    assert (spark.submits - before, table_version(stream)) == (1, 1)
