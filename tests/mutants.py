@@ -38,6 +38,10 @@ class Mutant:
     tests: str
 
 
+ADDING = "adapters/delta_table.py"
+TWICE = (
+    "tests/spark/test_adding.py::test_rows_that_somebody_put_there_in_between_get_no_second_copy"
+)
 DETECTION, UNIT = "core/detection.py", "tests/unit/test_detection.py"
 MUTANTS = (
     Mutant(
@@ -264,7 +268,42 @@ MUTANTS = (
         "spark/sink.py",
         '.option("txnAppId", job.app_id)',
         '.option("txnAppId", job.plan_id)',
-        "tests/spark/test_settling.py::test_an_older_attempt_publishes_nothing",
+        "tests/spark/test_settling.py::test_an_older_replay_publishes_nothing",
+    ),
+    Mutant(
+        "an older attempt's files are not added (R5)",
+        ADDING,
+        "if newest is not None and newest >= job.token:",
+        "if False:",
+        "tests/spark/test_adding.py::test_an_older_attempt_s_files_are_not_added",
+    ),
+    Mutant(
+        "the table is looked at again when others commit (R2)",
+        "adapters/table_files.py",
+        "max_commit_retries=0,",
+        "max_commit_retries=15,",
+        TWICE,
+    ),
+    Mutant(
+        "no files are added where rows stand by now (R2)",
+        ADDING,
+        "return version == checked_version or not self.landed(job.ranges, version)",
+        "return True",
+        TWICE,
+    ),
+    Mutant(
+        "a table that needs Delta's writer takes no files",
+        ADDING,
+        "if partitions_of_plain(table) != job.partition_by:",
+        "if False:",
+        "tests/spark/test_adding.py::test_a_table_changed_while_spark_was_writing_takes_no_files",
+    ),
+    Mutant(
+        "rows that were not planned are refused",
+        "adapters/table_files.py",
+        "        _refuse_unplanned(one, job)\n",
+        "        pass\n",
+        "tests/spark/test_adding.py::test_rows_that_were_not_planned_are_refused",
     ),
     Mutant(
         "a lease that others had is lost for good (R5)",

@@ -190,6 +190,21 @@ def test_an_older_attempt_publishes_nothing(world, stream, spark, monkeypatch):
     assert head(stream)[(world.topic(), 0)] == 100
 
 
+def test_an_older_replay_publishes_nothing(world, stream, spark, monkeypatch):
+    """Delta skips its write, and that is noticed: the newer copy stays."""
+    world.run(stream, "a", spark)
+    version = table_version(stream)
+
+    def older(run):
+        return Attempt(run.ledger.read().control.ledger_id, 0)
+
+    with open_run(stream, "a", RunRequest(), spark) as run:
+        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older)
+        with pytest.raises(AttemptFenced):
+            ingest_ranges(run)
+    assert table_version(stream) == version
+
+
 @pytest.mark.slow
 def test_a_run_id_stands_for_one_stream_s_plan(world, stream, spark):
     """Two streams may use the same run id; their plans differ."""
