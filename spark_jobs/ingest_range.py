@@ -54,7 +54,9 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
     job = from_json(SparkJob, Path(job_file).read_bytes())
     try:
-        result = execute(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
+        name = f"tideline {job.stream} {job.run_id}"
+        delta = job.action not in ("write", "stage")
+        result = execute(spark or build_session(name, delta=delta), job)
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:

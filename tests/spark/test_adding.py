@@ -57,7 +57,15 @@ def rewrite(stream):
     )
 
 
-@pytest.mark.parametrize("columns", [["topic_id"], [], ["topic", "partition"], ["generation"]])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["topic_id"],
+        pytest.param([], marks=pytest.mark.slow),
+        ["topic", "partition"],
+        pytest.param(["generation"], marks=pytest.mark.slow),
+    ],
+)
 def test_the_files_statistics_are_those_that_spark_would_count(world, spark, columns):
     """Whatever the table is partitioned by: Delta's own count of the same rows is the same."""
     name = world.create(partitions=2)
@@ -153,8 +161,13 @@ def test_an_older_attempt_s_files_are_not_added(stream, world, spark, monkeypatc
     "change",
     [
         "ALTER TABLE {} ADD COLUMNS (note STRING)",
-        "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)",
-        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        pytest.param(
+            "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+            marks=pytest.mark.slow,
+        ),
         "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tideline.adapters.spark_submit import configuration, environment, submit_command
 from tideline.embedded.process import HOST, Server, free_ports, is_listening
-from tideline.spark.session import APPLICATION
+from tideline.spark.session import APPLICATION, DELTA
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -46,6 +46,7 @@ class ConnectServer:
         settings = {
             **configuration(self._master, is_small=False),
             **APPLICATION,
+            **DELTA,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
         }

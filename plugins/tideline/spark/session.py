@@ -7,9 +7,13 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-APPLICATION = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What Delta tables take; loading it costs seconds, and plain data files do without."""
+
+APPLICATION = {
     "spark.ui.enabled": "false",
     # Noting where in Python each column was made takes milliseconds for each.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -38,15 +42,19 @@ SESSION = {
 """Each session's own, on a shared server too."""
 
 
-def build_session(name: str) -> SparkSession:
+def build_session(name: str, *, delta: bool = True) -> SparkSession:
     """The session of this application, with Tideline's settings.
 
     With `SPARK_REMOTE` in the environment it is one of a Spark Connect server.
+
+    Args:
+        name: The application's.
+        delta: Whether it writes to Delta tables itself.
     """
     if "SPARK_REMOTE" in os.environ:
         return _remote_session()
     builder = SparkSession.builder.appName(name)
-    for key, value in {**APPLICATION, **SESSION}.items():
+    for key, value in {**APPLICATION, **SESSION, **(DELTA if delta else {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
