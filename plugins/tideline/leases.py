@@ -17,6 +17,10 @@ from tideline.host import process_identity
 log = logging.getLogger("tideline")
 
 
+_MOST_OFTEN = 0.1
+"""Seconds between renewals, however short a lease is: the ledger has other writers."""
+
+
 def lease_seconds() -> float:
     """How long a silent holder keeps a lease (`TIDELINE_LEASE_SECONDS`, 60 s)."""
     return float(os.environ.get("TIDELINE_LEASE_SECONDS", "60"))
@@ -53,7 +57,7 @@ def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
     stop = threading.Event()
 
     def keep() -> None:
-        while not stop.wait(lease_seconds() / 3):
+        while not stop.wait(max(lease_seconds() / 3, _MOST_OFTEN)):
             try:
                 renew()
             except Exception as error:

@@ -153,7 +153,7 @@ def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publish
     short = {"TIDELINE_LEASE_SECONDS": "3"}
     zombie = tideline("run", orders, "--run-id", "same", "--json", env=short)
     try:
-        wait_until(lambda: any(table.glob("topic_id=*/*.parquet")), "no data file", 120, 0.001)
+        wait_until(lambda: any(table.glob("landed-*/**/*.parquet")), "no data file", 120, 0.001)
         os.killpg(zombie.pid, signal.SIGSTOP)
         assert not (table / "_delta_log" / f"{1:020}.json").exists(), "stopped too late"
         before = finished(tideline("run", orders, "--run-id", "same", "--json", env=short))
