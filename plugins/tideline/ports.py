@@ -14,6 +14,7 @@ from tideline.core.observation import Observation, TableObservation, TimedOffset
 from tideline.core.offsets import PartitionIdentity, Place
 from tideline.core.plan import PlannedRange
 from tideline.core.result import Landing
+from tideline.core.table import commit_mark
 from tideline.core.verification import LandedRange
 
 
@@ -210,6 +211,17 @@ class SparkJob:
     action: SparkAction = "land"
     staged_rows: int = 0
     partition_by: tuple[str, ...] = ()
+
+    def mark(self, **counts: int) -> str:
+        """User metadata of the commit that it leads to; see `core.table.commit_mark`."""
+        return commit_mark(
+            ledger_id=self.ledger_id,
+            plan_id=self.plan_id,
+            run_id=self.run_id,
+            token=self.token,
+            ranges=self.ranges,
+            **counts,
+        )
 
 
 @dataclass(frozen=True, slots=True)

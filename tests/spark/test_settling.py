@@ -171,19 +171,21 @@ def test_looking_and_auditing_settle_nothing_but_know_what_landed(world, stream,
     assert head(stream) == {(world.topic(), 0): 0}
 
 
+def older_attempt(run):
+    """An attempt whose token is not larger than the table's."""
+    return Attempt(run.ledger.read().control.ledger_id, 0)
+
+
 def test_an_older_attempt_publishes_nothing(world, stream, spark, monkeypatch):
     """Its token is not larger than the table's: the write is skipped, and that is noticed."""
     commit_only(stream, "a", spark)
-
-    def older(run):
-        return Attempt(run.ledger.read().control.ledger_id, 0)
 
     with open_run(stream, "b", RunRequest(), spark) as run:
         world.send(10)
         plan_offset_ranges(run)
         detect_earliest_reset(run)
         version = table_version(stream)
-        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older)
+        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older_attempt)
         with pytest.raises(AttemptFenced):
             ingest_ranges(run)
     assert table_version(stream) == version
@@ -195,11 +197,8 @@ def test_an_older_replay_publishes_nothing(world, stream, spark, monkeypatch):
     world.run(stream, "a", spark)
     version = table_version(stream)
 
-    def older(run):
-        return Attempt(run.ledger.read().control.ledger_id, 0)
-
     with open_run(stream, "a", RunRequest(), spark) as run:
-        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older)
+        monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older_attempt)
         with pytest.raises(AttemptFenced):
             ingest_ranges(run)
     assert table_version(stream) == version

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import numpy as np
@@ -138,13 +138,9 @@ class TargetTable:
             if table is None or not self._may_add(table, job, checked_version):
                 return
             reach("ingest:adding")
-            try:
-                with self._reachable():
-                    commit_files(table, job, self._options)
+            with self._reachable(), suppress(delta_errors.CommitFailedError):
+                commit_files(table, job, self._options)
                 return
-            except ServiceAway as error:
-                if not isinstance(error.__cause__, delta_errors.CommitFailedError):
-                    raise
         raise self._away(RuntimeError(f"others have committed first, {_TRIES} times"))
 
     def _may_add(self, table: DeltaTable, job: SparkJob, checked_version: int) -> bool:

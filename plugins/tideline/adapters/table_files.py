@@ -20,7 +20,7 @@ from deltalake.transaction import AddAction
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
 from tideline.adapters.table_folder import table_schema
-from tideline.core.table import COLUMNS, STATISTICS_COLUMNS, commit_mark, landing_folder
+from tideline.core.table import COLUMNS, STATISTICS_COLUMNS, landing_folder
 from tideline.errors import VerificationFailed
 from tideline.ports import SparkJob
 
@@ -91,12 +91,7 @@ def commit_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -
     written = [one for one in read if one.statistics["numRecords"]]
     for one in written:
         _refuse_unplanned(one, job)
-    mark = commit_mark(
-        ledger_id=job.ledger_id,
-        plan_id=job.plan_id,
-        run_id=job.run_id,
-        token=job.token,
-        ranges=job.ranges,
+    mark = job.mark(
         rows=sum(one.statistics["numRecords"] for one in written),
         bytes=sum(one.file.size for one in written),
     )

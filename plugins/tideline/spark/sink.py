@@ -12,7 +12,6 @@ from tideline.core.predicate import coordinates_predicate
 from tideline.core.table import (
     COLUMNS,
     STAGING,
-    commit_mark,
     landing_folder,
 )
 from tideline.errors import AttemptFenced, ReplayUnavailable
@@ -43,13 +42,6 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
     Raises:
         AttemptFenced: A newer attempt has written; nothing of this one was published.
     """
-    mark = commit_mark(
-        ledger_id=job.ledger_id,
-        plan_id=job.plan_id,
-        run_id=job.run_id,
-        token=job.token,
-        ranges=job.ranges,
-    )
     reach("spark:writing")
     try:
         (
@@ -58,7 +50,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
             .option("replaceWhere", coordinates_predicate(job.ranges))
             .option("txnAppId", job.app_id)
             .option("txnVersion", str(job.token))
-            .option("userMetadata", mark)
+            .option("userMetadata", job.mark())
             .save(job.table_uri)
         )
     except (PySparkException, Py4JJavaError) as error:
