@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "a missing partition (3)",
         DETECTION,
-        'yield found("partition_missing", there, "no such partition")',
+        'yield Finding("partition_missing", there, "no such partition")',
         "pass",
         UNIT,
     ),
@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "retention loss, by the log start (6)",
         DETECTION,
-        "elif lost := subtract(one_interval(known, seen.log_start_offset), landed):",
+        "elif lost := _lost(position, seen.log_start_offset, covered):",
         "elif lost := ():",
         UNIT,
     ),
@@ -525,8 +525,8 @@ MUTANTS = (
     Mutant(
         "rows beyond the head are not lost (R3, R12)",
         DETECTION,
-        "seen.log_start_offset), landed):",
-        "seen.log_start_offset), ()):",
+        "subtract(gone, covered.get(position.identity, ()))",
+        "subtract(gone, ())",
         "tests/unit/test_detection.py",
     ),
     Mutant(

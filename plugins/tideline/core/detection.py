@@ -18,7 +18,7 @@ with that epoch, not only the position: an unread tail that was cut is lost as w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from dataclasses import replace
 
 from tideline.core.coverage import Intervals, subtract
 from tideline.core.head import Head
@@ -116,56 +116,64 @@ def _topic_findings(
         )
     else:
         for position in positions:
-            seen, landed = topic.partition(position.partition), covered.get(position.identity, ())
-            yield from _partition_findings(position, seen, landed)
+            seen = topic.partition(position.partition)
+            for found in _partition_findings(position, seen, covered):
+                yield replace(found, topic=name, topic_id=known_id, partition=position.partition)
 
 
 def _partition_findings(
-    position: PartitionPosition, seen: PartitionObservation | None, landed: Intervals
+    position: PartitionPosition,
+    seen: PartitionObservation | None,
+    covered: Mapping[PartitionIdentity, Intervals],
 ) -> Iterator[Finding]:
+    """What speaks against one partition's log; the caller says which partition it is."""
     known, known_epoch = position.next_offset, position.leader_epoch
-    found = partial(
-        Finding, topic=position.topic, topic_id=position.topic_id, partition=position.partition
-    )
     if seen is None:
         there = f"partition {position.partition}"
-        yield found("partition_missing", there, "no such partition")
+        yield Finding("partition_missing", there, "no such partition")
         return
     if seen.refusal is not None:
-        yield found("unknown", "an answer", seen.refusal)
+        yield Finding("unknown", "an answer", seen.refusal)
         return
     if not seen.answered or seen.log_start_offset is None or seen.high_watermark is None:
-        yield found("passing", "an answer of the leader", seen.fault or "no offsets")
+        yield Finding("passing", "an answer of the leader", seen.fault or "no offsets")
         return
     log_now = f"log {OffsetRange(seen.log_start_offset, seen.high_watermark)}"
     epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
     if known_epoch is not None and epoch is not None and epoch < known_epoch:
-        yield found("passing", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
+        yield Finding("passing", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
     elif epoch_end is not None and epoch_end < position.proven_end:
         end = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
-        yield found(
+        yield Finding(
             "truncation",
             expected=f"leader epoch {known_epoch} to reach {position.proven_end}",
             actual=f"its end at {end}, {log_now}",
             intervals=one_interval(max(epoch_end, 0), position.proven_end),
         )
-    elif lost := subtract(one_interval(known, seen.log_start_offset), landed):
-        # Rows that a backfill has landed beyond the head are not lost.
-        yield found(
+    elif lost := _lost(position, seen.log_start_offset, covered):
+        yield Finding(
             "retention_loss",
             expected=f"log start at or below {known}",
             actual=f"log start {seen.log_start_offset}",
             intervals=lost,
         )
     elif seen.high_watermark < known and known_epoch is None:
-        yield found(
+        yield Finding(
             "truncation",
             expected=f"an end at or past {known}",
             actual=log_now,
             intervals=one_interval(seen.high_watermark, known),
         )
     elif seen.high_watermark < known:
-        yield found("passing", f"an end at or past {known}", log_now)
+        yield Finding("passing", f"an end at or past {known}", log_now)
+
+
+def _lost(
+    position: PartitionPosition, log_start: int, covered: Mapping[PartitionIdentity, Intervals]
+) -> Intervals:
+    """Unread offsets below the log start; what a backfill landed beyond the head is not lost."""
+    gone = one_interval(position.next_offset, log_start)
+    return subtract(gone, covered.get(position.identity, ())) if gone else ()
 
 
 def _faults_of_new_partitions(
