@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.build import NOW, head, observation, position, seen, topic
@@ -55,7 +55,11 @@ def told(times, reads):
     return read, gone
 
 
+OUT_OF_ORDER = [milliseconds(HOURS[n]) for n in (2, 0, 3)]
+
+
 @given(stories())
+@example((OUT_OF_ORDER, [(2, 0), (0, 1)]))  # what the later window has read begins with its hour
 def test_windows_never_overlap(story):
     """Whatever the times are, and whatever retention takes between two reads."""
     read, _ = told(*story)
