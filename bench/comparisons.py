@@ -77,6 +77,8 @@ COMPARISONS = {
                    "large-100-json", 0.85, 0.95),
         Comparison("perf-read-large", "our reader / consumer-perf-test, reading only", "read_only",
                    ("consumer_perf_test",), "large-100-json", 0.9, 1.1),
+        Comparison("perf-read-1k", "our reader / consumer-perf-test, reading only", "read_only",
+                   ("consumer_perf_test",), "large-1k-json", 0.9, 1.1, 5),
         Comparison("perf-landed-100", "a run / consumer-perf-test", "tideline",
                    ("consumer_perf_test",), "large-100-json", 0.45, 0.65, 5),
         Comparison("perf-landed-1k", "a run / consumer-perf-test", "tideline",

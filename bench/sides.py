@@ -34,7 +34,7 @@ from tideline.wiring import open_run
 _PERF_COLUMNS = 10
 """Start, end, MB, MB/s, records, records/s, ms of rebalancing, ms of fetching, MB/s, records/s."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_AS_IT_COMES = {
+AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
@@ -87,12 +87,12 @@ def tideline(job: Job) -> None:
 
 def available_now(job: Job) -> None:
     """Structured Streaming as it comes."""
-    _available_now(job, {}, _AS_IT_COMES)
+    _available_now(job, {}, AS_IT_COMES)
 
 
 def available_now_tuned(job: Job) -> None:
     """The same with our `kafka.*` settings."""
-    _available_now(job, READER_OPTIONS, _AS_IT_COMES)
+    _available_now(job, READER_OPTIONS, AS_IT_COMES)
 
 
 def available_now_equal(job: Job) -> None:

@@ -4,6 +4,9 @@ import random
 
 import pytest
 from bench.pairs import estimate, orders
+from bench.sides import AS_IT_COMES
+
+from tideline.spark.session import SESSION
 
 
 def test_each_side_goes_first_equally_often():
@@ -43,3 +46,9 @@ def test_what_are_no_pairs_is_refused(ours, others):
     """A missing timing must not shift the rest."""
     with pytest.raises(ValueError, match="are no pairs"):
         estimate(ours, others)
+
+
+def test_a_peer_as_it_comes_has_none_of_our_sessions_settings():
+    """What our session learns to set next has to be set back for it."""
+    assert set(AS_IT_COMES) == set(SESSION) - {"spark.sql.session.timeZone"}
+    assert all(SESSION[name] != value for name, value in AS_IT_COMES.items())

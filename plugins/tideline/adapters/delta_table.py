@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
@@ -200,6 +199,9 @@ class TargetTable:
             assert identity is not None
             yield identity, data.column("offset").to_numpy()
             return
+        # Here: its import takes a tenth of a second, and most files hold one partition each.
+        import pyarrow.compute as pc
+
         for group in data.select(columns).group_by(columns).aggregate([]).to_pylist():
             mask = None
             for name in columns:
