@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from tideline.adapters.connections import connect_url, kafka_settings, spark_master
 from tideline.adapters.delta_table import TargetTable
-from tideline.adapters.kafka_client import KafkaCluster
 from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.adapters.spark_connect import SparkConnect
 from tideline.adapters.spark_submit import SparkSubmit
@@ -15,7 +14,7 @@ from tideline.core.ledger_home import LedgerHome
 from tideline.core.request import RunRequest
 from tideline.core.stream import Stream
 from tideline.ledger import Ledger
-from tideline.ports import LedgerStore, SparkPort
+from tideline.ports import KafkaPort, LedgerStore, SparkPort
 from tideline.steps.context import RunContext
 
 
@@ -68,13 +67,20 @@ def open_run(
         ConnectionMissing: The stream's Kafka connection cannot be used.
     """
     settings = kafka_settings(stream.kafka.connection)
-    with KafkaCluster(settings) as kafka:
+    with ExitStack() as connections:
+
+        def connect() -> KafkaPort:
+            # Here, so that no task waits for its import that asks the cluster nothing.
+            from tideline.adapters.kafka_client import KafkaCluster
+
+            return connections.enter_context(KafkaCluster(settings))
+
         yield RunContext(
             stream=stream,
             run_id=run_id,
             request=request,
             ledger=open_ledger(stream),
-            kafka=kafka,
+            connect=connect,
             table=TargetTable(stream.table.uri),
             spark=spark or SubmitOnDemand(stream.spark.connection),
             kafka_options=settings.for_spark(),

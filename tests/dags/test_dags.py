@@ -38,6 +38,7 @@ print(json.dumps({
         "params": sorted(dag.params),
         "doc": dag.doc_md,
         "outlets": [o.name for t in dag.tasks for o in t.outlets],
+        "loaded": sorted({"kafka", "pyarrow.compute", "pyspark"} & set(sys.modules)),
     }
     for name, dag in dags.items()
 }))
@@ -94,6 +95,7 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert dag["tags"] == ["sales", "tideline"]
     assert dag["params"] == ["from", "plan_only", "ranges", "reason", "to"]
     assert dag["outlets"] == ["tideline/orders/settled", "tideline/orders"]
+    assert dag["loaded"] == []  # every task of every run would wait for their imports
 
 
 def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, tmp_path):

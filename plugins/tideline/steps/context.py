@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 from tideline.core.plan import BatchPlan
 from tideline.core.request import RunRequest
@@ -23,6 +25,7 @@ class RunContext:
 
     Args:
         run_id: The run's id; the same id again replays its plan.
+        connect: Gives the stream's cluster; called at most once, when a step first asks it.
         kafka_options: Options of Spark's Kafka source; secret.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
         settled: An earlier run whose open plan this one found in the table and closed.
@@ -32,7 +35,7 @@ class RunContext:
     run_id: str
     request: RunRequest
     ledger: Ledger
-    kafka: KafkaPort
+    connect: Callable[[], KafkaPort]
     table: TablePort
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
@@ -44,6 +47,11 @@ class RunContext:
         """What a run's task holds: the live lane, or its own run in the backfill lane."""
         lane = self.request.lane
         return lane if lane == "live" else f"{lane}:{self.run_id}"
+
+    @cached_property
+    def kafka(self) -> KafkaPort:
+        """The stream's cluster."""
+        return self.connect()
 
     def record(self) -> RunRecord | None:
         """What the ledger knows about this run id.
