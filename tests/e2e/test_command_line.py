@@ -3,14 +3,18 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
-from tests.real import finished, head, table_rows, table_version, tideline
+from tests.real import ROOT, finished, head, table_rows, table_version, tideline
 from tideline.adapters.stream_files import read_stream
 from tideline.embedded.process import wait_until
 from tideline.wiring import open_ledger
+
+UNUSED = {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
 
 
 @pytest.fixture
@@ -57,6 +61,28 @@ def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(world, orders):
     assert status == 0
     lists = ("gaps", "overlaps", "duplicates", "missing", "foreign")
     assert [audit[k] for k in lists] == [[], [], [], [], []]
+
+
+def test_a_run_loads_nothing_that_it_does_not_use(orders):
+    """Each task of a Dag run is a process of its own, and would wait for it."""
+    status, answer, errors = finished(tideline("run", orders, "--json"))
+    assert (status, answer["rows"]) == (0, 100), errors
+    told = {"PYTHONPROFILEIMPORTTIME": "1"}  # Python names every module on standard error
+    status, answer, errors = finished(tideline("run", orders, "--json", env=told))
+    assert (status, answer["status"]) == (0, "nothing_to_do")
+    loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
+    assert {"tideline.steps.verify_ranges", "deltalake", "kafka"} <= loaded
+    assert not loaded & UNUSED
+    looked = f"""
+import sys
+from tideline.adapters.delta_table import TargetTable
+table = TargetTable({read_stream(orders).table.uri!r})
+files = list(table.files(table._open(None)))
+assert [f.rows for f in files] == [100] and files[0].newest is not None
+assert not {UNUSED!r} & set(sys.modules)
+"""
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+    subprocess.run([sys.executable, "-c", looked], env=path, check=True)
 
 
 def test_an_idle_run_is_cheap(orders, world, spark):

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
+from tideline.adapters.arrow_tables import from_delta, microseconds
 from tideline.adapters.data_file import IDENTITY, DataFile, copies, may_hold, proven_span, runs
 from tideline.adapters.delta_files import read_parquet
 from tideline.adapters.table_files import commit_files, partitions_of_plain
@@ -165,10 +166,12 @@ class TargetTable:
 
     def files(self, table: DeltaTable) -> Iterator[DataFile]:
         """Active data files with what the log says about them."""
-        actions = pa.table(table.get_add_actions(flatten=True))
+        actions = from_delta(table.get_add_actions(flatten=True))
         # A producer that counts otherwise writes years that no datetime holds.
-        newest = [_instant(us) for us in _microseconds(actions, "max.timestamp")]
-        times = [name for name in actions.column_names if name.endswith(".timestamp")]
+        times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
+        newest: list[datetime | None] = [None] * len(actions)
+        if "max.timestamp" in times:
+            newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
         for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
             constants = {}
             for name in IDENTITY:
@@ -229,20 +232,10 @@ class TargetTable:
         )
 
 
-def _microseconds(actions: pa.Table, name: str) -> list[int | None]:
-    if name not in actions.column_names:
-        return [None] * len(actions)
-    column = actions.column(name)
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    values: list[int | None] = column.to_pylist()
-    return values
-
-
-def _instant(microseconds: int | None) -> datetime | None:
-    if not isinstance(microseconds, int):
+def _instant(since_1970: int | None) -> datetime | None:
+    if since_1970 is None:
         return None
     try:
-        return datetime.fromtimestamp(microseconds / 1e6, UTC)
+        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
     except (ValueError, OverflowError, OSError):
         return None

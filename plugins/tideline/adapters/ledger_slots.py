@@ -17,7 +17,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
+from tideline.adapters.arrow_tables import from_columns, from_delta, microseconds
 from tideline.adapters.delta_files import read_parquet, write_parquet
 from tideline.errors import ServiceAway
 from tideline.ports import HistoryEntry
@@ -39,6 +40,7 @@ _COLUMNS = pa.schema(
         pa.field("body", pa.string()),
     ]
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
@@ -61,7 +63,7 @@ def may_hold_kind(slot: str, kind: str) -> bool:
 
 def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[str, str]]:
     """Active files and their slots; with a key, only history files that may hold it."""
-    actions = pa.table(table.get_add_actions(flatten=True))
+    actions = from_delta(table.get_add_actions(flatten=True))
     columns = {
         name: actions.column(name).to_pylist()
         for name in ("path", "partition.slot", "min.key", "max.key")
@@ -121,18 +123,16 @@ class LedgerFiles:
         Raises:
             ServiceAway: The store does not take it.
         """
-        rows = pa.Table.from_pylist(
-            [
-                {
-                    "kind": e.kind,
-                    "key": e.key,
-                    "version": e.version,
-                    "recorded_at": e.recorded_at or datetime.now(UTC),
-                    "body": e.body,
-                }
-                for e in entries
-            ],
-            schema=_COLUMNS,
+        recorded = (e.recorded_at or datetime.now(UTC) for e in entries)
+        rows = from_columns(
+            {
+                "kind": [e.kind for e in entries],
+                "key": [e.key for e in entries],
+                "version": [e.version for e in entries],
+                "recorded_at": [(at - _EPOCH) // timedelta(microseconds=1) for at in recorded],
+                "body": [e.body for e in entries],
+            },
+            _COLUMNS,
         )
         path = f"{slot.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
         try:
@@ -160,7 +160,13 @@ class LedgerFiles:
             found = read_parquet(table, path, _COLUMNS.names, self._options, holding=holding)
         except OSError as error:
             raise self.away(error) from error
-        return [HistoryEntry(**row) for row in found.to_pylist()]
+        recorded = microseconds(found.column("recorded_at"))
+        return [
+            HistoryEntry(
+                **row, recorded_at=None if us is None else _EPOCH + timedelta(microseconds=us)
+            )
+            for row, us in zip(found.drop("recorded_at").to_pylist(), recorded, strict=True)
+        ]
 
     def away(self, error: Exception) -> ServiceAway:
         """What a failing store is to a run."""

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
+
+from tideline.adapters.arrow_tables import from_delta
 
 Coordinate = tuple[str, int, int]
 
@@ -82,7 +83,7 @@ def compare(log: ProducerLog, table: Path) -> Comparison:
     """Read every row of the table and hold it against the producer's log."""
     query = QueryBuilder().register("landed", DeltaTable(str(table)))
     found_rows = query.execute('SELECT topic_id, "partition", "offset", value FROM landed')
-    rows = pa.table(found_rows.read_all()).to_pydict()
+    rows = from_delta(found_rows.read_all()).to_pydict()
     places = list(zip(rows["topic_id"], rows["partition"], rows["offset"], strict=True))
     found = dict(zip(places, map(value_hash, rows["value"]), strict=True))
     copies = Counter(places)
