@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.real import InProcessSpark, World
 
+from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_with_python
 from bench.shapes import LARGE, Shape
 from tideline.adapters.delta_table import TargetTable
@@ -34,16 +35,6 @@ from tideline.wiring import open_run
 _PERF_COLUMNS = 10
 """Start, end, MB, MB/s, records, records/s, ms of rebalancing, ms of fetching, MB/s, records/s."""
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-AS_IT_COMES = {
-    "spark.databricks.delta.snapshotPartitions": "50",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.maxConcurrentOutputFileWriters": "0",
-    "spark.sql.parquet.compression.codec": "snappy",
-    "spark.sql.parquet.outputTimestampType": "INT96",
-    "spark.sql.shuffle.partitions": "200",
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
-}
-"""Spark's and Delta's defaults of all that our session sets."""
 
 
 class BenchWorld(World):

@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from bench.defaults import AS_IT_COMES
 from bench.pairs import estimate, orders
-from bench.sides import AS_IT_COMES
 
 from tideline.spark.session import SESSION
 
