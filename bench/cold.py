@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +12,13 @@ from statistics import median
 
 from tests.real import World, finished, tideline
 
+from bench.python_peer import land_in_own_process
 from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds
 from tideline.embedded.broker import Broker
 from tideline.embedded.connect_server import ConnectServer
 
 _TIMES = 3
-_PEER = """
-import json, sys
-from bench.python_peer import land_with_python
-land_with_python(*json.loads(sys.argv[1]))
-"""
 
 
 def cold(folder: Path) -> Table:
@@ -90,5 +84,4 @@ def _land(world: World, shape: Shape, spark: dict[str, object]) -> None:
 
 def _land_with_peer(world: World, shape: Shape) -> None:
     target = str(world.folder / "lake" / "peer")
-    arguments = [world.broker.bootstrap_servers, shape.name, shape.counts(), target]
-    subprocess.run([sys.executable, "-c", _PEER, json.dumps(arguments)], check=True)
+    land_in_own_process(world.broker.bootstrap_servers, shape.name, shape.counts(), target)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from deltalake import write_deltalake
@@ -42,7 +46,8 @@ def land_with_python(bootstrap_servers: str, topic: str, counts: list[int], tabl
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(len(counts))])
     left, held, rows = sum(counts), [], 0
     while left:
-        messages = consumer.consume(_BATCH, timeout=10)
+        # Asked for more than there is, it would wait for the whole timeout.
+        messages = consumer.consume(min(_BATCH, left), timeout=10)
         if not messages:
             raise RuntimeError(f"{topic}: {left} records did not come")
         held.append(_to_arrow(messages))
@@ -52,6 +57,27 @@ def land_with_python(bootstrap_servers: str, topic: str, counts: list[int], tabl
             write_deltalake(table, pa.Table.from_batches(held), mode="append")
             held, rows = [], 0
     consumer.close()
+
+
+_PROGRAM = """
+import json, sys, time
+from bench.python_peer import land_with_python
+began = time.perf_counter()
+land_with_python(*json.loads(sys.argv[1]))
+print(time.perf_counter() - began)
+"""
+
+
+def land_in_own_process(bootstrap_servers: str, topic: str, counts: list[int], table: str) -> float:
+    """The same in a process of its own; seconds from when its modules are loaded.
+
+    Beside a Spark session and all that the bench has loaded, Python's collector of garbage has so
+    much to look through that it took half as long again.
+    """
+    arguments = json.dumps([bootstrap_servers, topic, counts, table])
+    command = [sys.executable, "-c", _PROGRAM, arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
 
 
 def _to_arrow(messages: list) -> pa.RecordBatch:
