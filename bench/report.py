@@ -24,8 +24,8 @@ Written by `make bench`.
 Ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
 the median over pairs that ran right after each other in random ABBA order, with a 95 % bootstrap
 interval. *Noise* is our side timed against itself on that shape: outside of 0.95 to 1.05 the line
-is not conclusive. All sides are warm, in one process, with equal heap, and land in a new table each
-time.
+is not conclusive. All sides are warm and land in a new table each time; those with Spark share one
+process and heap, those without have a process of their own, timed from when it is loaded.
 
 """
 
