@@ -17,7 +17,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.adapters.arrow_tables import from_columns, from_delta, microseconds
+from tideline.adapters.arrow_tables import from_columns, from_delta, instants
 from tideline.adapters.delta_files import read_parquet, write_parquet
 from tideline.errors import ServiceAway
 from tideline.ports import HistoryEntry
@@ -40,7 +40,6 @@ _COLUMNS = pa.schema(
         pa.field("body", pa.string()),
     ]
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
@@ -123,13 +122,12 @@ class LedgerFiles:
         Raises:
             ServiceAway: The store does not take it.
         """
-        recorded = (e.recorded_at or datetime.now(UTC) for e in entries)
         rows = from_columns(
             {
                 "kind": [e.kind for e in entries],
                 "key": [e.key for e in entries],
                 "version": [e.version for e in entries],
-                "recorded_at": [(at - _EPOCH) // timedelta(microseconds=1) for at in recorded],
+                "recorded_at": [e.recorded_at or datetime.now(UTC) for e in entries],
                 "body": [e.body for e in entries],
             },
             _COLUMNS,
@@ -160,12 +158,10 @@ class LedgerFiles:
             found = read_parquet(table, path, _COLUMNS.names, self._options, holding=holding)
         except OSError as error:
             raise self.away(error) from error
-        recorded = microseconds(found.column("recorded_at"))
+        recorded = instants(found.column("recorded_at"))
         return [
-            HistoryEntry(
-                **row, recorded_at=None if us is None else _EPOCH + timedelta(microseconds=us)
-            )
-            for row, us in zip(found.drop("recorded_at").to_pylist(), recorded, strict=True)
+            HistoryEntry(**row, recorded_at=at)
+            for row, at in zip(found.drop("recorded_at").to_pylist(), recorded, strict=True)
         ]
 
     def away(self, error: Exception) -> ServiceAway:
