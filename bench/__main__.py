@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from tests.real import InProcessSpark
 
 from bench.breakdown import breakdown
 from bench.cold import cold
@@ -31,7 +30,8 @@ from bench.results import Results, Timing
 from bench.shapes import SHAPES, fill
 from bench.sides import SIDES, BenchWorld, Job, cache
 from bench.tables import Table
-from tideline.embedded.broker import Broker
+from devstack.broker import Broker
+from tests.real import InProcessSpark
 
 _RESULTS = Path(".bench")
 _A_A_PAIRS = 6

@@ -8,12 +8,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.real import World, finished, tideline
-
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, milliseconds
-from tideline.embedded.broker import Broker
-from tideline.embedded.connect_server import ConnectServer
+from devstack.broker import Broker
+from devstack.connect_server import ConnectServer
+from tests.real import World, finished, tideline
 
 _TIMES = 5
 _PHASES = (

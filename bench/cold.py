@@ -10,13 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tests.real import World, finished, tideline
-
 from bench.python_peer import land_in_own_process
 from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds
-from tideline.embedded.broker import Broker
-from tideline.embedded.connect_server import ConnectServer
+from devstack.broker import Broker
+from devstack.connect_server import ConnectServer
+from tests.real import World, finished, tideline
 
 _TIMES = 3
 

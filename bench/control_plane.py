@@ -13,20 +13,20 @@ from statistics import median
 
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
+
+from bench.tables import Table, judged, milliseconds
+from devstack.broker import Broker
 from tests.integration.test_costs import NoSpark, closed, fabricate
 from tests.real import ROOT, World
 from tests.unit.build import head, observation, position, seen, topic
-
-from bench.tables import Table, judged, milliseconds
-from tideline.adapters.ledger_delta import DeltaLedgerStore
-from tideline.adapters.stream_files import read_stream
-from tideline.core.detection import find_resets
-from tideline.core.observation import TableObservation
-from tideline.core.planning import plan_ranges
-from tideline.core.request import RunRequest
-from tideline.embedded.broker import Broker
-from tideline.ledger import Ledger
-from tideline.steps.dry_run import dry_run
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.model.observation import TableObservation
+from tideline.model.request import RunRequest
+from tideline.operations.dry_run import dry_run
+from tideline.rules.planning import plan_ranges
+from tideline.rules.reset_detection import find_resets
+from tideline.stream_files import read_stream
 from tideline.wiring import open_run
 
 _STREAM = """stream: s{number}

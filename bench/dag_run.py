@@ -8,13 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from tests.airflow_world import AirflowWorld
-from tests.real import finished, tideline
-
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, judged, milliseconds
-from tideline.embedded.connect_server import ConnectServer
-from tideline.embedded.stack import Stack
+from devstack.connect_server import ConnectServer
+from devstack.stack import Stack
+from tests.airflow_world import AirflowWorld
+from tests.real import finished, tideline
 
 _TIMES = 5
 

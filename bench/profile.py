@@ -7,13 +7,12 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from tests.real import InProcessSpark
-
 from bench.shapes import SHAPES, fill
 from bench.sides import BenchWorld, Job, tideline
 from bench.tables import Table
-from tideline.adapters.java import find_java
-from tideline.embedded.broker import Broker
+from devstack.broker import Broker
+from tests.real import InProcessSpark
+from tideline.launch.java import find_java
 
 _THREADS = "Executor task launch"
 _WHO = (

@@ -8,10 +8,10 @@ from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.real import InProcessSpark
 
 from bench.sides import create_table, spark_job
 from bench.tables import Table, milliseconds
+from tests.real import InProcessSpark
 from tideline.spark.sink import replace_ranges
 from tideline.spark.transforms import to_table_rows
 

@@ -13,22 +13,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.real import InProcessSpark, World
-
 from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_in_own_process
 from bench.shapes import LARGE, Shape
-from tideline.adapters.delta_table import TargetTable
-from tideline.adapters.jars import broker_jars, fetch
-from tideline.adapters.java import find_java
-from tideline.adapters.table_folder import TableFolder
-from tideline.core.plan import PlannedRange
-from tideline.core.request import RunRequest
-from tideline.ports import SparkJob
+from tests.real import InProcessSpark, World
+from tideline.launch.jars import broker_jars, fetch
+from tideline.launch.java import find_java
+from tideline.launch.job import SparkJob
+from tideline.model.plan import PlannedRange
+from tideline.model.request import RunRequest
+from tideline.pipeline.run_batch import run_batch
 from tideline.spark.sink import write_files
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
-from tideline.steps.run_batch import run_batch
+from tideline.table.create import TableFolder
+from tideline.table.delta_table import TargetTable
 from tideline.versions import BENCH_JARS
 from tideline.wiring import open_run
 

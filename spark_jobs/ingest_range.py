@@ -2,7 +2,7 @@
 
 Usage: ingest_range.py JOB_FILE
 
-JOB_FILE is the JSON of `tideline.ports.SparkJob`. The result goes to the path that the job
+JOB_FILE is the JSON of `tideline.launch.job.SparkJob`. The result goes to the path that the job
 names, since an exit status loses an error's class and whether it may be tried again.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.json_codec import from_json, to_json
-from tideline.ports import SparkJob, SparkResult
+from tideline.launch.job import SparkJob, SparkResult
 from tideline.spark.session import build_session
 from tideline.spark.sink import no_rows, publish, replace_ranges, stage, write_files
 from tideline.spark.source import read_ranges

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from devstack.airflow_client import AirflowClient
+from devstack.connect_server import ConnectServer
+from devstack.stack import Stack
 from tests.real import World
-from tideline.embedded.airflow_client import AirflowClient
-from tideline.embedded.connect_server import ConnectServer
-from tideline.embedded.stack import Stack
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from devstack.process import wait_until
 from tests.airflow_world import started
 from tests.real import head, spans, table_rows
-from tideline.core.coverage import overlaps, union
-from tideline.core.offsets import OffsetRange
-from tideline.core.stream import Stream
-from tideline.embedded.process import wait_until
+from tideline.model.coverage import overlaps, union
+from tideline.model.offsets import OffsetRange
+from tideline.model.stream import Stream
 from tideline.wiring import open_ledger
 
 MINUTE = timedelta(minutes=1)

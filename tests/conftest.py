@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from devstack.broker import Broker
 from tests.postgres import Postgres
 from tests.real import ConnectSpark, InProcessSpark, World
-from tideline.embedded.broker import Broker
 
 
 @pytest.fixture(scope="session")

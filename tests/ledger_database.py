@@ -8,8 +8,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from tideline.adapters.ledger_tables import METADATA
-from tideline.embedded.airflow_services import connection_to
+from devstack.airflow_services import connection_to
+from tideline.ledger.sql_tables import METADATA
 
 _CONNECTION = "AIRFLOW_CONN_TIDELINE_LEDGER"
 

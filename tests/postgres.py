@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from tideline.embedded.process import HOST, Server, free_ports, is_listening
+from devstack.process import HOST, Server, free_ports, is_listening
 
 _USER = "tideline"
 

@@ -17,19 +17,19 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 import ingest_range
-from tideline.adapters.jars import spark_jars
-from tideline.adapters.java import find_java
-from tideline.adapters.spark_connect import SparkConnect
-from tideline.adapters.spark_submit import configuration
-from tideline.adapters.stream_files import read_stream
-from tideline.core.incident import Decision
-from tideline.core.request import RunRequest, read_form
-from tideline.embedded.connect_server import ConnectServer
-from tideline.embedded.process import wait_until
-from tideline.embedded.sample import ProducerLog
+from devstack.connect_server import ConnectServer
+from devstack.process import wait_until
+from devstack.sample import ProducerLog
 from tideline.errors import ServiceAway
-from tideline.steps.auditing import audit_stream
-from tideline.steps.run_batch import run_batch
+from tideline.launch.connect import SparkConnect
+from tideline.launch.jars import spark_jars
+from tideline.launch.java import find_java
+from tideline.launch.submit import configuration
+from tideline.model.incident import Decision
+from tideline.model.request import RunRequest, read_form
+from tideline.operations.audit import audit_stream
+from tideline.pipeline.run_batch import run_batch
+from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger, open_run
 
 ROOT = Path(__file__).parents[1]
@@ -239,9 +239,7 @@ class World:
 
 def head(stream):
     """Next offsets by (topic, partition)."""
-    return {
-        (p.topic, p.partition): p.next_offset for p in open_ledger(stream).read().head.positions
-    }
+    return {p.topic_partition: p.next_offset for p in open_ledger(stream).read().head.positions}
 
 
 def spans(record):

@@ -10,7 +10,7 @@
     |   |-- ResetDetected              findings of detect_earliest_reset, one per partition
     |   |-- ReplayUnavailable          Kafka no longer serves what a replay needs
     |   `-- WindowUnavailable          a backfill's window cannot be read as it was asked for
-    |-- Passing                        exit 4, retriable: try again later
+    |-- Transient                    exit 4, retriable: try again later
     |   |-- ServiceAway                a broker, the ledger's store or Spark did not answer
     |   |-- StreamBusy                 another attempt holds the lease
     |   |-- AttemptFenced              a newer attempt has published; this one must not
@@ -99,7 +99,7 @@ class WindowUnavailable(Halted):
     """Part of a backfill has expired, or times do not order the log; nothing was read."""
 
 
-class Passing(TidelineError):
+class Transient(TidelineError):
     """May well succeed when tried again; nothing has moved."""
 
     retriable = True
@@ -107,19 +107,19 @@ class Passing(TidelineError):
     status = "retry"
 
 
-class ServiceAway(Passing):
+class ServiceAway(Transient):
     """A broker, the ledger's store or Spark is unreachable or gave a passing error."""
 
 
-class StreamBusy(Passing):
+class StreamBusy(Transient):
     """Another attempt is at work on this stream."""
 
 
-class AttemptFenced(Passing):
+class AttemptFenced(Transient):
     """A newer attempt has written to the table since this one began."""
 
 
-class CommitConflict(Passing):
+class CommitConflict(Transient):
     """The ledger moved between reading it and writing it."""
 
 

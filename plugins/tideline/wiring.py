@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from tideline.adapters.connections import connect_url, kafka_settings, spark_master
-from tideline.adapters.delta_table import TargetTable
-from tideline.adapters.ledger_delta import DeltaLedgerStore
-from tideline.adapters.spark_connect import SparkConnect
-from tideline.adapters.spark_submit import SparkSubmit
-from tideline.core.ledger_home import LedgerHome
-from tideline.core.request import RunRequest
-from tideline.core.stream import Stream
-from tideline.ledger import Ledger
-from tideline.ports import KafkaPort, LedgerStore, SparkPort
-from tideline.steps.context import RunContext
+from tideline.connections import connect_url, kafka_settings, spark_master
+from tideline.kafka_io.port import KafkaPort
+from tideline.launch.connect import SparkConnect
+from tideline.launch.job import SparkPort
+from tideline.launch.submit import SparkSubmit
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import LedgerStore
+from tideline.model.ledger_location import LedgerLocation
+from tideline.model.request import RunRequest
+from tideline.model.stream import Stream
+from tideline.pipeline.context import RunContext
+from tideline.table.delta_table import TargetTable
 
 
 class SubmitOnDemand:
@@ -39,10 +41,10 @@ def open_ledger(stream: Stream) -> Ledger:
     Raises:
         ConnectionMissing: Its `ledger_connection` cannot be used.
     """
-    return Ledger(open_store(stream.ledger_home), stream.stream)
+    return Ledger(open_store(stream.ledger_location), stream.stream)
 
 
-def open_store(home: LedgerHome) -> LedgerStore:
+def open_store(home: LedgerLocation) -> LedgerStore:
     """The store at a ledger's home.
 
     Raises:
@@ -51,8 +53,8 @@ def open_store(home: LedgerHome) -> LedgerStore:
     if home.kind == "delta":
         return DeltaLedgerStore(home.address)
     # Here, so that nobody waits for SQLAlchemy's import who does not need it.
-    from tideline.adapters.ledger_connection import ledger_url
-    from tideline.adapters.ledger_sql import SqlLedgerStore
+    from tideline.ledger.connection import ledger_url
+    from tideline.ledger.sql_store import SqlLedgerStore
 
     return SqlLedgerStore(ledger_url(home.address), home.stream, str(home))
 
@@ -71,7 +73,7 @@ def open_run(
 
         def connect() -> KafkaPort:
             # Here, so that no task waits for its import that asks the cluster nothing.
-            from tideline.adapters.kafka_client import KafkaCluster
+            from tideline.kafka_io.client import KafkaCluster
 
             return connections.enter_context(KafkaCluster(settings))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from devstack.process import wait_until
 from tests.airflow_world import started, states
 from tests.real import closed_incidents, decide, head, table_rows
-from tideline.embedded.process import wait_until
 from tideline.wiring import open_ledger
 
 ASK = {"retention_loss": "approve"}

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from devstack.process import wait_until
 from tests.real import ROOT, finished, head, table_rows, table_version, tideline
-from tideline.adapters.stream_files import read_stream
-from tideline.embedded.process import wait_until
+from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
 UNUSED = {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
@@ -71,11 +71,11 @@ def test_a_run_loads_nothing_that_it_does_not_use(orders):
     status, answer, errors = finished(tideline("run", orders, "--json", env=told))
     assert (status, answer["status"]) == (0, "nothing_to_do")
     loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
-    assert {"tideline.steps.verify_ranges", "deltalake", "kafka"} <= loaded
+    assert {"tideline.pipeline.verify_ranges", "deltalake", "kafka"} <= loaded
     assert not loaded & UNUSED
     looked = f"""
 import sys
-from tideline.adapters.delta_table import TargetTable
+from tideline.table.delta_table import TargetTable
 table = TargetTable({read_stream(orders).table.uri!r})
 files = list(table.files(table._open(None)))
 assert [f.rows for f in files] == [100] and files[0].newest is not None

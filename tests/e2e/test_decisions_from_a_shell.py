@@ -3,7 +3,7 @@
 import pytest
 
 from tests.real import finished, head, tideline
-from tideline.adapters.stream_files import read_stream
+from tideline.stream_files import read_stream
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from devstack.stack import Stack
 from tests.airflow_world import AirflowWorld, started, states
 from tests.real import head, table_rows, table_version
-from tideline.embedded.stack import Stack
 from tideline.wiring import open_ledger
 
 

@@ -3,9 +3,9 @@
 import pytest
 from deltalake import DeltaTable
 
+from devstack.process import wait_until
 from tests.airflow_world import started, states
 from tests.real import finished, head, table_rows, tideline
-from tideline.embedded.process import wait_until
 from tideline.wiring import open_ledger
 
 GATED = """

@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient
 from kafka.protocol.admin import ElectionType, ElectLeadersRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from tideline.embedded.broker import Broker, new_cluster_id
-from tideline.embedded.process import HOST, free_ports, wait_until
+from devstack.broker import Broker, new_cluster_id
+from devstack.process import HOST, free_ports, wait_until
 
 _CONTROLLER = 1
 _SETTINGS = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
+from devstack.broker import Broker
 from tests.faults.crash import Crash
 from tests.faults.ledgers import InPostgres
 from tests.faults.looks import TOPIC, send, settings
@@ -17,8 +18,7 @@ from tests.faults.report import CrashRow, Report, Row, text_of
 from tests.faults.trial import Trial
 from tests.ledger_database import connect, disconnect
 from tests.real import InProcessSpark, World
-from tideline.adapters.kafka_client import KafkaCluster
-from tideline.embedded.broker import Broker
+from tideline.kafka_io.client import KafkaCluster
 
 _ROWS = pytest.StashKey[list[Row | CrashRow]]()
 

@@ -14,10 +14,10 @@ from tests.faults.killable import Killable
 from tests.faults.oracle import Record, assert_exact
 from tests.faults.trial import Trial
 from tests.real import head, spans, table_rows, table_version
-from tideline.core.request import RunRequest
-from tideline.core.result import RunRecord
-from tideline.errors import Halted, Passing
-from tideline.steps.dry_run import dry_run
+from tideline.errors import Halted, Transient
+from tideline.model.request import RunRequest
+from tideline.model.run import RunRecord
+from tideline.operations.dry_run import dry_run
 from tideline.wiring import open_ledger, open_run
 
 SENT = 100
@@ -81,7 +81,7 @@ class Crash(Trial):
             self.attempts += 1
             try:
                 return self.world.run(self.stream, run_id, spark or self.spark)
-            except Passing as error:
+            except Transient as error:
                 last = error
             except Halted as error:
                 self.verdict, self.said = "halted", error.message
@@ -151,10 +151,10 @@ class Crash(Trial):
             (topic,) = admin.describe_topics([self.topic])
             places = [TopicPartition(self.topic, p["partition_index"]) for p in topic["partitions"]]
             found = admin.list_partition_offsets(dict.fromkeys(places, -1))
-        return {(place.topic, place.partition): int(found[place].offset) for place in places}
+        return {place.topic_partition: int(found[place].offset) for place in places}
 
     def _told(self) -> dict[tuple[str, int], int]:
         """What the consumer group knows."""
         with self.world.admin() as admin:
             found = admin.list_group_offsets(self.group)[self.group]
-        return {(p.topic, p.partition): o.offset for p, o in found.items()}
+        return {p.topic_partition: o.offset for p, o in found.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tideline.embedded.broker import Broker
+from devstack.broker import Broker
 
 QUICK_RESTART = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 """Settings: the controller takes a killed broker back as soon as its old session has run out."""

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from devstack.process import wait_until
 from tests.faults.processes import state
-from tideline.embedded.process import wait_until
 from tideline.errors import CommitConflict, ServiceAway
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +176,7 @@ class LosesAnswers:
 def _main() -> int:
     from tideline import wiring
     from tideline.cli.main import main
-    from tideline.ledger import Ledger
+    from tideline.ledger.ledger import Ledger
 
     channel = socket.socket(fileno=int(os.environ.pop(_CHANNEL)))
     wiring.SubmitOnDemand = lambda _: _SparkBeyond(channel)

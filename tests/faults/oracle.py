@@ -8,11 +8,11 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from devstack.sample import compare, value_hash
 from tests.faults.recorder import Record, Recorder
 from tests.real import table_rows
-from tideline.core.incident import Incident
-from tideline.core.stream import Stream
-from tideline.embedded.sample import compare, value_hash
+from tideline.model.incident import Incident
+from tideline.model.stream import Stream
 from tideline.wiring import open_ledger
 
 _OF_A_WHOLE_LOG = ("topic_recreated", "topic_missing", "partition_missing", "cluster_changed")

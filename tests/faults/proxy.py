@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from devstack.broker import Broker
+from devstack.process import HOST, free_ports
 from tests.faults.rules import Rule, rewritten
-from tideline.embedded.broker import Broker
-from tideline.embedded.process import HOST, free_ports
 
 
 class KafkaProxy:

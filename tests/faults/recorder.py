@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from tideline.embedded.sample import ProducerLog, value_hash
+from devstack.sample import ProducerLog, value_hash
 
 Record = tuple[str, int, int, str]
 """Topic id, partition, offset, hash of the value."""

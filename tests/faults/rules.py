@@ -11,7 +11,7 @@ from uuid import UUID
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ResponseClassRegistry
 
-from tideline.embedded.process import wait_until
+from devstack.process import wait_until
 
 Change = Callable[[Any], bool | None]
 

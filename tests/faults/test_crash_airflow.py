@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
+from devstack.process import wait_until
+from devstack.stack import Stack
 from tests.airflow_world import AirflowWorld, started
 from tests.faults.crash import Crash
 from tests.faults.processes import descendants, is_spark, processes, state
-from tideline.embedded.process import wait_until
-from tideline.embedded.stack import Stack
 from tideline.wiring import open_ledger
 
 pytestmark = pytest.mark.slow

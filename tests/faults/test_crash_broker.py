@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
+from devstack.broker import Broker
 from tests.faults.crash import Crash
 from tests.faults.disk import QUICK_RESTART, kill, started
 from tests.faults.trial import Meddled
 from tests.real import World
-from tideline.embedded.broker import Broker
 from tideline.errors import ServiceAway
 
 pytestmark = pytest.mark.slow

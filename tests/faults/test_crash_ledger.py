@@ -67,7 +67,7 @@ def test_the_ledger_is_missing_when_a_run_starts(crash, kept):
     kept.lose()
     status, answer, errors = finished(tideline("run", crash.file, "--json"))
     assert (status, answer["status"]) == (3, "halted")
-    where = open_store(crash.stream.ledger_home).location
+    where = open_store(crash.stream.ledger_location).location
     for part in (where, crash.stream.table.uri, "bring the ledger back"):
         assert part in errors
     assert not kept.is_there

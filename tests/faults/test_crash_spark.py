@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from devstack.process import wait_until
 from tests.faults.crash import SENT
 from tests.faults.processes import descendants, is_spark, state
 from tests.faults.trial import Meddled
 from tests.real import finished, tideline
-from tideline.embedded.process import wait_until
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 

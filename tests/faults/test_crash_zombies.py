@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from devstack.process import wait_until
 from tests.real import head
-from tideline.embedded.process import wait_until
 from tideline.failpoints import PLACES
 from tideline.wiring import open_ledger
 

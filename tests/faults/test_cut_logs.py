@@ -2,6 +2,7 @@
 
 import pytest
 
+from devstack.broker import Broker
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.disk import (
     QUICK_RESTART,
@@ -14,7 +15,6 @@ from tests.faults.disk import (
 )
 from tests.faults.trial import LANDED, Trial
 from tests.real import World, decide
-from tideline.embedded.broker import Broker
 
 
 @pytest.fixture

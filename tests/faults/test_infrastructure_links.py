@@ -5,13 +5,13 @@ import time
 import pytest
 from kafka.protocol.api_key import ApiKey
 
+from devstack.process import free_ports, is_listening
 from tests.faults import rules
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.looks import CALLS, TOPIC, assert_unharmed, look, send, settings
 from tests.faults.proxy import KafkaProxy
-from tideline.adapters.kafka_client import KafkaCluster
-from tideline.embedded.process import free_ports, is_listening
 from tideline.errors import ServiceAway
+from tideline.kafka_io.client import KafkaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from devstack.broker import Broker
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.disk import QUICK_RESTART, kill, started
 from tests.faults.trial import LANDED, Meddled, Trial
 from tests.real import World, head, spans
-from tideline.embedded.broker import Broker
 
 RESTARTS = 20
 

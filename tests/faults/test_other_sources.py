@@ -4,12 +4,12 @@ import pytest
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from devstack.broker import Broker
+from devstack.process import wait_until
 from tests.faults.disk import started
 from tests.faults.recorder import Recorder
 from tests.faults.trial import LANDED, Trial
 from tests.real import World, spans, table_rows
-from tideline.embedded.broker import Broker
-from tideline.embedded.process import wait_until
 
 GROUP = "orders-landed"
 EXPIRES_SOON = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
+from devstack.broker import Broker
 from tests.faults import rules
 from tests.faults.disk import QUICK_RESTART, started
 from tests.faults.trial import LANDED, Meddled, Trial
 from tests.real import World, head, spans
-from tideline.embedded.broker import Broker
-from tideline.errors import Passing, ServiceAway
+from tideline.errors import ServiceAway, Transient
 
 HALF_A_MINUTE = 30
 PATIENCE = 2.5
@@ -143,7 +143,7 @@ def lands_after_all(trial, timer, spark=None):
     before = head(trial.stream)
     try:
         trial.run(spark)
-    except Passing as error:
+    except Transient as error:
         said = f"{type(error).__name__}: {error.message}"
         assert head(trial.stream) == before
         trial.run()

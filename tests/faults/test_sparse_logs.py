@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
+from devstack.process import wait_until
 from tests.real import head, spans, table_rows
 from tests.spark.test_gaps import reasons
-from tideline.embedded.process import wait_until
 
 COMPACTED = {
     "cleanup.policy": "compact",

@@ -9,15 +9,15 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from devstack.process import wait_until
 from tests.faults.oracle import Counts, State, assert_exact, count
 from tests.faults.recorder import Recorder
 from tests.faults.report import Report
 from tests.real import InProcessSpark, World, spans
-from tideline.core.incident import Incident
-from tideline.core.result import RunRecord
-from tideline.core.stream import Stream
-from tideline.embedded.process import wait_until
 from tideline.errors import ResetDetected, TidelineError
+from tideline.model.incident import Incident
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
 from tideline.wiring import open_ledger
 
 LANDED = 100

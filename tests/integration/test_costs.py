@@ -7,14 +7,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from tideline.adapters.ledger_delta import DeltaLedgerStore
-from tideline.core.request import RunRequest
-from tideline.core.result import RunRecord
 from tideline.json_codec import to_json
-from tideline.ledger import Ledger
-from tideline.ports import HistoryEntry
-from tideline.steps.dry_run import dry_run
-from tideline.steps.run_batch import run_batch
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import HistoryEntry
+from tideline.model.request import RunRequest
+from tideline.model.run import RunRecord
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.run_batch import run_batch
 from tideline.wiring import open_run
 
 
@@ -76,7 +76,7 @@ def closed(number):
 
 def fabricate(store, slot, entries):
     """One merged slot, as normal operation leaves it."""
-    from tideline.adapters import ledger_delta
+    from tideline.ledger import delta_store as ledger_delta
 
     plain = ledger_delta.history_slot
     ledger_delta.history_slot = lambda kind, version: slot

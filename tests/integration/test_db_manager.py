@@ -12,9 +12,9 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from tideline.adapters.ledger_sql import SqlLedgerStore
-from tideline.adapters.ledger_tables import MANAGER, METADATA, VERSION_TABLE
-from tideline.ledger import Ledger
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.ledger.sql_tables import MANAGER, METADATA, VERSION_TABLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,7 +105,7 @@ def test_resetting_airflow_leaves_the_ledgers(tmp_path):
 
 
 KNOWN = """
-from tideline.adapters.ledger_connection import ledger_url
+from tideline.ledger.connection import ledger_url
 print("found", ledger_url("tideline_ledger").render_as_string(hide_password=False))
 """
 

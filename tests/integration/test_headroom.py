@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from tests.real import finished, tideline
-from tideline.adapters.stream_files import read_stream
-from tideline.core.request import RunRequest
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
+from tideline.model.request import RunRequest
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger, open_run
 
 HOUR_MS = 3_600_000

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kafka import KafkaProducer
 
-from tideline.adapters.kafka_client import KafkaCluster
-from tideline.adapters.kafka_settings import KafkaSettings
-from tideline.core.coverage import union
-from tideline.core.offsets import OffsetRange
+from tideline.kafka_io.client import KafkaCluster
+from tideline.kafka_io.settings import KafkaSettings
+from tideline.model.coverage import union
+from tideline.model.offsets import OffsetRange
 
 TRANSACTIONS = 400
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kafka import KafkaProducer
 
-from tideline.adapters.kafka_client import KafkaCluster
-from tideline.adapters.kafka_settings import KafkaSettings
-from tideline.core.observation import UNDEFINED_EPOCH_END
 from tideline.errors import ServiceAway
+from tideline.kafka_io.client import KafkaCluster
+from tideline.kafka_io.settings import KafkaSettings
+from tideline.model.observation import UNDEFINED_EPOCH_END
 
 
 @pytest.fixture

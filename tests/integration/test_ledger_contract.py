@@ -9,15 +9,15 @@ from functools import partial
 
 import pytest
 
-from tideline.adapters.ledger_delta import DeltaLedgerStore
-from tideline.adapters.ledger_sql import SqlLedgerStore
-from tideline.core.head import Head
-from tideline.core.incident import Finding, one_interval
-from tideline.core.result import RunRecord
-from tideline.core.rewind import Rewind
 from tideline.errors import BadInput, CommitConflict, Halted, StreamBusy
-from tideline.ledger import Ledger
-from tideline.ports import HistoryEntry
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import HistoryEntry
+from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.model.head import Head
+from tideline.model.incident import Finding, one_interval
+from tideline.model.rewind import Rewind
+from tideline.model.run import RunRecord
 
 _numbers = itertools.count(1)
 

@@ -4,11 +4,12 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from tideline.adapters import ledger_delta, ledger_slots
-from tideline.adapters.ledger_delta import DeltaLedgerStore
 from tideline.errors import BadInput, ServiceAway
-from tideline.ledger import Ledger
-from tideline.ports import HistoryEntry
+from tideline.ledger import delta_documents
+from tideline.ledger import delta_store as ledger_delta
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import HistoryEntry
 
 
 def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
@@ -91,15 +92,15 @@ def test_a_ledger_that_was_there_is_away_and_is_not_begun_anew(tmp_path):
 
 def test_old_slots_are_bound_into_volumes(tmp_path, monkeypatch):
     """A history of any length lies in few files; everything is found, in its order."""
-    monkeypatch.setattr(ledger_slots, "_COMMITS_PER_SLOT", 5)
-    monkeypatch.setattr(ledger_slots, "_SLOTS_PER_VOLUME", 4)
+    monkeypatch.setattr(delta_documents, "_COMMITS_PER_SLOT", 5)
+    monkeypatch.setattr(delta_documents, "_SLOTS_PER_VOLUME", 4)
     monkeypatch.setattr(ledger_delta, "COMMITS_PER_TIDY", 10)
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     for number in range(130):
         entries = [HistoryEntry(kind, f"{number * 7 % 130:03}", "{}") for kind in ("run", "head")]
         store.commit(store.read(), put={"control": "{}"}, history=entries)
     table = DeltaTable(str(tmp_path / "ledger"))
-    slots = [slot for _, slot in ledger_slots.active_files(table)]
+    slots = [slot for _, slot in delta_documents.active_files(table)]
     assert sum(slot.startswith("history:run:v") for slot in slots) >= 4
     assert len([s for s in slots if s.startswith("history:")]) < 50
     assert [e.key for e in store.history("run")] == [f"{n * 7 % 130:03}" for n in range(130)]
@@ -110,8 +111,8 @@ def test_old_slots_are_bound_into_volumes(tmp_path, monkeypatch):
 
 def test_two_that_bind_the_same_volume_leave_one(tmp_path, monkeypatch):
     """The second fails, which fails nobody's run."""
-    monkeypatch.setattr(ledger_slots, "_COMMITS_PER_SLOT", 2)
-    monkeypatch.setattr(ledger_slots, "_SLOTS_PER_VOLUME", 2)
+    monkeypatch.setattr(delta_documents, "_COMMITS_PER_SLOT", 2)
+    monkeypatch.setattr(delta_documents, "_SLOTS_PER_VOLUME", 2)
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     for number in range(9):
         store.commit(store.read(), put={}, history=[HistoryEntry("run", f"{number}", "{}")])
@@ -127,13 +128,13 @@ def test_one_record_is_found_without_reading_its_volume(tmp_path, monkeypatch):
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     entries = [HistoryEntry("run", f"k{n:05}", "{}") for n in range(20_000)]
     store.commit(store.read(), put={}, history=entries)
-    read, sizes = ledger_slots.read_parquet, []
+    read, sizes = delta_documents.read_parquet, []
 
     def recorded(*args, **options):
         found = read(*args, **options)
         sizes.append(len(found))
         return found
 
-    monkeypatch.setattr(ledger_slots, "read_parquet", recorded)
+    monkeypatch.setattr(delta_documents, "read_parquet", recorded)
     assert [e.key for e in store.history("run", "k07777")] == ["k07777"]
     assert sizes == [1000]

@@ -8,20 +8,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from devstack.airflow_services import connection_to
 from tests.real import finished, tideline
-from tideline import ledger_move
-from tideline.core.head import Head
-from tideline.core.incident import Finding, one_interval
-from tideline.core.ledger_home import LedgerHome
-from tideline.core.ledger_state import Control
-from tideline.core.positions import PartitionPosition
-from tideline.core.result import RunRecord
-from tideline.embedded.airflow_services import connection_to
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.json_codec import from_json, to_json
-from tideline.ledger import Ledger
-from tideline.ledger_move import move_ledger
-from tideline.ports import HISTORY_KINDS, HistoryEntry
+from tideline.ledger import move as ledger_move
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.move import move_ledger
+from tideline.ledger.port import HISTORY_KINDS, HistoryEntry
+from tideline.ledger.state import Control
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.incident import Finding, one_interval
+from tideline.model.ledger_location import LedgerLocation
+from tideline.model.run import RunRecord
 from tideline.wiring import open_store
 
 FILE = """\
@@ -51,8 +50,8 @@ def homes(request, tmp_path, monkeypatch):
         text = FILE.format(stream=stream, folder=tmp_path, ledger=ledger)
         (tmp_path / f"{ledger}.yaml").write_text(text)
     return {
-        "delta": LedgerHome("delta", f"{tmp_path}/lake/orders.ledger", stream),
-        "airflow": LedgerHome("airflow", "tideline_ledger", stream),
+        "delta": LedgerLocation("delta", f"{tmp_path}/lake/orders.ledger", stream),
+        "airflow": LedgerLocation("airflow", "tideline_ledger", stream),
     }
 
 
@@ -290,7 +289,7 @@ def test_a_target_whose_history_went_another_way_is_refused(homes):
 
 def test_a_home_that_gave_the_ledger_on_is_not_brought_back_to_life(homes, tmp_path):
     """A forgotten first home cannot finish what is long over."""
-    third = LedgerHome("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
+    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
     work(homes["delta"], 2)
     move_ledger(homes["delta"], homes["airflow"], open_store)
     move_ledger(homes["airflow"], third, open_store)
@@ -303,7 +302,7 @@ def test_a_home_that_gave_the_ledger_on_is_not_brought_back_to_life(homes, tmp_p
 
 def test_a_copy_of_a_third_home_is_not_finished_from_the_first(homes, tmp_path, monkeypatch):
     """Its ledger is still in charge elsewhere."""
-    third = LedgerHome("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
+    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
     work(homes["delta"], 2)
     move_ledger(homes["delta"], homes["airflow"], open_store)
     move_ledger(homes["airflow"], third, open_store)

@@ -8,12 +8,12 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from tideline.adapters import ledger_sql
-from tideline.adapters.ledger_sql import SqlLedgerStore
-from tideline.core.stream import Stream
 from tideline.errors import BadInput, ServiceAway
-from tideline.ledger import Ledger
-from tideline.ports import HistoryEntry
+from tideline.ledger import sql_store
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import HistoryEntry
+from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.model.stream import Stream
 from tideline.wiring import open_ledger
 
 
@@ -103,7 +103,7 @@ def test_rights_that_are_missing_are_bad_input(postgres, postgres_tables):
 
 def test_a_writer_that_was_stopped_does_not_hold_others_up_for_ever(postgres_tables, monkeypatch):
     """Whoever waits for its row gives up in time, and later finds it free."""
-    monkeypatch.setattr(ledger_sql, "_BUSY_SECONDS", 1)
+    monkeypatch.setattr(sql_store, "_BUSY_SECONDS", 1)
     store = SqlLedgerStore(postgres_tables, "stopped", "db: stopped")
     update_it = Ledger(store, "stopped").update
     update_it(lambda s: s.with_next_token())
@@ -119,7 +119,7 @@ def test_a_writer_that_was_stopped_does_not_hold_others_up_for_ever(postgres_tab
 
 def test_the_server_ends_a_stopped_writer_s_transaction(postgres_tables, monkeypatch):
     """Its lock goes with it."""
-    monkeypatch.setattr(ledger_sql, "_BUSY_SECONDS", 1)
+    monkeypatch.setattr(sql_store, "_BUSY_SECONDS", 1)
     store = SqlLedgerStore(postgres_tables, "idle", "db: idle")
     store.commit(store.read(), put={"a": "1"})
     took_turn = store._take_turn

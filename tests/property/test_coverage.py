@@ -5,15 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.core.coverage import (
-    covered_until,
-    intersect,
-    overlaps,
-    subtract,
-    total,
-    union,
-)
-from tideline.core.offsets import OffsetRange
+from tideline.model.coverage import covered_until, intersect, overlaps, subtract, total, union
+from tideline.model.offsets import OffsetRange
 
 ranges = st.builds(
     lambda start, length: OffsetRange(start, start + length), st.integers(0, 60), st.integers(0, 15)

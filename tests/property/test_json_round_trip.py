@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import NOW
-from tideline.core.head import Head
-from tideline.core.ledger_state import Control
-from tideline.core.offsets import OffsetRange
-from tideline.core.plan import BatchPlan
-from tideline.core.result import RunRecord
-from tideline.core.window import Instant, Window
 from tideline.json_codec import from_json, to_json
+from tideline.ledger.state import Control
+from tideline.model.head import Head
+from tideline.model.offsets import OffsetRange
+from tideline.model.plan import BatchPlan
+from tideline.model.run import RunRecord
+from tideline.model.window import ResolvedTimestamp, Window
 
 st.register_type_strategy(type(NOW), st.just(NOW))
 st.register_type_strategy(
@@ -23,7 +23,7 @@ st.register_type_strategy(
     Window, st.builds(lambda n: Window(NOW, NOW + timedelta(seconds=n)), st.integers(1, 10**9))
 )
 documents = st.one_of(
-    *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, Instant))
+    *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, ResolvedTimestamp))
 )
 
 

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import head, observation, plan, position, seen, topic
-from tideline.core.advancing import advance_head
-from tideline.core.coverage import total
-from tideline.core.detection import find_resets
-from tideline.core.observation import TableObservation
-from tideline.core.offsets import OffsetRange
-from tideline.core.planning import plan_ranges, share_fairly
-from tideline.core.result import Landing
+from tideline.model.coverage import total
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import OffsetRange
+from tideline.model.run import TableCommit
+from tideline.rules.advance import advance_head
+from tideline.rules.planning import plan_ranges, share_fairly
+from tideline.rules.reset_detection import find_resets
 
 amounts = st.lists(st.integers(0, 1000), max_size=8)
 
@@ -64,7 +64,7 @@ def test_runs_tile_the_log(batches, per_run, per_partition):
         frozen = replace(plan(), ranges=proposal.ranges)
         for planned in proposal.ranges:
             landed[planned.partition].append(planned.offsets)
-        known = advance_head(known, frozen, Landing("t", 1, 1, 1, 1))
+        known = advance_head(known, frozen, TableCommit("t", 1, 1, 1, 1))
         if not proposal.ranges and batch == [0, 0, 0]:
             break
     for p in range(3):

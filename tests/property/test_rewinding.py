@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import ID, NOW, head, plan, planned, position
-from tideline.core.advancing import advance_head
-from tideline.core.coverage import covered_until
-from tideline.core.result import Landing, RunRecord
-from tideline.core.rewind import Rewind
-from tideline.core.rewinding import layers, rewound_head, undone_ranges
-from tideline.core.verification import VerifiedRange
+from tideline.model.coverage import covered_until
+from tideline.model.rewind import Rewind
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import VerifiedRange
+from tideline.rules.advance import advance_head
+from tideline.rules.rewind import layers, rewound_head, undone_ranges
 
 steps = st.lists(
     st.one_of(
@@ -40,7 +40,7 @@ def advanced(state, number, lane, one, other):
     else:
         wanted = planned(one, one + other)
     frozen = plan(wanted, lane=lane, run_id=f"r{number}", plan_id=f"p{number}")
-    after = advance_head(state, frozen, Landing("t", number, number, 1, 1))
+    after = advance_head(state, frozen, TableCommit("t", number, number, 1, 1))
     verified = (VerifiedRange(wanted, len(wanted.offsets)),)
     record = RunRecord(f"r{number}", lane, "done", "d", NOW, plan=frozen, verified=verified)
     return after, record

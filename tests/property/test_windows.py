@@ -6,11 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.build import NOW, head, observation, position, seen, topic
-from tideline.core.backfill import asked_by_window, plan_backfill
-from tideline.core.coverage import overlaps, subtract, union
-from tideline.core.observation import TimedOffset
-from tideline.core.offsets import OffsetRange
-from tideline.core.window import Instant, find_boundary, in_order
+from tideline.model.coverage import overlaps, subtract, union
+from tideline.model.observation import TimedOffset
+from tideline.model.offsets import OffsetRange
+from tideline.model.window import ResolvedTimestamp
+from tideline.rules.backfill import asked_by_window, plan_backfill
+from tideline.rules.windows import find_window_boundary, in_order
 
 HOURS = [NOW - timedelta(hours=n) for n in range(6, 0, -1)]
 
@@ -45,9 +46,9 @@ def told(times, reads):
         log = seen(log_start, len(times))
         for at in (HOURS[number], HOURS[number + 1]):
             if at not in known:
-                boundary = find_boundary(at, place, log, look_up(times, log_start, at), NOW)
+                boundary = find_window_boundary(at, place, log, look_up(times, log_start, at), NOW)
                 ordered = in_order(boundary, at, known.values(), log_start)
-                known[at] = Instant(at, (ordered,))
+                known[at] = ResolvedTimestamp(at, (ordered,))
         asked = asked_by_window([place], known[HOURS[number]], known[HOURS[number + 1]])
         found = plan_backfill(head(place), observation(topic(log)), asked, "read_committed")
         read += [r.offsets for r in found.ranges]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from devstack.sample import value_hash
 from tests.faults.recorder import Record
 from tests.real import table_rows
 from tests.soak.story import Story
-from tideline.core.coverage import Intervals, union
-from tideline.core.offsets import OffsetRange
-from tideline.embedded.sample import value_hash
+from tideline.model.coverage import Intervals, union
+from tideline.model.offsets import OffsetRange
 from tideline.wiring import open_ledger
 
 Log = tuple[str, int]

@@ -17,24 +17,24 @@ from typing import Any
 from kafka import TopicPartition
 from sqlalchemy.engine import URL
 
+from devstack.broker import Broker
 from tests.faults.recorder import Recorder
 from tests.ledger_database import connect, create_tables
 from tests.real import InProcessSpark, World, decide, tideline
-from tideline.core.request import RunRequest, read_form
-from tideline.core.result import RunRecord
-from tideline.embedded.broker import Broker
 from tideline.errors import (
     BadInput,
-    Passing,
     ReplayUnavailable,
     ResetDetected,
     TidelineError,
+    Transient,
     WindowUnavailable,
 )
 from tideline.failpoints import PLACES
-from tideline.steps.auditing import audit_stream
-from tideline.steps.rewinding import RewindRequest, rewind_stream
-from tideline.steps.run_batch import run_batch
+from tideline.model.request import RunRequest, read_form
+from tideline.model.run import RunRecord
+from tideline.operations.audit import audit_stream
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline.run_batch import run_batch
 from tideline.wiring import open_ledger, open_run
 
 ACTIONS = {
@@ -351,7 +351,7 @@ class Story:
             Unexplained: Nothing in the story calls for it.
         """
         text = f"{type(error).__name__}: {error.message}"
-        if isinstance(error, Passing):
+        if isinstance(error, Transient):
             return text
         if isinstance(error, ReplayUnavailable | WindowUnavailable) and self.expired:
             return text
@@ -381,7 +381,7 @@ class Story:
     def position(self, suffix: str, partition: int) -> int:
         """The live lane's next offset."""
         for p in open_ledger(self.stream).read().head.positions:
-            if (p.topic, p.partition) == (self.topic(suffix), partition):
+            if p.topic_partition == (self.topic(suffix), partition):
                 return p.next_offset
         return 0
 

@@ -8,16 +8,16 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.faults.trial import Meddled
 from tests.real import decide, head, table_rows, table_version
-from tideline.adapters import delta_table
-from tideline.adapters.delta_table import TargetTable
-from tideline.core.request import RunRequest
-from tideline.core.table import landing_folder
 from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
 from tideline.json_codec import from_json, to_json
-from tideline.ports import SparkJob
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.launch.job import SparkJob
+from tideline.model.request import RunRequest
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.table import delta_table
+from tideline.table.delta_table import TargetTable
+from tideline.table.schema import landing_folder
 from tideline.wiring import open_run
 
 SENT = 60

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.real import decide, head, spans, table_rows, table_version
-from tideline.core.request import RequestedRange, RunRequest
 from tideline.errors import BadInput, RequestConflict, ResetDetected, WindowUnavailable
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.model.request import RequestedRange, RunRequest
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
 
 HOUR = timedelta(hours=1)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from devstack.process import free_ports
 from tests.real import ConnectSpark, head, table_rows
 from tests.spark.test_creation import test_a_table_s_creation_that_was_cut_off_is_begun_again
 from tests.spark.test_landing import (
@@ -12,9 +13,8 @@ from tests.spark.test_landing import (
     test_two_topics_and_a_pattern_that_begins_to_match_a_third,
 )
 from tests.spark.test_settling import stream, test_an_older_attempt_publishes_nothing
-from tideline.adapters.spark_connect import SparkConnect
-from tideline.embedded.process import free_ports
 from tideline.errors import ServiceAway
+from tideline.launch.connect import SparkConnect
 
 __all__ = [
     "stream",

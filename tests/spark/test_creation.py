@@ -7,9 +7,9 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.real import table_rows
-from tideline.adapters.delta_table import TargetTable
-from tideline.core.table import COLUMNS
 from tideline.errors import BadInput
+from tideline.table.delta_table import TargetTable
+from tideline.table.schema import COLUMNS
 
 
 def test_a_table_s_creation_that_was_cut_off_is_begun_again(world, spark):

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.real import table_rows
-from tideline.adapters.stream_files import read_stream
 from tideline.cli.main import main
-from tideline.core.coverage import Coverage, subtract
-from tideline.core.offsets import OffsetRange
 from tideline.json_codec import to_json
+from tideline.model.coverage import Coverage, subtract
+from tideline.model.offsets import OffsetRange
+from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
 FLAWS = ("gaps", "overlaps", "duplicates", "missing", "foreign")

@@ -4,17 +4,17 @@ import shutil
 
 import pytest
 
+from devstack.broker import Broker
 from tests.real import World, closed_incidents, decide, head, spans, table_rows, table_version
-from tideline.core.request import RunRequest
-from tideline.embedded.broker import Broker
 from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.json_codec import from_json
-from tideline.ports import SparkJob
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.dry_run import dry_run
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
-from tideline.steps.verify_ranges import verify_ranges
+from tideline.launch.job import SparkJob
+from tideline.model.request import RunRequest
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from tests.real import closed_incidents, decide, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
-from tideline.core.coverage import total
-from tideline.core.request import RunRequest
 from tideline.errors import ResetDetected
 from tideline.json_codec import from_json, to_json
-from tideline.ports import SparkJob
-from tideline.steps.advance_offsets import advance_offsets
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
-from tideline.steps.verify_ranges import verify_ranges
+from tideline.launch.job import SparkJob
+from tideline.model.coverage import total
+from tideline.model.request import RunRequest
+from tideline.pipeline.advance_offsets import advance_offsets
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 

@@ -4,19 +4,14 @@ import shutil
 
 import pytest
 
+from devstack.broker import Broker
 from tests.real import World, head, table_rows, table_version
-from tideline.core.request import RunRequest
-from tideline.embedded.broker import Broker
-from tideline.errors import (
-    BadInput,
-    ReplayUnavailable,
-    ResetDetected,
-    ServiceAway,
-)
-from tideline.steps.advance_offsets import advance_offsets
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
+from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.model.request import RunRequest
+from tideline.pipeline.advance_offsets import advance_offsets
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
 
 

@@ -7,10 +7,10 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 
 from tests.real import head, spans, table_rows, table_version
-from tideline.core.coverage import overlaps, total
-from tideline.core.offsets import OffsetRange
-from tideline.core.request import RunRequest
-from tideline.core.table import read_mark
+from tideline.model.coverage import overlaps, total
+from tideline.model.offsets import OffsetRange
+from tideline.model.request import RunRequest
+from tideline.table.schema import read_commit_metadata
 from tideline.wiring import open_ledger, open_run
 
 
@@ -208,7 +208,7 @@ def test_the_commit_says_what_it_holds(world, spark):
     world.send(10)
     stream = world.stream()
     record = world.run(stream, "run", spark)
-    mark = read_mark(DeltaTable(stream.table.uri).history(1)[0]["userMetadata"])
+    mark = read_commit_metadata(DeltaTable(stream.table.uri).history(1)[0]["userMetadata"])
     assert mark["plan_id"] == record.plan.plan_id
     assert mark["ranges"] == [[world.topic_id(), 0, 0, 0, 10]]
     assert mark["token"] == record.landing.token

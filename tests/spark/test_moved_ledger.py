@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy.engine import URL
 
+from devstack.airflow_services import connection_to
 from tests.ledger_database import create_tables
 from tests.real import head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
-from tideline.embedded.airflow_services import connection_to
 from tideline.errors import LedgerElsewhere
-from tideline.ledger_move import move_ledger
+from tideline.ledger.move import move_ledger
 from tideline.wiring import open_store
 
 
@@ -26,7 +26,7 @@ def test_runs_replays_and_open_plans_go_on_in_the_new_home(world, landed, in_dat
     world.send(20)
     commit_only(landed, "cut off", spark)  # in the table, not in the head
     submits = spark.submits
-    move_ledger(landed.ledger_home, in_database.ledger_home, open_store)
+    move_ledger(landed.ledger_location, in_database.ledger_location, open_store)
     assert spans(world.run(in_database, "cut off", spark)) == [(0, 100, 120)]
     assert spark.submits == submits  # the table proves the rows
     world.send(30)
@@ -35,7 +35,7 @@ def test_runs_replays_and_open_plans_go_on_in_the_new_home(world, landed, in_dat
     with pytest.raises(LedgerElsewhere, match="ledger: airflow"):
         world.run(landed, "with the old file", spark)
     assert table_version(in_database) == version
-    move_ledger(in_database.ledger_home, landed.ledger_home, open_store)
+    move_ledger(in_database.ledger_location, landed.ledger_location, open_store)
     world.send(5)
     world.run(landed, "back", spark)
     assert head(landed) == {(world.topic(), 0): 155}

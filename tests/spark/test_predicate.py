@@ -5,7 +5,7 @@ import random
 from pyspark.sql import functions as F
 
 from tests.unit.build import ID, OTHER_ID, planned
-from tideline.core.predicate import coordinates_predicate
+from tideline.table.predicate import coordinates_predicate
 
 
 def test_it_is_true_for_exactly_the_planned_coordinates(spark):

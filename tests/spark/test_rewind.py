@@ -7,11 +7,11 @@ from kafka import KafkaProducer
 from tests.real import closed_incidents, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline import failpoints
-from tideline.core.request import RunRequest
-from tideline.core.table import COLUMNS
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
-from tideline.steps import rewinding
-from tideline.steps.rewinding import RewindRequest, rewind_stream
+from tideline.model.request import RunRequest
+from tideline.operations import rewind as rewinding
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.table.schema import COLUMNS
 from tideline.wiring import open_ledger, open_run
 
 CONTENT = tuple(name for name in COLUMNS if name != "plan_id")

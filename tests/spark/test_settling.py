@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from tests.real import head, spans, table_rows, table_version
-from tideline.core.request import RunRequest
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
-from tideline.steps.detect_earliest_reset import detect_earliest_reset, settled
-from tideline.steps.dry_run import dry_run
-from tideline.steps.freezing import freeze_run
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
-from tideline.steps.writing import Attempt
+from tideline.model.request import RunRequest
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset, settled
+from tideline.pipeline.freezing import freeze_run
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.writing import Attempt
 from tideline.wiring import open_ledger, open_run
 
 

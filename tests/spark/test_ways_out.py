@@ -5,17 +5,17 @@ import shutil
 import pytest
 from kafka import KafkaProducer
 
+from devstack.broker import Broker
 from tests.real import World, closed_incidents, decide, head, spans, table_rows
 from tests.spark.test_decisions import clean, halts
 from tests.spark.test_gaps import Lossy
 from tests.spark.test_settling import commit_only, freeze_only
-from tideline.core.incident import Finding
-from tideline.core.request import RunRequest
-from tideline.embedded.broker import Broker
 from tideline.errors import ResetDetected
-from tideline.steps import landing
-from tideline.steps.asking import ask
-from tideline.steps.verify_ranges import verify_ranges
+from tideline.model.incident import Finding
+from tideline.model.request import RunRequest
+from tideline.pipeline import landing
+from tideline.pipeline.asking import ask
+from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 

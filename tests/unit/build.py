@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tideline.core.head import Head, PartitionPosition
-from tideline.core.observation import (
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.observation import (
     Observation,
     PartitionObservation,
     TableObservation,
     TopicObservation,
 )
-from tideline.core.plan import BatchPlan, PlannedRange
+from tideline.model.plan import BatchPlan, PlannedRange
 
 CLUSTER = "cluster-1"
 ID = "11111111-1111-4111-8111-111111111111"

@@ -3,15 +3,15 @@
 import pytest
 
 from tests.unit.build import ID, OTHER_ID, head, plan, planned, position
-from tideline.core.advancing import advance_head
-from tideline.core.coverage import Coverage
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.result import Landing
 from tideline.errors import StreamBusy
+from tideline.model.coverage import Coverage
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.run import TableCommit
+from tideline.rules.advance import advance_head
 
 
 def advanced(known, frozen):
-    return advance_head(known, frozen, Landing("t", version=5, token=1, rows=100, bytes=2000))
+    return advance_head(known, frozen, TableCommit("t", version=5, token=1, rows=100, bytes=2000))
 
 
 def test_the_position_becomes_the_plan_s_end():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.steps import agreement
+from tideline.pipeline import agreement
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
-from tideline.core.audit import Stored, audit
-from tideline.core.coverage import Coverage
-from tideline.core.gap_evidence import Gap
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.result import RunRecord
-from tideline.core.verification import VerifiedRange
+from tideline.model.coverage import Coverage
+from tideline.model.gaps import Gap
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.run import RunRecord
+from tideline.model.verification import VerifiedRange
+from tideline.rules.audit import Stored, audit
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 

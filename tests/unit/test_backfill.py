@@ -5,7 +5,14 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, observation, position, seen, topic
-from tideline.core.backfill import (
+from tideline.errors import BadInput, ServiceAway, WindowUnavailable
+from tideline.model.coverage import Coverage
+from tideline.model.incident import Finding
+from tideline.model.observation import TimedOffset
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.request import RequestedRange, RunRequest
+from tideline.model.window import ResolvedTimestamp, Window, WindowBoundary
+from tideline.rules.backfill import (
     Asked,
     asked_by_ranges,
     asked_by_window,
@@ -13,13 +20,7 @@ from tideline.core.backfill import (
     is_about,
     plan_backfill,
 )
-from tideline.core.coverage import Coverage
-from tideline.core.incident import Finding
-from tideline.core.observation import TimedOffset
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.request import RequestedRange, RunRequest
-from tideline.core.window import Boundary, Instant, Window, find_boundary
-from tideline.errors import BadInput, ServiceAway, WindowUnavailable
+from tideline.rules.windows import find_window_boundary
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 HOUR = timedelta(hours=1)
@@ -28,7 +29,7 @@ PAST_MS = int((NOW - HOUR).timestamp() * 1000)
 
 def boundary(found, start=0, end=200, next_offset=0):
     place = seen(start=start, end=end)
-    return find_boundary(NOW - HOUR, position(next_offset), place, found, NOW)
+    return find_window_boundary(NOW - HOUR, position(next_offset), place, found, NOW)
 
 
 def proposal(asked, *partitions, **facts):
@@ -47,12 +48,12 @@ def covered(*ranges):
 
 def test_an_instant_is_the_first_record_that_is_not_older():
     """As Kafka's look-up finds it."""
-    assert boundary(TimedOffset(120, PAST_MS)) == Boundary("orders", IDENTITY, 120)
+    assert boundary(TimedOffset(120, PAST_MS)) == WindowBoundary("orders", IDENTITY, 120)
 
 
 def test_an_instant_that_no_record_reaches_is_the_end_seen_before_the_look_up():
     """Whatever is written meanwhile belongs to the next window."""
-    assert boundary(None, end=200) == Boundary("orders", IDENTITY, 200)
+    assert boundary(None, end=200) == WindowBoundary("orders", IDENTITY, 200)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,9 @@ def test_a_record_from_the_future_makes_the_look_up_unusable():
 
 def test_neighbours_share_their_instant():
     """[a, b) and [b, c) tile, whatever b is."""
-    a, b, c = (Instant(NOW, (Boundary("orders", IDENTITY, o),)) for o in (10, 60, 90))
+    a, b, c = (
+        ResolvedTimestamp(NOW, (WindowBoundary("orders", IDENTITY, o),)) for o in (10, 60, 90)
+    )
     assert asked_by_window([position()], a, b) == {("orders", 0): Asked(10, 60)}
     assert asked_by_window([position()], b, c) == {("orders", 0): Asked(60, 90)}
     assert asked_by_window([position(generation=1)], a, b) == {}
@@ -90,14 +93,20 @@ def test_neighbours_share_their_instant():
 def test_what_is_known_of_an_instant_stays():
     """A later look-up only adds partitions."""
     other = PartitionIdentity(ID, 0, 1)
-    known = Instant(NOW, (Boundary("orders", IDENTITY, 10),))
-    later = Instant(NOW, (Boundary("orders", IDENTITY, 99), Boundary("orders", other, 5)))
+    known = ResolvedTimestamp(NOW, (WindowBoundary("orders", IDENTITY, 10),))
+    later = ResolvedTimestamp(
+        NOW, (WindowBoundary("orders", IDENTITY, 99), WindowBoundary("orders", other, 5))
+    )
     assert [b.offset for b in known.joined(later).boundaries] == [10, 5]
 
 
 def test_the_same_time_in_another_zone_is_the_same_instant():
     """Its key in the ledger."""
-    assert Instant(NOW.astimezone()).key == Instant(NOW).key == "2026-01-01T00:00:00Z"
+    assert (
+        ResolvedTimestamp(NOW.astimezone()).key
+        == ResolvedTimestamp(NOW).key
+        == "2026-01-01T00:00:00Z"
+    )
 
 
 @pytest.mark.parametrize(("start", "end"), [(NOW, NOW), (NOW, NOW - HOUR)])

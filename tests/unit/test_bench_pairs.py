@@ -3,9 +3,9 @@
 import random
 
 import pytest
+
 from bench.defaults import AS_IT_COMES
 from bench.pairs import estimate, orders
-
 from tideline.spark.session import SESSION
 
 

@@ -14,13 +14,15 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 import pkgutil
-import tideline.core
-for module in pkgutil.iter_modules(tideline.core.__path__):
-    __import__("tideline.core." + module.name)
+import tideline.model
+import tideline.rules
+for package in (tideline.model, tideline.rules):
+    for module in pkgutil.iter_modules(package.__path__):
+        __import__(package.__name__ + "." + module.name)
 
 from tests.unit.build import head, observation, position, seen, topic
-from tideline.core.detection import find_resets
-from tideline.core.planning import plan_ranges
+from tideline.rules.reset_detection import find_resets
+from tideline.rules.planning import plan_ranges
 
 known = head(position(100))
 now = observation(topic(seen(end=150)))

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, observation, planned, position, seen, topic
-from tideline.core.coverage import Coverage
-from tideline.core.decisions import execute, next_generation
-from tideline.core.incident import Decision, Finding, Incident, one_interval
-from tideline.core.observation import TableObservation
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.verdicts import HALTING, VERDICTS
+from tideline.model.coverage import Coverage
+from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.verdicts import HALTING, VERDICTS
+from tideline.rules.resolution import execute, next_generation
 
 HEALTHY = position(500, partition=1)
 

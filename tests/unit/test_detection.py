@@ -16,11 +16,11 @@ from tests.unit.build import (
     seen,
     topic,
 )
-from tideline.core.coverage import Coverage
-from tideline.core.detection import find_resets, find_resets_after_read
-from tideline.core.head import Head
-from tideline.core.observation import TableObservation
-from tideline.core.offsets import OffsetRange
+from tideline.model.coverage import Coverage
+from tideline.model.head import Head
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import OffsetRange
+from tideline.rules.reset_detection import find_resets, find_resets_after_read
 
 P = 100
 

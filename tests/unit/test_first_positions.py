@@ -3,17 +3,17 @@
 import pytest
 
 from tests.unit.build import OTHER_ID, head, observation, position, seen, topic
-from tideline.core.first_positions import adopt_new_partitions
-from tideline.core.head import Head
-from tideline.core.observation import PartitionObservation
 from tideline.errors import BadInput
+from tideline.model.head import Head
+from tideline.model.observation import PartitionObservation
+from tideline.rules.start_positions import adopt_new_partitions
 
 
 def adopted(known, now, start="earliest", looked_up=None, isolation="read_committed"):
     after = adopt_new_partitions(
         known, now, start=start, isolation_level=isolation, looked_up=looked_up
     )
-    return {(p.topic, p.partition): p.next_offset for p in after.positions}
+    return {p.topic_partition: p.next_offset for p in after.positions}
 
 
 NOW = observation(topic(seen(start=7, end=50, stable=40), seen(partition=1, start=3, end=3)))

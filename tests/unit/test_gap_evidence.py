@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.core.coverage import subtract, union
-from tideline.core.gap_evidence import AbortedTransaction, Batch, Gap, Stretch, assign, explain
-from tideline.core.offsets import OffsetRange
+from tideline.model.coverage import subtract, union
+from tideline.model.gaps import AbortedTransaction, Batch, FetchedBatches, Gap
+from tideline.model.offsets import OffsetRange
+from tideline.rules.gaps import assign, explain
 
 
 def records(first, last, producer=-1, count=None, transactional=None):
@@ -35,7 +36,7 @@ def reasons(missing, batches, aborted=(), start=0, end=None):
     stop = batches[-1].last_offset + 1 if end is None else end
     found = explain(
         [OffsetRange(*m) for m in missing],
-        Stretch(start, stop, tuple(batches), tuple(AbortedTransaction(*a) for a in aborted)),
+        FetchedBatches(start, stop, tuple(batches), tuple(AbortedTransaction(*a) for a in aborted)),
     )
     return [(g.offsets.start_offset, g.offsets.end_offset, g.reason) for g in found]
 
@@ -110,7 +111,7 @@ def test_every_missing_offset_gets_exactly_one_reason(missing, pieces):
         if not is_hole:
             batches.append(records(at, at + length - 1))
         at += length
-    gaps = explain(missing, Stretch(0, 70, tuple(batches)))
+    gaps = explain(missing, FetchedBatches(0, 70, tuple(batches)))
     assert union(g.offsets for g in gaps) == missing
     assert sum(len(g.offsets) for g in gaps) == sum(len(m) for m in missing)
 

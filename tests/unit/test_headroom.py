@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from tests.unit.build import NOW, OTHER_ID, observation, position, seen, topic
-from tideline.core.headroom import headroom_of, scarce, unread_places
+from tideline.model.offsets import TopicPartition
+from tideline.rules.headroom import headroom_of, scarce, unread_places
 
 HOUR = timedelta(hours=1)
 
@@ -29,8 +30,12 @@ def test_only_what_is_unread_and_still_there_is_asked_about():
 
 def test_age_and_retention_give_the_time_left():
     """The least first; what has no limit or no known age comes last."""
-    unread = {("a", 0): 5, ("b", 0): 6, ("c", 0): 7}
-    written = {("a", 0): NOW - HOUR, ("b", 0): NOW - 2 * HOUR, ("c", 0): None}
+    unread = {TopicPartition("a", 0): 5, TopicPartition("b", 0): 6, TopicPartition("c", 0): 7}
+    written = {
+        TopicPartition("a", 0): NOW - HOUR,
+        TopicPartition("b", 0): NOW - 2 * HOUR,
+        TopicPartition("c", 0): None,
+    }
     kept = {"a": None, "b": 3 * 3600 * 1000, "c": 1000}
     found = headroom_of(unread, written, kept)
     assert [(h.topic, h.seconds_left(NOW)) for h in found] == [
@@ -44,11 +49,15 @@ def test_age_and_retention_give_the_time_left():
 
 def test_kept_for_longer_than_there_are_dates_is_no_limit():
     """retention.ms at its largest, and records from the year 57868."""
-    forever = headroom_of({("a", 0): 5}, {("a", 0): NOW}, {"a": 2**63 - 1})
+    forever = headroom_of(
+        {TopicPartition("a", 0): 5}, {TopicPartition("a", 0): NOW}, {"a": 2**63 - 1}
+    )
     assert forever[0].seconds_left(NOW) is None
 
 
 def test_overdue_is_negative():
     """Retention has not run yet, it may any moment."""
-    (found,) = headroom_of({("a", 0): 5}, {("a", 0): NOW - HOUR}, {"a": 60_000})
+    (found,) = headroom_of(
+        {TopicPartition("a", 0): 5}, {TopicPartition("a", 0): NOW - HOUR}, {"a": 60_000}
+    )
     assert found.seconds_left(NOW) == -3540

@@ -5,11 +5,11 @@ import re
 import sys
 from pathlib import Path
 
+from devstack.broker import new_cluster_id
 from tests.mutants import MUTANTS
-from tideline.core.schema import stream_schema
-from tideline.core.verdicts import build_page
-from tideline.embedded.broker import new_cluster_id
 from tideline.failpoints import PLACES, RARE_PLACES, SPARK_PLACES
+from tideline.model.stream_schema import stream_schema
+from tideline.model.verdicts import build_page
 
 ROOT = Path(__file__).parents[2]
 

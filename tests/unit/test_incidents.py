@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.build import ID, NOW, plan, planned
-from tideline.core.incident import Decision, Finding, Incident, sort_out
-from tideline.core.ledger_state import Control, LedgerState
-from tideline.core.stream import OnReset
-from tideline.core.verdicts import HALTING, POLICIES
+from tideline.ledger.state import Control, LedgerState
+from tideline.model.incident import Decision, Finding, Incident
+from tideline.model.stream import OnReset
+from tideline.model.verdicts import HALTING, POLICIES
+from tideline.rules.triage import triage
 
 LOSS = Finding("retention_loss", "e", "a", "orders", ID, 0)
 INCIDENT = Incident("incident-1", "first", NOW, LOSS)
@@ -17,7 +18,7 @@ MEANINGS = ("halting", "asking", "decided", "left_open")
 
 def sorted_out(incident=INCIDENT, policy="fail", proceed=False, run_id="first"):
     policies = {**OnReset().model_dump(), incident.finding.kind: policy}
-    outlook = sort_out([incident], policies=policies, proceed=proceed, run_id=run_id, now=NOW)
+    outlook = triage([incident], policies=policies, proceed=proceed, run_id=run_id, now=NOW)
     (name,) = [n for n in MEANINGS if getattr(outlook, n)]
     return name, getattr(outlook, name)[0]
 
@@ -59,8 +60,8 @@ def test_whoever_comes_first_with_a_form_asks():
     """The finder may have ended; one form at a time."""
     policies = {**OnReset().model_dump(), "retention_loss": "approve"}
     facts = {"policies": policies, "proceed": True, "run_id": "later", "now": NOW}
-    assert sort_out([INCIDENT], **facts, can_ask=True).asking == (INCIDENT,)
-    assert sort_out([INCIDENT], **facts, can_ask=False).left_open == (INCIDENT,)
+    assert triage([INCIDENT], **facts, can_ask=True).asking == (INCIDENT,)
+    assert triage([INCIDENT], **facts, can_ask=False).left_open == (INCIDENT,)
 
 
 def test_a_decision_that_is_no_longer_valid_decides_nothing():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tideline.adapters.kafka_answers import (
+from tideline.kafka_io.responses import (
     partition_observation,
     partitions_by_leader,
     topic_observation,

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tideline.adapters.connections import connect_url, find_connection, kafka_settings, spark_master
-from tideline.adapters.kafka_settings import KafkaSettings
+from tideline.connections import connect_url, find_connection, kafka_settings, spark_master
 from tideline.errors import ConnectionMissing
+from tideline.kafka_io.settings import KafkaSettings
 
 
 @contextmanager

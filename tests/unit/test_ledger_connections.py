@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tideline.adapters.connections import find_connection
-from tideline.adapters.ledger_connection import ledger_url
+from tideline.connections import find_connection
 from tideline.errors import ConnectionMissing
+from tideline.ledger.connection import ledger_url
 
 POSTGRES = {
     "conn_type": "postgres",

@@ -3,9 +3,8 @@
 import pytest
 
 from tideline.airflow.mirror import show_position
-from tideline.core.head import Head
-from tideline.core.positions import PartitionPosition
 from tideline.errors import ServiceAway
+from tideline.model.head import Head, PartitionPosition
 
 
 class Ledger:

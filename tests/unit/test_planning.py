@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.build import ID, OTHER_ID, head, observation, position, seen, topic
-from tideline.core.coverage import Coverage
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.planning import move_over_coverage, plan_ranges, share_fairly
+from tideline.model.coverage import Coverage
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.rules.planning import move_over_coverage, plan_ranges, share_fairly
 
 NO_CAP = 10**9
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.build import ID, OTHER_ID, planned
-from tideline.core.predicate import coordinates_predicate
+from tideline.table.predicate import coordinates_predicate
 
 
 def test_the_predicate_is_made_of_a_uuid_and_integers():

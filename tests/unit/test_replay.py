@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.build import OTHER_ID, observation, plan, planned, seen, topic
-from tideline.core.replay import obstacles
+from tideline.rules.replay import obstacles
 
 PLAN = plan(planned(100, 200))
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.build import NOW
-from tideline.core.request import RequestedRange, RunRequest, read_form
-from tideline.core.window import Window
 from tideline.errors import BadInput
+from tideline.model.request import RequestedRange, RunRequest, read_form
+from tideline.model.window import Window
 
 ONE = {"topic": "orders", "partition": 0, "start_offset": 10, "end_offset": 20}
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.unit.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
-from tideline.core.coverage import Coverage
-from tideline.core.incident import Finding, Incident
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.result import RunRecord
-from tideline.core.rewind import Lost, Rewind
-from tideline.core.rewinding import (
+from tideline.model.coverage import Coverage
+from tideline.model.incident import Finding, Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.rewind import Lost, Rewind
+from tideline.model.run import RunRecord
+from tideline.model.verification import VerifiedRange
+from tideline.rules.rewind import (
     amended_later,
     layers,
     rewound_head,
@@ -18,7 +19,6 @@ from tideline.core.rewinding import (
     undone_ranges,
     undone_record,
 )
-from tideline.core.verification import VerifiedRange
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 REWIND = Rewind("rewind-1", "a", "wrong", "ann", NOW, "key", undone_runs=("b",))

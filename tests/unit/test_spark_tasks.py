@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.build import planned
-from tideline.adapters.spark_submit import configuration, is_small
 from tideline.json_codec import to_json
-from tideline.ports import SparkJob
+from tideline.launch.job import SparkJob
+from tideline.launch.submit import configuration, is_small
 from tideline.spark.source import split_and_packed
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tideline.adapters.stream_files import parse_stream, read_stream
 from tideline.errors import StreamFileError
+from tideline.stream_files import parse_stream, read_stream
 
 GOOD = """\
 stream: orders
@@ -136,7 +136,7 @@ def test_defaults_are_those_of_the_reference():
     assert stream.kafka.isolation_level == "read_committed"
     assert stream.table.partition_by == ["topic_id"]
     assert (stream.start, stream.gaps, stream.on_incident) == ("earliest", "explain", "halt")
-    assert stream.ledger_location == "/data/lake/orders.ledger"
+    assert str(stream.ledger_location) == "/data/lake/orders.ledger"
     assert stream.limits.max_records_per_run == 5_000_000
     assert set(stream.on_reset.model_dump().values()) == {"fail"}
 
@@ -144,9 +144,9 @@ def test_defaults_are_those_of_the_reference():
 def test_a_ledger_in_airflow_s_database_is_named_by_connection_and_stream():
     """Nobody's password is in it."""
     stream = parse_stream(GOOD + "ledger: airflow\n", "f.yaml")
-    assert stream.ledger_location == "tideline_ledger: orders"
+    assert str(stream.ledger_location) == "tideline_ledger: orders"
     stream = parse_stream(GOOD + "ledger: airflow\nledger_connection: other\n", "f.yaml")
-    assert stream.ledger_location == "other: orders"
+    assert str(stream.ledger_location) == "other: orders"
 
 
 def test_numbers_may_carry_underscores():

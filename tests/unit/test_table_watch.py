@@ -2,14 +2,14 @@
 
 import pytest
 
-from tideline.core.observation import TableCommit, TableObservation
-from tideline.core.table_watch import table_findings
+from tideline.model.observation import LoggedCommit, TableObservation
+from tideline.rules.table_watch import table_findings
 
 OURS = {"stream": "orders", "ledger_id": "ledger-1"}
 
 
 def commit(version, operation="WRITE", appends=False, ledger_id=None):
-    return TableCommit(version, operation, appends, ledger_id, "{}")
+    return LoggedCommit(version, operation, appends, ledger_id, "{}")
 
 
 def found(newest, *newer, known_version=5, known_id="t"):

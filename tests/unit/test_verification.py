@@ -3,15 +3,10 @@
 import pytest
 
 from tests.unit.build import ID, plan, planned
-from tideline.core.gap_evidence import Gap
-from tideline.core.offsets import OffsetRange, PartitionIdentity
-from tideline.core.verification import (
-    LandedRange,
-    gap_findings,
-    missing_offsets,
-    unexplained_by,
-    verify_ranges,
-)
+from tideline.model.gaps import Gap
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.verification import LandedRange
+from tideline.rules.verification import gap_findings, missing_offsets, unexplained_by, verify_ranges
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.core.incident import Incident
-from tideline.core.verdicts import POLICIES, VERDICTS, valid_choices
 from tideline.errors import BadInput
+from tideline.model.incident import Incident
+from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
 
 COMMENT = "comment"
 _SHOWN = 20

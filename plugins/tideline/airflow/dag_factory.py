@@ -15,7 +15,7 @@ from tideline.airflow.operators import (
     ResolveReset,
     VerifyRanges,
 )
-from tideline.core.stream import Stream
+from tideline.model.stream import Stream
 
 
 def build_dag(stream: Stream) -> DAG:

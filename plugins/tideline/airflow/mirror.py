@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import Asset
 
-from tideline.ledger import Ledger
-from tideline.steps.context import log
+from tideline.ledger.ledger import Ledger
+from tideline.pipeline.context import log
 
 _SHOWN = 500
 """Partitions; Airflow holds a value of this store to 64 KiB as a rule."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
-from tideline.adapters.stream_files import find_stream
 from tideline.airflow.translate import translated_errors
-from tideline.core.request import RunRequest
 from tideline.errors import BadInput
 from tideline.json_codec import to_data
-from tideline.steps.auditing import require_clean
-from tideline.steps.rewinding import RewindRequest, rewind_stream
+from tideline.model.request import RunRequest
+from tideline.operations.audit import require_clean
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.stream_files import find_stream
 from tideline.wiring import open_run
 
 REWIND_FORM: Mapping[str, type] = {

@@ -15,33 +15,27 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow.sdk.observability import stats
 
-from tideline.adapters.connections import connect_url, find_connection, spark_master
-from tideline.adapters.jars import spark_jars
-from tideline.adapters.spark_connect import SparkConnect
-from tideline.adapters.spark_submit import (
-    application,
-    configuration,
-    environment,
-    is_small,
-    package_zip,
-)
 from tideline.airflow import approval
 from tideline.airflow.mirror import show_position
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
-from tideline.core.headroom import Headroom
-from tideline.core.result import RunRecord
-from tideline.core.stream import Stream
+from tideline.connections import connect_url, find_connection, spark_master
 from tideline.errors import Halted, ResetDetected, ServiceAway
 from tideline.failpoints import reach
 from tideline.json_codec import to_data
-from tideline.steps.advance_offsets import advance_offsets
-from tideline.steps.asking import answer, ask, asked_incidents
-from tideline.steps.detect_earliest_reset import detect_earliest_reset
-from tideline.steps.dry_run import dry_run
-from tideline.steps.ingest_ranges import ingest_ranges
-from tideline.steps.plan_offset_ranges import plan_offset_ranges
-from tideline.steps.resolve_reset import resolve_reset
-from tideline.steps.verify_ranges import verify_ranges
+from tideline.launch.connect import SparkConnect
+from tideline.launch.jars import spark_jars
+from tideline.launch.submit import application, configuration, environment, is_small, package_zip
+from tideline.model.headroom import Headroom
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.advance_offsets import advance_offsets
+from tideline.pipeline.asking import answer, ask, asked_incidents
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.resolve_reset import resolve_reset
+from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger
 
 

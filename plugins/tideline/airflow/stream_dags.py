@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator
 
-from tideline.adapters.stream_files import find_stream, read_stream, stream_paths
 from tideline.airflow.dag_factory import build_dag
-from tideline.core.stream import Stream
 from tideline.errors import BadInput, StreamFileError
+from tideline.model.stream import Stream
+from tideline.stream_files import find_stream, read_stream, stream_paths
 
 log = logging.getLogger(__name__)
 

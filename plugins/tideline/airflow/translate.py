@@ -14,12 +14,12 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
 )
 
-from tideline.core.request import RunRequest, make_window, read_form
-from tideline.core.stream import Stream
 from tideline.errors import BadInput, TidelineError
-from tideline.ports import SparkPort
-from tideline.steps.context import RunContext, log, now
-from tideline.steps.lane import hold_lane
+from tideline.launch.job import SparkPort
+from tideline.model.request import RunRequest, make_window, read_form
+from tideline.model.stream import Stream
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.lane import hold_lane
 from tideline.wiring import open_run
 
 _LOOK_AGAIN_AFTER = timedelta(seconds=10)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from tideline.adapters.stream_files import Problem, read_stream
 from tideline.cli.output import (
     Output,
     ended_line,
@@ -20,15 +21,16 @@ from tideline.cli.output import (
     incident_data,
     rewind_data,
 )
-from tideline.core.plan import PlannedRange
-from tideline.core.request import RunRequest, read_form
-from tideline.core.result import RunRecord
-from tideline.core.stream import Stream
-from tideline.errors import Halted, ServiceAway, StreamFileError, TidelineError
+from tideline.errors import BadInput, Halted, ServiceAway, StreamFileError, TidelineError
 from tideline.json_codec import to_data
-from tideline.steps.auditing import audit_stream
-from tideline.steps.dry_run import dry_run
-from tideline.steps.run_batch import run_batch
+from tideline.model.plan import PlannedRange
+from tideline.model.request import RunRequest, read_form
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
+from tideline.operations.audit import audit_stream
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.run_batch import run_batch
+from tideline.stream_files import Problem, read_stream
 from tideline.wiring import open_ledger, open_run
 
 _RANGE = ("topic", "partition", "generation", "start_offset", "end_offset")
@@ -224,7 +226,13 @@ def audit(options: argparse.Namespace, output: Output) -> int:
 
 def demo(options: argparse.Namespace, output: Output) -> int:
     """The embedded stack, from nothing to a proof."""
-    from tideline.embedded.demo import run_demo
+    checkout = Path(__file__).parents[3]
+    if not (checkout / "devstack").is_dir():
+        raise BadInput(
+            "tideline demo needs a checkout of Tideline: the embedded stack is not packaged"
+        )
+    sys.path.insert(0, str(checkout))
+    from devstack.demo import run_demo
 
     return run_demo(output)
 

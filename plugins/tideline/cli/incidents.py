@@ -7,16 +7,16 @@ import getpass
 from datetime import UTC, datetime
 from typing import Any
 
-from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output, ended_line, incident_data
-from tideline.core.incident import Decision, Incident
-from tideline.core.ledger_state import LedgerState
-from tideline.core.result import RunRecord
-from tideline.core.verdicts import VERDICTS
 from tideline.errors import BadInput
 from tideline.failpoints import reach
-from tideline.ledger import Ledger
-from tideline.steps.halting import affected_text, affected_versions, how_to_decide
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Decision, Incident
+from tideline.model.run import RunRecord
+from tideline.model.verdicts import VERDICTS
+from tideline.pipeline.halting import affected_text, affected_versions, how_to_decide
+from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
 

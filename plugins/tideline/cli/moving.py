@@ -6,26 +6,26 @@ import argparse
 
 from pydantic import ValidationError
 
-from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output
-from tideline.core.ledger_home import LedgerHome, LedgerKind
-from tideline.core.stream import Stream
 from tideline.errors import BadInput
-from tideline.ledger_move import move_ledger
+from tideline.ledger.move import move_ledger
+from tideline.model.ledger_location import LedgerKind, LedgerLocation
+from tideline.model.stream import Stream
+from tideline.stream_files import read_stream
 from tideline.wiring import open_store
 
 
 def move(options: argparse.Namespace, output: Output) -> int:
     """Move the ledger, or finish a move that was cut off; says what to change in the file."""
     stream = read_stream(options.file)
-    moved = move_ledger(stream.ledger_home, _home(stream, options.to, options.at), open_store)
+    moved = move_ledger(stream.ledger_location, _home(stream, options.to, options.at), open_store)
     said = f"the ledger is in {moved.target} already"
     if moved.is_empty:
         said = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
     elif moved.source is not None:
         said = f"moved the ledger from {moved.source} to {moved.target}"
     lines = []
-    if moved.target != stream.ledger_home:
+    if moved.target != stream.ledger_location:
         lines.append(f"now set {moved.target.in_stream_file}, in {options.file}")
     data = {
         "stream": stream.stream,
@@ -37,18 +37,18 @@ def move(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _home(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerHome:
+def _home(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLocation:
     """The home that a stream file with these keys would name.
 
     Raises:
         BadInput: It would be refused.
     """
     if address is None and kind == stream.ledger:
-        return stream.ledger_home
+        return stream.ledger_location
     data = stream.model_dump()
     data |= {"ledger": kind, "ledger_uri": None, "ledger_connection": None}
     data["ledger_uri" if kind == "delta" else "ledger_connection"] = address
     try:
-        return Stream.model_validate(data).ledger_home
+        return Stream.model_validate(data).ledger_location
     except ValidationError as error:
         raise BadInput(f"--at {address}: {error.errors()[0]['msg']}") from error

@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tideline.core.headroom import Headroom
-from tideline.core.incident import Finding, Incident
-from tideline.core.rewind import Lost, Rewind
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
+from tideline.model.headroom import Headroom
+from tideline.model.incident import Finding, Incident
+from tideline.model.rewind import Lost, Rewind
 
 
 class Output:

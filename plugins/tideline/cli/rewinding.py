@@ -6,12 +6,12 @@ import argparse
 import getpass
 from typing import Any
 
-from tideline.adapters.stream_files import read_stream
 from tideline.cli.output import Output, lost_data, rewind_data
-from tideline.core.request import RunRequest
 from tideline.errors import TidelineError
 from tideline.json_codec import to_data
-from tideline.steps.rewinding import RewindRequest, rewind_stream
+from tideline.model.request import RunRequest
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.stream_files import read_stream
 from tideline.wiring import open_run
 
 

@@ -7,16 +7,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tideline.core.offsets import PartitionIdentity
-from tideline.core.predicate import coordinates_predicate
-from tideline.core.table import (
-    COLUMNS,
-    STAGING,
-    landing_folder,
-)
 from tideline.errors import AttemptFenced, ReplayUnavailable
 from tideline.failpoints import reach
-from tideline.ports import SparkJob, SparkResult, StagedRows
+from tideline.launch.job import SparkJob, SparkResult, StagedRows
+from tideline.model.offsets import PartitionIdentity
+from tideline.table.predicate import coordinates_predicate
+from tideline.table.schema import COLUMNS, STAGING, landing_folder
 
 _WRITER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",

@@ -9,8 +9,8 @@ from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tideline.core.plan import PlannedRange
-from tideline.ports import SparkJob
+from tideline.launch.job import SparkJob
+from tideline.model.plan import PlannedRange
 
 READER_OPTIONS = {
     # The executor's consumer looks both log ends up after every poll: fewer, larger polls.

@@ -8,8 +8,8 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tideline.core.plan import PlannedRange
-from tideline.core.table import COLUMNS
+from tideline.model.plan import PlannedRange
+from tideline.table.schema import COLUMNS
 
 Transform = Callable[[DataFrame], DataFrame]
 

@@ -1,0 +1,68 @@
+"""A Spark Connect server on a free port: one warm Spark for many runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from devstack.process import HOST, Server, free_ports, is_listening
+from tideline.launch.submit import configuration, environment, submit_command
+from tideline.spark.session import APPLICATION, DELTA
+
+_START_SECONDS = 120
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+class ConnectServer:
+    """The server.
+
+    Args:
+        folder: For its output.
+        master: Spark master URL.
+    """
+
+    def __init__(self, folder: Path, master: str = "local[*]") -> None:
+        self._folder = folder
+        self._master = master
+        self.port = free_ports(1)[0]
+        self._server: Server | None = None
+
+    @property
+    def connection(self) -> dict[str, str | int]:
+        """It as an Airflow connection."""
+        return {"conn_type": "spark_connect", "host": HOST, "port": self.port}
+
+    @property
+    def url(self) -> str:
+        """Where its clients go."""
+        return f"sc://{HOST}:{self.port}"
+
+    def start(self) -> ConnectServer:
+        """Start it and wait until its port answers.
+
+        Raises:
+            ServiceAway: It does not come up; carries the end of its log.
+        """
+        settings = {
+            **configuration(self._master, is_small=False),
+            **APPLICATION,
+            **DELTA,
+            "spark.connect.grpc.binding.address": HOST,
+            "spark.connect.grpc.binding.port": str(self.port),
+        }
+        command = submit_command(self._master, settings, "--class", _CLASS, "spark-internal")
+        variables = {**os.environ, **environment(self._master)}
+        log = self._folder / "spark-connect.log"
+        self._server = Server.start("spark-connect", command, log, variables)
+        try:
+            self._server.wait_ready(lambda: is_listening(self.port), _START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End it."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None

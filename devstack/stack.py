@@ -1,0 +1,163 @@
+"""Broker and Airflow together: `make up`, `make down`, and the demo's ground."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devstack.airflow_services import EmbeddedAirflow
+from devstack.broker import Broker
+from devstack.process import Server
+from tideline.errors import BadInput, TidelineError
+from tideline.ledger.host import process_identity
+
+_MINIMUM_FREE_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Everything that runs, and where.
+
+    Args:
+        folder: Holds the broker's data, Airflow's home, stream files and the lake.
+        kafka_connection: The Kafka connection in Airflow's JSON form.
+    """
+
+    folder: Path
+    broker: Broker
+    airflow: EmbeddedAirflow
+    kafka_connection: str
+
+    @classmethod
+    def build(
+        cls,
+        folder: Path,
+        database_url: str | None = None,
+        schedulers: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> Stack:
+        """A stack on free ports, not started yet.
+
+        Args:
+            folder: Where everything of it lies.
+            database_url: Airflow's metadata database; SQLite in the folder if none is given.
+            schedulers: How many of Airflow's schedulers.
+            settings: More variables of Airflow's services.
+
+        Raises:
+            BadInput: Too little disk space, or more than one scheduler on SQLite.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < _MINIMUM_FREE_BYTES:
+            raise BadInput(f"{folder}: {free / 1024**3:.1f} GiB free, the stack needs 2 GiB")
+        streams = folder / "streams"
+        streams.mkdir(exist_ok=True)
+        broker = Broker(folder / "kafka")
+        extra = {"bootstrap.servers": broker.bootstrap_servers}
+        kafka = json.dumps({"conn_type": "kafka", "extra": extra})
+        connections = {
+            "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        }
+        environment = {**connections, **(settings or {})}
+        airflow = EmbeddedAirflow(
+            folder / "airflow", streams, environment, database_url, schedulers
+        )
+        return cls(folder, broker, airflow, kafka)
+
+    @property
+    def streams(self) -> Path:
+        """Folder of stream files."""
+        return self.folder / "streams"
+
+    @property
+    def dags(self) -> Path:
+        """Folder for Dags beside Tideline's own."""
+        return self.airflow.dags
+
+    @property
+    def lake(self) -> Path:
+        """Folder for tables."""
+        return self.folder / "lake"
+
+    def start(self) -> Stack:
+        """Start everything, or nothing."""
+        try:
+            self.broker.start()
+            self.airflow.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop everything."""
+        self.airflow.stop()
+        self.broker.stop()
+
+    def facts(self) -> dict[str, Any]:
+        """What `.stack.json` says."""
+        servers = [*self.airflow.servers.values()]
+        if self.broker.server is not None:
+            servers.append(self.broker.server)
+        return {
+            "bootstrap_servers": self.broker.bootstrap_servers,
+            "airflow_url": self.airflow.url,
+            "username": self.airflow.username,
+            "password": self.airflow.password,
+            "streams_folder": str(self.streams),
+            "processes": [
+                {
+                    "name": s.name,
+                    "pid": s.pid,
+                    "started": process_identity(s.pid),
+                    "log": str(s.log),
+                }
+                for s in servers
+            ],
+        }
+
+
+def up(root: Path) -> None:
+    """Start a stack in `root/.stack` and write `root/.stack.json`."""
+    facts_file = root / ".stack.json"
+    if facts_file.exists():
+        raise BadInput(f"{facts_file} is there: a stack runs already, or `make down` it first")
+    stack = Stack.build(root / ".stack").start()
+    facts_file.touch(mode=0o600)
+    facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
+    print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
+    print(f"Kafka    {stack.broker.bootstrap_servers}")
+    print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag;")
+    print("         `make down` removes the folder. From a shell:")
+    print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
+    print(f"         export AIRFLOW_CONN_TIDELINE_LEDGER='{stack.airflow.ledger_connection}'")
+
+
+def down(root: Path) -> None:
+    """Stop what `up` started and remove its data."""
+    facts_file = root / ".stack.json"
+    if not facts_file.exists():
+        print("nothing is up")
+        return
+    for item in json.loads(facts_file.read_text())["processes"]:
+        if process_identity(item["pid"]) == item["started"] != "":
+            Server(item["name"], item["pid"], Path(item["log"])).stop()
+            print(f"stopped {item['name']}")
+        else:
+            print(f"{item['name']} is gone already")
+    shutil.rmtree(root / ".stack", ignore_errors=True)
+    facts_file.unlink()
+
+
+if __name__ == "__main__":
+    try:
+        {"up": up, "down": down}[sys.argv[1]](Path.cwd())
+    except TidelineError as error:
+        sys.exit(f"{error}")

@@ -1,0 +1,1 @@
+"""Everything that speaks Kafka; the only importer of kafka-python."""

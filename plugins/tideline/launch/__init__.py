@@ -1,0 +1,1 @@
+"""How Spark is started: Java, jars, spark-submit or Spark Connect."""

@@ -1,0 +1,144 @@
+"""Maven Central through the Ivy that pyspark brings: resolved once, never during a run."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tideline.errors import BadInput, ServiceAway
+from tideline.launch.cache import cache_folder
+from tideline.launch.java import download_options, find_java
+from tideline.versions import BROKER_JARS, SPARK_EXCLUDES, SPARK_JARS
+
+Coordinate = tuple[str, str, str]
+
+
+def spark_jars() -> list[Path]:
+    """Jars that a Spark application of ours needs besides Spark's own.
+
+    `TIDELINE_SPARK_JARS` names a folder that holds them; empty means that Spark has them already.
+
+    Raises:
+        BadInput: They have not been fetched yet.
+    """
+    configured = os.environ.get("TIDELINE_SPARK_JARS")
+    if configured == "":
+        return []
+    folder = Path(configured) if configured else _folder("spark", SPARK_JARS, SPARK_EXCLUDES)
+    return _jars_in(folder)
+
+
+def broker_jars() -> list[Path]:
+    """Jars of the embedded broker.
+
+    Raises:
+        BadInput: They have not been fetched yet.
+    """
+    return _jars_in(_folder("broker", BROKER_JARS, ()))
+
+
+def fetch_all() -> None:
+    """Fill the cache with whatever is missing.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+    """
+    fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+    fetch("broker", BROKER_JARS)
+
+
+def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ()) -> list[Path]:
+    """Jars with what they need, fetched if they are not in the cache.
+
+    Args:
+        name: Of their folder.
+        wanted: Coordinates.
+        excludes: `organisation:module`, `*` for any, of what is left out.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+    """
+    folder = _folder(name, wanted, excludes)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(folder.parent / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                print(f"fetching the {name} jars into {folder}", file=sys.stderr)
+                _fetch(folder, _module(name, wanted, excludes))
+    return _jars_in(folder)
+
+
+def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> Path:
+    digest = hashlib.sha256(_module(name, wanted, excludes).encode()).hexdigest()[:12]
+    return cache_folder() / "jars" / f"{name}-{digest}"
+
+
+def _jars_in(folder: Path) -> list[Path]:
+    jars = sorted(folder.glob("*.jar"))
+    if not jars:
+        raise BadInput(f"no jars in {folder}; `make setup` fetches them once", folder=str(folder))
+    return jars
+
+
+def _module(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
+    dependencies = "".join(
+        f"<dependency org={quoteattr(org)} name={quoteattr(module)} rev={quoteattr(revision)}"
+        ' conf="default->default"/>'
+        for org, module, revision in wanted
+    )
+    left_out = "".join(
+        f"<exclude org={quoteattr(org)} module={quoteattr(module)}/>"
+        for org, module in (item.split(":") for item in excludes)
+    )
+    return (
+        f'<ivy-module version="2.0"><info organisation="tideline" module={quoteattr(name)}/>'
+        f'<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}{left_out}</dependencies></ivy-module>"
+    )
+
+
+def _fetch(folder: Path, module: str) -> None:
+    java = find_java()
+    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+        ivy_file = Path(draft, "ivy.xml")
+        ivy_file.write_text(module)
+        ready = Path(draft, "jars")
+        command: list[str | Path] = [
+            java.binary,
+            *download_options(java),
+            "-jar",
+            _ivy_jar(),
+            *("-cache", cache_folder() / "ivy"),
+            *("-ivy", ivy_file),
+            *("-retrieve", f"{ready}/[artifact]-[revision].[ext]"),
+            *("-types", "jar", "bundle"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not list(ready.glob("*.jar")):
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+            raise ServiceAway(
+                f"Maven Central did not give the jars (Ivy exit {done.returncode}):\n{tail}"
+            )
+        shutil.move(ready, folder)
+
+
+def _ivy_jar() -> Path:
+    import pyspark
+
+    found = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    if not found:
+        raise BadInput("pyspark brings no ivy jar; `make setup` installs the pinned pyspark")
+    return found[-1]
+
+
+if __name__ == "__main__":
+    fetch_all()

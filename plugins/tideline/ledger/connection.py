@@ -1,0 +1,85 @@
+"""The database behind the Airflow connection that a stream's `ledger_connection` names."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from sqlalchemy.engine import URL
+
+from tideline.connections import Connection, find_connection
+from tideline.errors import ConnectionMissing
+
+_POSTGRES_EXTRA = (
+    "application_name",
+    "connect_timeout",
+    "options",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "target_session_attrs",
+)
+
+
+def ledger_url(connection_id: str) -> URL:
+    """The database's address, with its password.
+
+    Raises:
+        ConnectionMissing: There is no such connection, or it cannot be used.
+    """
+    found = find_connection(connection_id)
+    if found is None:
+        raise ConnectionMissing(
+            f"ledger_connection: no Airflow connection {connection_id!r}; define it, for example as"
+            f" AIRFLOW_CONN_{connection_id.upper()}="
+            """'{"conn_type": "postgres", "host": "db", "login": "airflow", "password": "...","""
+            """ "schema": "airflow"}', best with Airflow's own metadata database""",
+            connection=connection_id,
+        )
+    kind = found.conn_type.partition("+")[0]
+    if kind in ("postgres", "postgresql"):
+        return _postgres(connection_id, found)
+    if kind == "sqlite":
+        return _sqlite(connection_id, found)
+    raise ConnectionMissing(
+        f"connection {connection_id}: type {found.conn_type!r}; allowed: postgres, sqlite",
+        connection=connection_id,
+    )
+
+
+def _postgres(connection_id: str, found: Connection) -> URL:
+    missing = [name for name in ("host", "schema") if not getattr(found, name)]
+    if missing:
+        raise ConnectionMissing(
+            f"connection {connection_id}: {missing[0]} is missing; a postgres connection needs host"
+            " and schema (the database), as a rule login and password",
+            connection=connection_id,
+        )
+    unknown = sorted(set(found.extra) - set(_POSTGRES_EXTRA))
+    if unknown:
+        raise ConnectionMissing(
+            f"connection {connection_id}: extra {unknown[0]}: unknown key; allowed:"
+            f" {', '.join(_POSTGRES_EXTRA)}",
+            connection=connection_id,
+        )
+    return URL.create(
+        "postgresql+psycopg2",
+        username=found.login,
+        password=found.password,
+        host=found.host,
+        port=found.port,
+        database=found.schema,
+        query={name: str(value) for name, value in found.extra.items()},
+    )
+
+
+def _sqlite(connection_id: str, found: Connection) -> URL:
+    path = found.host or found.schema or ""
+    if not path.startswith("/"):
+        raise ConnectionMissing(
+            f"connection {connection_id}: a sqlite connection needs the absolute path of the file"
+            " as its host",
+            connection=connection_id,
+        )
+    # mode=rw: a wrong path must not leave an empty database behind.
+    return URL.create("sqlite", database=f"file:{quote(path)}", query={"mode": "rw", "uri": "true"})

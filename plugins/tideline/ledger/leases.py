@@ -1,0 +1,144 @@
+"""Who may work on a stream now: leases in the ledger's control document."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from tideline.errors import Halted, StreamBusy
+from tideline.ledger.host import process_identity
+from tideline.ledger.state import Lease, LedgerState
+
+log = logging.getLogger("tideline")
+
+
+_MOST_OFTEN = 0.1
+"""Seconds between renewals, however short a lease is: the ledger has other writers."""
+
+
+def lease_seconds() -> float:
+    """How long a silent holder keeps a lease (`TIDELINE_LEASE_SECONDS`, 60 s)."""
+    return float(os.environ.get("TIDELINE_LEASE_SECONDS", "60"))
+
+
+def take(state: LedgerState, name: str, holder: str) -> LedgerState:
+    """The state with a lease taken.
+
+    Raises:
+        StreamBusy: Somebody else holds it.
+    """
+    refuse_others(state, holder, name)
+    return _with_lease(state, name, holder)
+
+
+def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
+    """The state with a lease kept for longer.
+
+    Raises:
+        StreamBusy: It was lost.
+    """
+    refuse_lost(state, name, holder)
+    return _with_lease(state, name, holder)
+
+
+@contextmanager
+def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
+    """Renew a lease in the background for the length of a block.
+
+    Args:
+        name: The lease's name.
+        renew: Writes its new end; what it raises is logged, and the lease is then lost in time.
+    """
+    stop = threading.Event()
+
+    def keep() -> None:
+        while not stop.wait(max(lease_seconds() / 3, _MOST_OFTEN)):
+            try:
+                renew()
+            except Exception as error:
+                log.warning("the %s lease was not renewed: %s", name, error)
+
+    keeper = threading.Thread(target=keep, name=f"lease-{name}", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        keeper.join()
+
+
+def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
+    """Make sure that a holder still holds its lease, or that nobody has had it since.
+
+    Raises:
+        StreamBusy: Somebody took over; it is lost for good, since others may have worked meanwhile.
+    """
+    if not any(held.name == name and held.holder == holder for held in state.control.leases):
+        raise StreamBusy(
+            f"stream {state.control.stream}: this attempt has lost the {name} lease: it was silent"
+            f" for more than {lease_seconds():.0f} s, and another attempt took over; run again",
+            stream=state.control.stream,
+            lease=name,
+        )
+
+
+def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
+    return state.with_lease(
+        Lease(
+            name=name,
+            holder=holder,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            process_started=process_identity(os.getpid()),
+            expires_at=datetime.now(UTC) + timedelta(seconds=lease_seconds()),
+        )
+    )
+
+
+def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
+    """Make sure that nobody else is at work: on some leases, or on any if none is named.
+
+    Raises:
+        StreamBusy: Somebody is.
+    """
+    now = datetime.now(UTC)
+    for held in state.control.leases:
+        theirs = held.holder != holder and held.expires_at > now and not _is_gone(held)
+        if theirs and (not names or held.name in names):
+            raise StreamBusy(
+                f"stream {state.control.stream}: the {held.name} lease is held by process"
+                f" {held.pid} on {held.host} until {held.expires_at:%H:%M:%S} UTC; try again later",
+                stream=state.control.stream,
+                lease=held.name,
+            )
+
+
+def refuse_during_rewind(state: LedgerState, holder: str) -> None:
+    """Keep everybody out while table and ledger are being put back together.
+
+    Raises:
+        StreamBusy: A rewind is under way.
+        Halted: One was begun and has ended half-way; a person has to give the command again.
+    """
+    rewind = state.control.rewind
+    if rewind is None:
+        return
+    refuse_others(state, holder, "live", "writer")
+    raise Halted(
+        f"stream {state.control.stream}: {rewind.rewind_id} to run {rewind.to_run} was begun"
+        f" {rewind.begun_at:%Y-%m-%dT%H:%M:%S}Z by {rewind.by} and not finished; nothing else may"
+        " move until it is: give the same tideline rewind command again",
+        rewind_id=rewind.rewind_id,
+    )
+
+
+def _is_gone(lease: Lease) -> bool:
+    """Whether the holder ran on this host and has ended; elsewhere only expiry tells."""
+    if lease.host != socket.gethostname() or not lease.process_started:
+        return False
+    return process_identity(lease.pid) != lease.process_started

@@ -1,0 +1,206 @@
+"""The ledger as rows in a database: PostgreSQL, or SQLite on one machine; Airflow's own as a rule.
+
+A ledger is one row with a version, its documents, and an append-only history. A commit is one
+transaction that begins with `UPDATE ... WHERE version = base`: the row's lock makes the second of
+two such commits wait, and then it finds another version. That is the compare-and-swap. Reading is
+one statement, so documents and version are of one moment at every isolation level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import (
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+)
+from sqlalchemy.pool import NullPool
+
+from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
+from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.ledger.sql_tables import DOCUMENTS, HISTORY, LEDGERS, MANAGER
+
+_BUSY_SECONDS = 30
+# A server that is gone is noticed within half a minute, whatever the network does.
+_POSTGRES = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+_PASSING = (OperationalError, InterfaceError, InternalError)
+_NO_SUCH_TABLE = ("42P01", "42703")  # undefined_table, undefined_column
+
+_NO_SUCH_IN_SQLITE = ("no such table", "no such column", "unable to open database file")
+
+
+class SqlLedgerStore:
+    """Documents and history in the tables of `ledger_tables`.
+
+    Args:
+        url: The database; its password appears in no message.
+        name: The ledger's name in it: the stream's.
+        location: Where that is, for people.
+    """
+
+    def __init__(self, url: URL, name: str, location: str) -> None:
+        self._url = url
+        self._name = name
+        self._location = location
+        self._engine = _build_engine(url)
+
+    @property
+    def location(self) -> str:
+        """Connection and stream."""
+        return self._location
+
+    def read(self) -> Snapshot:
+        """All documents and the version they belong to."""
+        statement = (
+            select(LEDGERS.c.version, DOCUMENTS.c.slot, DOCUMENTS.c.body)
+            .select_from(LEDGERS.outerjoin(DOCUMENTS))
+            .where(LEDGERS.c.name == self._name)
+        )
+        with self._transaction() as connection:
+            rows = connection.execute(statement).all()
+        if not rows:
+            return Snapshot(-1, {})
+        return Snapshot(rows[0].version, {r.slot: r.body for r in rows if r.slot is not None})
+
+    def commit(
+        self,
+        base: Snapshot,
+        *,
+        put: Mapping[str, str],
+        drop: Iterable[str] = (),
+        history: Iterable[HistoryEntry] = (),
+    ) -> None:
+        """Replace, remove and append in one transaction."""
+        history = list(history)
+        version = max(base.version + 1, *(e.version for e in history), 0)
+        of_ledger = DOCUMENTS.c.ledger == self._name
+        documents = [{"ledger": self._name, "slot": k, "body": v} for k, v in put.items()]
+        now = datetime.now(UTC)
+        entries = [
+            {
+                "ledger": self._name,
+                "version": e.version if e.version >= 0 else version,
+                "kind": e.kind,
+                "key": e.key,
+                "recorded_at": e.recorded_at or now,
+                "body": e.body,
+            }
+            for e in history
+        ]
+        with self._transaction() as connection:
+            _do_not_wait_for_ever(connection)
+            self._take_turn(connection, base.version, version)
+            if replaced := {*put, *drop}:
+                connection.execute(
+                    DOCUMENTS.delete().where(of_ledger, DOCUMENTS.c.slot.in_(replaced))
+                )
+            if documents:
+                connection.execute(DOCUMENTS.insert(), documents)
+            if entries:
+                connection.execute(HISTORY.insert(), entries)
+
+    def _take_turn(self, connection: Connection, base: int, version: int) -> None:
+        """The compare-and-swap; it has to be the transaction's first write."""
+        if base < 0:
+            try:
+                connection.execute(LEDGERS.insert().values(name=self._name, version=version))
+            except IntegrityError as error:
+                raise CommitConflict(f"{self._location}: somebody else created it") from error
+            return
+        swap = (
+            LEDGERS.update()
+            .where(LEDGERS.c.name == self._name, LEDGERS.c.version == base)
+            .values(version=version)
+        )
+        if connection.execute(swap).rowcount != 1:
+            raise CommitConflict(f"{self._location}: the ledger is no longer at version {base}")
+
+    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+        """Closed records of a kind, oldest version first."""
+        h = HISTORY.c
+        wanted = select(h.kind, h.key, h.body, h.version, h.recorded_at)
+        wanted = wanted.where(h.ledger == self._name, h.kind == kind)
+        if key is not None:
+            wanted = wanted.where(h.key == key)
+        with self._transaction() as connection:
+            rows = connection.execute(wanted.order_by(h.version, h.id)).all()
+        for row in rows:
+            at = row.recorded_at.replace(tzinfo=row.recorded_at.tzinfo or UTC)  # SQLite drops it
+            yield HistoryEntry(row.kind, row.key, row.body, row.version, at)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise self._explain(error) from None  # the original shows statement and values
+
+    def _explain(self, error: DBAPIError) -> TidelineError:
+        said = str(error.orig).strip().partition("\n")[0]
+        if self._url.password:
+            said = said.replace(str(self._url.password), "***")
+        code = getattr(error.orig, "pgcode", None)
+        if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
+            return BadInput(
+                f"ledger {self._location}: its tables are not there: {said}. Name {MANAGER} in"
+                " [database] external_db_managers of Airflow's configuration, then run"
+                f" `airflow db migrate`, or `airflow db-manager migrate {MANAGER}`",
+                ledger=self._location,
+            )
+        if code == "42501":
+            return BadInput(
+                f"ledger {self._location}: {said}; give the connection's user SELECT, INSERT,"
+                " UPDATE and DELETE on the tables tideline_*",
+                ledger=self._location,
+            )
+        what = f"ledger {self._location} cannot be used: {type(error.orig).__name__}: {said}"
+        if not isinstance(error, _PASSING):
+            return TidelineError(what, ledger=self._location)
+        return ServiceAway(
+            f"{what}; every step may be repeated, try again when its database is back",
+            ledger=self._location,
+        )
+
+
+def _build_engine(url: URL) -> Engine:
+    """An engine without a pool: nothing is shared between forks, nothing idles."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(
+            url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": _BUSY_SECONDS}
+        )
+        event.listen(engine, "connect", _check_foreign_keys)
+        return engine
+    return create_engine(
+        url,
+        poolclass=NullPool,
+        hide_parameters=True,
+        isolation_level="READ COMMITTED",
+        connect_args={k: v for k, v in _POSTGRES.items() if k not in url.query},
+    )
+
+
+def _check_foreign_keys(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _do_not_wait_for_ever(connection: Connection) -> None:
+    """A writer that was stopped in mid-transaction loses it, and others do not queue behind it."""
+    if connection.dialect.name == "postgresql":
+        milliseconds = f"{_BUSY_SECONDS * 1000}"
+        names = ("lock_timeout", "idle_in_transaction_session_timeout")
+        connection.execute(select(*(func.set_config(n, milliseconds, True) for n in names)))

@@ -1,0 +1,229 @@
+"""What the ledger holds at one version, and the pure changes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tideline.model.head import Head
+from tideline.model.incident import Decision, Finding, Incident, incident_key
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.rewind import Rewind
+from tideline.model.run import RunRecord
+from tideline.model.window import ResolvedTimestamp
+
+_LEASES_KEPT = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Somebody's right to work on a lane or to write the table, until it expires.
+
+    Args:
+        name: What is leased: `live`, `backfill:` and a run id, or `writer`.
+        holder: The attempt that holds it.
+        host, pid, process_started: Where it runs, so that its end can be noticed on that host.
+        expires_at: When others may take it.
+    """
+
+    name: str
+    holder: str
+    host: str
+    pid: int
+    process_started: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The small, often changed part: tokens, leases, open incidents.
+
+    Args:
+        ledger_id: Written into the table's properties; ties the two together.
+        token: The last fencing token given out (R5).
+        incidents_opened: How many there ever were; the next one's number.
+        kept_head: Names the newest head in the history; a run that changes nothing keeps no copy.
+        rewinds: How many were ever begun; whoever took a lease before the last one is fenced.
+        rewind: The one under way; until it is finished nobody else may work.
+    """
+
+    ledger_id: str
+    stream: str
+    token: int = 0
+    leases: tuple[Lease, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    incidents_opened: int = 0
+    kept_head: str = ""
+    rewinds: int = 0
+    rewind: Rewind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """Everything a run needs to know, O(partitions) and free of history.
+
+    Args:
+        version: Version of the store that this was read from; -1 before the first write.
+        runs: Records that are not closed yet, by run id.
+        closed_incidents, instants, noted_rewinds: On their way into the history.
+    """
+
+    version: int
+    control: Control
+    head: Head = field(default_factory=Head)
+    runs: Mapping[str, RunRecord] = field(default_factory=dict)
+    closed_incidents: tuple[Incident, ...] = ()
+    instants: tuple[ResolvedTimestamp, ...] = ()
+    noted_rewinds: tuple[Rewind, ...] = ()
+
+    def open_live_run(self) -> RunRecord | None:
+        """The live run whose frozen plan is not settled yet (R3), None if there is none."""
+        return next(
+            (
+                r
+                for r in self.runs.values()
+                if r.is_open and r.lane == "live" and r.finishes is None
+            ),
+            None,
+        )
+
+    def with_run(self, record: RunRecord) -> LedgerState:
+        """The state with a record added or replaced."""
+        return replace(self, runs={**self.runs, record.run_id: record})
+
+    def with_plan_closed(self, plan_id: str, **outcome: object) -> LedgerState:
+        """Close every run that executes a plan: its own, and those that set out to finish it."""
+        closed = {
+            run_id: replace(record, **outcome)  # type: ignore[arg-type]
+            for run_id, record in self.runs.items()
+            if record.plan is not None and record.plan.plan_id == plan_id
+        }
+        return replace(self, runs={**self.runs, **closed})
+
+    def without_proposals(self, lane: str, but: str) -> LedgerState:
+        """Drop proposals of other runs in a lane: cleared, they are planned anew (R1)."""
+        kept = {
+            run_id: record
+            for run_id, record in self.runs.items()
+            if record.status != "proposed" or record.lane != lane or run_id == but
+        }
+        return self if len(kept) == len(self.runs) else replace(self, runs=kept)
+
+    def with_instant(self, instant: ResolvedTimestamp) -> LedgerState:
+        """The state with what an instant means, for the history (R11)."""
+        return replace(self, instants=(*self.instants, instant))
+
+    def with_lease(self, lease: Lease) -> LedgerState:
+        """The state with a lease taken or renewed; those that ran out long ago are dropped."""
+        forgotten = lease.expires_at - _LEASES_KEPT
+        others = tuple(
+            held
+            for held in self.control.leases
+            if held.name != lease.name and held.expires_at > forgotten
+        )
+        return self._control(leases=(*others, lease))
+
+    def without_lease(self, name: str, holder: str) -> LedgerState:
+        """The state with a lease given back; unchanged if somebody else has it by now."""
+        kept = tuple(
+            held for held in self.control.leases if held.name != name or held.holder != holder
+        )
+        return self if len(kept) == len(self.control.leases) else self._control(leases=kept)
+
+    def with_rewind_begun(self, rewind: Rewind) -> LedgerState:
+        """The state with a rewind under way: everybody else is kept out from here on."""
+        after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1)
+        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
+
+    def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:
+        """The state with the head that a rewind restores, the way free, and no proposals."""
+        runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
+        after = replace(self._control(rewind=None), head=head, runs=runs)
+        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
+
+    def with_next_token(self, above: int = 0) -> LedgerState:
+        """The state after giving out a token larger than all before; it is `control.token`."""
+        return self._control(token=max(self.control.token, above) + 1)
+
+    def with_incidents(
+        self,
+        findings: Iterable[Finding],
+        run_id: str,
+        now: datetime,
+        plan: BatchPlan | None = None,
+    ) -> LedgerState:
+        """Open an incident per finding; one that is open already learns what is at stake now.
+
+        A plan is the landed one whose ranges the findings put in doubt, if there is one.
+        """
+        incidents = {i.key: i for i in self.control.incidents}
+        opened = self.control.incidents_opened
+        for finding in findings:
+            known = incidents.get(incident_key(finding))
+            doubtful = () if plan is None else _in_scope(plan, finding)
+            if known is None:
+                opened += 1
+                known = Incident(f"incident-{opened}", run_id, now, finding)
+            if doubtful and plan is not None:
+                known = replace(
+                    known, plan_id=plan.plan_id, plan_run_id=plan.run_id, doubtful=doubtful
+                )
+            if finding.kind == "table_changed" and finding.actual != known.finding.actual:
+                known = replace(known, decision=None, asked_in=None)  # about another change
+            incidents[known.key] = replace(known, finding=finding)
+        after = tuple(incidents.values())
+        if after == self.control.incidents:
+            return self
+        return self._control(incidents=after, incidents_opened=opened)
+
+    def with_question(self, incidents: Iterable[Incident], run_id: str) -> LedgerState:
+        """The state with a run's form asking about incidents."""
+        asked = {i.incident_id for i in incidents}
+        return self._control(
+            incidents=tuple(
+                replace(i, asked_in=run_id) if i.incident_id in asked else i
+                for i in self.control.incidents
+            )
+        )
+
+    def with_decision(self, incident_id: str, decision: Decision) -> LedgerState:
+        """The state with an answer to an open incident; a later answer replaces it."""
+        return self._control(
+            incidents=tuple(
+                replace(i, decision=decision) if i.incident_id == incident_id else i
+                for i in self.control.incidents
+            )
+        )
+
+    def with_incidents_closed(self, closed: Iterable[Incident]) -> LedgerState:
+        """Move incidents, as they ended, into the history; others stay open."""
+        ended = {i.incident_id: i for i in closed}
+        if not ended:
+            return self
+        kept = tuple(i for i in self.control.incidents if i.incident_id not in ended)
+        after = self._control(incidents=kept)
+        return replace(after, closed_incidents=(*self.closed_incidents, *ended.values()))
+
+    def open_incident(self, incident_id: str) -> Incident | None:
+        """The open incident of that id, None if there is none."""
+        return next((i for i in self.control.incidents if i.incident_id == incident_id), None)
+
+    def live_incidents(self) -> tuple[Incident, ...]:
+        """Open incidents but for those that are a backfill's own."""
+        return tuple(i for i in self.control.incidents if i.finding.backfill is None)
+
+    def incidents_of_table(self) -> tuple[Incident, ...]:
+        """Open incidents that keep anybody from writing to the table."""
+        return tuple(i for i in self.control.incidents if i.finding.kind == "table_changed")
+
+    def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
+        """Open incidents that keep a landed plan from being verified."""
+        return tuple(i for i in self.control.incidents if i.plan_id == plan_id)
+
+    def _control(self, **changes: object) -> LedgerState:
+        return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
+
+
+def _in_scope(plan: BatchPlan, finding: Finding) -> tuple[PlannedRange, ...]:
+    return tuple(r for r in plan.ranges if finding.concerns(r.topic_partition))

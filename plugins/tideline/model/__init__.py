@@ -1,0 +1,1 @@
+"""What is true: offsets, plans, runs, incidents, observations. Data without I/O."""

@@ -1,0 +1,41 @@
+"""How long until retention reaches the next offset to read. Pure.
+
+Retention deletes a segment when its newest record is older than `retention.ms` (Kafka's topic
+configuration), so the oldest unread record's own age gives a lower bound of the time left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """When retention may reach one partition's next offset.
+
+    Args:
+        next_offset: The oldest unread offset.
+        written_at: When the batch there began to be written; None if unknown.
+        retention_ms: The topic's `retention.ms`; None where time deletes nothing.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int
+    written_at: datetime | None
+    retention_ms: int | None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The earliest time at which the record may be deleted; None if unknown or never."""
+        if self.written_at is None or self.retention_ms is None:
+            return None
+        try:
+            return self.written_at + timedelta(milliseconds=self.retention_ms)
+        except OverflowError:  # kept for longer than there are dates
+            return None
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """Seconds until then, negative when overdue; None if unknown or never."""
+        return None if self.expires_at is None else (self.expires_at - now).total_seconds()

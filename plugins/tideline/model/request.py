@@ -1,0 +1,169 @@
+"""What is asked of a run: nothing for a live one, a window or ranges for a backfill. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from tideline.errors import BadInput
+from tideline.model.offsets import OffsetRange, TopicPartition
+from tideline.model.window import Window
+
+Lane = Literal["live", "backfill"]
+FORM = ("from", "to", "ranges", "plan_only", "reason")
+"""Keys of a manual trigger's form."""
+_RANGE = ("topic", "partition", "start_offset", "end_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRange:
+    """Offsets `[start_offset, end_offset)` that somebody asks for by name."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """What brokers are asked about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The offsets."""
+        return OffsetRange(self.start_offset, self.end_offset)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} {self.offsets}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What was asked of a run; a run id stands for one request for good.
+
+    Args:
+        window: A backfill of the records of that time.
+        ranges: A backfill of these offsets; at most one range per partition.
+        reason: In the words of whoever asked; no part of the fingerprint.
+    """
+
+    window: Window | None = None
+    ranges: tuple[RequestedRange, ...] = ()
+    reason: str | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """A window or ranges make a backfill, which never moves the head."""
+        return "backfill" if self.window is not None or self.ranges else "live"
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint that differs where the request does."""
+        asked: dict[str, Any] = {"lane": self.lane}
+        if self.window is not None:
+            asked["window"] = str(self.window)
+        if self.ranges:
+            asked["ranges"] = sorted(str(r) for r in self.ranges)
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return str(self.window or ", ".join(map(str, self.ranges)) or "the live lane")
+
+
+def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
+    """The request in a trigger's form or on a command line.
+
+    Args:
+        form: Keys of `FORM`; one that is None was left empty.
+        now: A window must have ended by then.
+
+    Raises:
+        BadInput: An unknown key, a wrong type or value, or a contradiction; says what is allowed.
+    """
+    unknown = sorted(set(form) - set(FORM))
+    if unknown:
+        raise BadInput(f"the run's conf: {unknown[0]}: unknown key; allowed: {', '.join(FORM)}")
+    given = {key: value for key, value in form.items() if value not in (None, "", [])}
+    if not isinstance(given.get("plan_only", False), bool):
+        raise _refused("plan_only", given["plan_only"], "true, false")
+    if not isinstance(given.get("reason", ""), str):
+        raise _refused("reason", given["reason"], "text")
+    ranges = _read_ranges(given["ranges"]) if "ranges" in given else ()
+    window = None
+    if "from" in given or "to" in given:
+        if ranges:
+            raise _refused("ranges", "beside from and to", "a window or ranges, not both")
+        for key in ("from", "to"):
+            if key not in given:
+                raise _refused(key, None, "both from and to, or neither")
+        window = make_window(_read_time("from", given["from"]), _read_time("to", given["to"]), now)
+    return RunRequest(window, ranges, given.get("reason"))
+
+
+def make_window(start: datetime, end: datetime, now: datetime) -> Window:
+    """A window that is over.
+
+    Raises:
+        BadInput: It ends before it starts, or in the future.
+    """
+    if end <= start:
+        raise _refused("to", end.isoformat(), f"a time after from, {start.isoformat()}")
+    if end > now:
+        raise _refused(
+            "to", end.isoformat(), f"a time that has passed; it is {now.isoformat()} now"
+        )
+    return Window(start.astimezone(UTC), end.astimezone(UTC))
+
+
+def _read_time(key: str, value: Any) -> datetime:
+    allowed = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
+    try:
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise _refused(key, value, allowed) from None
+    if found.tzinfo is None:
+        raise _refused(key, value, allowed)
+    return found
+
+
+def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
+    allowed = f"a list of objects with exactly {', '.join(_RANGE)}"
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise _refused("ranges", value, allowed) from None
+    if not isinstance(value, list) or not value:
+        raise _refused("ranges", value, allowed)
+    found = [_read_range(f"ranges[{number}]", item) for number, item in enumerate(value)]
+    places = [r.topic_partition for r in found]
+    for item in found:
+        if places.count(item.topic_partition) > 1:
+            allowed = "one range per partition; another one needs a run of its own"
+            raise _refused("ranges", f"{item.topic}-{item.partition} twice", allowed)
+    return tuple(sorted(found, key=lambda r: r.topic_partition))
+
+
+def _read_range(key: str, item: Any) -> RequestedRange:
+    if not isinstance(item, dict) or set(item) != set(_RANGE):
+        raise _refused(key, item, f"an object with exactly {', '.join(_RANGE)}")
+    if not isinstance(item["topic"], str):
+        raise _refused(f"{key}.topic", item["topic"], "a topic's name")
+    for name in _RANGE[1:]:
+        if not isinstance(item[name], int) or isinstance(item[name], bool) or item[name] < 0:
+            raise _refused(f"{key}.{name}", item[name], "a whole number from 0 on")
+    if item["end_offset"] <= item["start_offset"]:
+        raise _refused(
+            f"{key}.end_offset", item["end_offset"], f"more than {item['start_offset']}: exclusive"
+        )
+    return RequestedRange(**item)
+
+
+def _refused(key: str, value: Any, allowed: str) -> BadInput:
+    shown = "nothing" if value is None else repr(value)
+    return BadInput(f"the run's request: {key}: got {shown}; allowed: {allowed}", key=key)

@@ -1,0 +1,264 @@
+"""A stream: topics of one cluster that land in one table. The model of a stream file.
+
+Every field says its unit and default; unknown keys are refused. Reading files, with line numbers
+in the errors, is `tideline.stream_files`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import model_validator as whole
+from pydantic_core import PydanticCustomError
+
+from tideline.model.addresses import one_inside_the_other, safe_uri
+from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
+from tideline.model.verdicts import POLICIES
+
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,200}$")]
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
+ConnectionId = Annotated[str, Field(min_length=1, max_length=250)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Kafka(_Section):
+    """Where the records come from."""
+
+    connection: ConnectionId = Field(
+        "kafka_default", description="Airflow connection of type kafka; brokers and secrets."
+    )
+    topics: list[TopicName] = Field(
+        default_factory=list, description="Topics by name. Either this or topic_pattern."
+    )
+    topic_pattern: str | None = Field(
+        None, description="Regular expression that a topic's whole name matches."
+    )
+    isolation_level: IsolationLevel = Field(
+        "read_committed", description="read_committed stops at the last stable offset."
+    )
+    commit_group: str | None = Field(
+        None, min_length=1, description="Consumer group told the next offsets after each advance."
+    )
+
+    @field_validator("topic_pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+        return value
+
+    @field_validator("topics")
+    @classmethod
+    def _no_topic_twice(cls, value: list[str]) -> list[str]:
+        twice = sorted({t for t in value if value.count(t) > 1})
+        if twice:
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        return value
+
+    @whole(mode="after")
+    def _one_way_to_name_topics(self) -> Kafka:
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise ValueError("give either topics or topic_pattern, and only one of them")
+        return self
+
+
+class Table(_Section):
+    """Where the rows go."""
+
+    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    partition_by: list[PartitionColumn] = Field(
+        default=["topic_id"], description="Partition columns of the table, in order."
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _safe_address(cls, value: str) -> str:
+        return safe_uri(value)
+
+
+class StartAt(_Section):
+    """A first position other than the log's ends; exactly one of the three."""
+
+    timestamp: datetime | None = Field(None, description="First record at or after; with offset.")
+    offsets: (
+        dict[TopicName, dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]] | None
+    ) = Field(None, description="topic -> partition -> next offset to read.")
+    group: str | None = Field(None, min_length=1, description="A group's committed offsets.")
+
+    @field_validator("timestamp")
+    @classmethod
+    def _has_zone(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("needs a UTC offset, for example 2026-01-31T00:00:00Z")
+        return value
+
+    @whole(mode="after")
+    def _exactly_one(self) -> StartAt:
+        given = [n for n in ("timestamp", "offsets", "group") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of timestamp, offsets, group")
+        return self
+
+    def __str__(self) -> str:
+        if self.timestamp is not None:
+            return f"timestamp {self.timestamp.astimezone(UTC).isoformat()}"
+        if self.group is not None:
+            return f"group {self.group}"
+        return f"offsets {self.offsets}"
+
+
+def _start_form(value: Any) -> str:
+    return "place" if isinstance(value, dict | StartAt) else "word"
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[StartAt, Tag("place")],
+    Discriminator(_start_form),
+]
+
+
+class Limits(_Section):
+    """How much one run may take, counted in offsets."""
+
+    max_records_per_run: int = Field(
+        5_000_000, ge=1, strict=True, description="Offsets over all partitions."
+    )
+    max_records_per_partition: int = Field(
+        1_000_000, ge=1, strict=True, description="Offsets of one partition."
+    )
+
+
+class OnReset(_Section):
+    """What to do about a finding, per class."""
+
+    retention_loss: Literal["fail", "approve", "accept_loss"] = "fail"
+    truncation: Literal["fail", "approve", "accept_loss", "restart"] = "fail"
+    topic_recreated: Literal["fail", "approve", "accept_loss", "restart"] = "fail"
+    topic_missing: Literal["fail", "approve", "retire"] = "fail"
+    partition_missing: Literal["fail", "approve", "retire"] = "fail"
+    cluster_changed: Literal["fail", "approve", "restart"] = "fail"
+    log_hole: Literal["fail", "approve", "accept_loss"] = "fail"
+    unexplained_gap: Literal["fail", "approve", "accept_loss"] = "fail"
+    table_changed: Literal["fail", "approve"] = "fail"
+    unknown: Literal["fail", "approve"] = "fail"
+
+
+class Spark(_Section):
+    """Which Spark does the reading and writing."""
+
+    connection: ConnectionId = Field(
+        "spark_default", description="Airflow connection of type spark; local[*] if undefined."
+    )
+
+
+class AirflowSettings(_Section):
+    """How the Dag looks and behaves."""
+
+    start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
+    tags: list[str] = Field(default_factory=list, description="Tags besides `tideline`.")
+    owner: str = Field("data", description="Owner of the tasks.")
+    retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
+    retry_delay_seconds: int = Field(
+        60, ge=0, strict=True, description="Seconds between two tries."
+    )
+    approval_timeout_seconds: int = Field(
+        86_400, ge=1, strict=True, description="How long an approval is waited for; then it fails."
+    )
+
+
+class Stream(_Section):
+    """One stream file."""
+
+    stream: Name = Field(description="The stream's name, and the Dag's id.")
+    kafka: Kafka
+    table: Table
+    schedule: str | None = Field(None, description="Cron expression; none means by hand only.")
+    timezone: str = Field("UTC", description="Time zone of the schedule.")
+    start: Start = Field(
+        "earliest", description="Where the first run begins; without effect afterwards."
+    )
+    limits: Limits = Limits()
+    on_reset: OnReset = OnReset()
+    on_incident: Literal["halt", "proceed"] = Field(
+        "halt", description="Whether healthy partitions go on beside an open incident."
+    )
+    gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
+        "explain", description="What may excuse an offset without a record."
+    )
+    patience_seconds: float = Field(
+        60, gt=0, le=3600, description="How long a run looks again at passing faults, in seconds."
+    )
+    headroom_warning_seconds: int = Field(
+        3600, ge=0, strict=True, description="Warn when retention is nearer than this; 0 is never."
+    )
+    ledger: LedgerKind = Field(
+        "delta", description="Plans and positions: a Delta table, or tables in Airflow's database."
+    )
+    ledger_uri: str | None = Field(
+        None, description="Only with ledger: delta. Default: <table.uri>.ledger"
+    )
+    ledger_connection: ConnectionId | None = Field(
+        None, description=f"Only with ledger: airflow. Default: {DEFAULT_CONNECTION}"
+    )
+    spark: Spark = Spark()
+    airflow: AirflowSettings = AirflowSettings()
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError("not a time zone of the IANA database, for example Europe/Berlin")
+        return value
+
+    @field_validator("ledger_uri")
+    @classmethod
+    def _safe_ledger_address(cls, value: str | None) -> str | None:
+        return None if value is None else safe_uri(value)
+
+    @whole(mode="after")
+    def _one_home_for_the_ledger(self) -> Stream:
+        other, key = "airflow", "ledger_connection"
+        if self.ledger == "airflow":
+            other, key = "delta", "ledger_uri"
+        if getattr(self, key) is not None:
+            raise PydanticCustomError(
+                key,  # the key that the whole file's check is about
+                "only with ledger: {other}; here ledger is {ledger}",
+                {"other": other, "ledger": self.ledger},
+            )
+        return self
+
+    @whole(mode="after")
+    def _table_is_not_ledger(self) -> Stream:
+        if self.ledger != "delta":
+            return self
+        if one_inside_the_other(self.table.uri, str(self.ledger_location)):
+            raise PydanticCustomError(
+                "ledger_uri",  # the key that the whole file's check is about
+                "neither of ledger and table may lie inside the other",
+            )
+        return self
+
+    @property
+    def ledger_location(self) -> LedgerLocation:
+        """Where the ledger is."""
+        if self.ledger == "airflow":
+            address = self.ledger_connection or DEFAULT_CONNECTION
+        else:
+            address = self.ledger_uri or f"{self.table.uri.rstrip('/')}.ledger"
+        return LedgerLocation(self.ledger, address, self.stream)
+
+
+assert set(OnReset.model_fields) == set(POLICIES)

@@ -1,0 +1,203 @@
+"""Put table and ledger back together to the state after a run.
+
+The intent goes into the ledger first and keeps everybody else out. Then the rows go, then head and
+records move in one compare-and-swap. Whatever ends in between, the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tideline.errors import BadInput, StreamBusy
+from tideline.failpoints import reach
+from tideline.ledger import leases
+from tideline.ledger.state import LedgerState
+from tideline.model.rewind import Closing, Rewind
+from tideline.operations.rewind_losses import as_plan, unavailable, with_losses
+from tideline.pipeline.advance_offsets import commit_group_offsets
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.deciding import resolve_table
+from tideline.pipeline.halting import halt, open_incidents
+from tideline.pipeline.landing import foreign_changes
+from tideline.pipeline.writing import begin_attempt, commit, commit_id, spark_job
+from tideline.rules.rewind import (
+    amended_later,
+    rewound_head,
+    trimmed_record,
+    undone_incidents,
+    undone_ranges,
+    undone_record,
+)
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RewindRequest:
+    """What a person asked for.
+
+    Args:
+        to_run: The run whose state is wanted.
+        reason, by: For the ledger.
+        accept_loss: Go on although Kafka can no longer serve what is taken away.
+    """
+
+    to_run: str
+    reason: str
+    by: str
+    accept_loss: bool = False
+
+
+def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
+    """Undo everything after a run; None if nothing is to be undone.
+
+    An unfinished rewind is finished first.
+
+    Raises:
+        BadInput: No reason, or a run that cannot be gone back to; says which can.
+        StreamBusy: Somebody is at work.
+        ReplayUnavailable: Rows would be lost for good, and that was not accepted; nothing moved.
+        ResetDetected: The table is not the one that the ledger knows.
+        ServiceAway: Kafka, Spark or a store is away; the same command goes on later.
+    """
+    if not asked.reason.strip():
+        raise BadInput("--reason: got nothing; allowed: why you rewind, in words")
+    ledger = run.ledger
+    with ledger.lease("live", rewinding=True), ledger.lease("writer", rewinding=True):
+        state = ledger.read()
+        leases.refuse_others(state, ledger.holder)
+        if state.control.rewind is not None:
+            log.warning("%s was left unfinished: going on with it", state.control.rewind.rewind_id)
+            finished = _finish(run, state.control.rewind)
+            if finished.to_run == asked.to_run:
+                return finished
+        begun = _begin(run, asked)
+        return None if begun is None else _finish(run, begun)
+
+
+def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
+    """Find out what would be undone, refuse what would be lost, and record the intent."""
+    resolve_table(run)
+    closings = run.ledger.closings()
+    target = _target(run, closings, asked.to_run)
+    then = run.ledger.kept_head(str(target.first.head_key))
+    state = run.ledger.read()
+    earlier = run.ledger.rewinds()
+    undone_before = {run_id for r in earlier for run_id in r.undone_runs}
+    undone = [
+        *(c.newest for c in closings if c.version > target.version),
+        *(r for r in state.runs.values() if r.is_open),
+    ]
+    undone = [r for r in undone if r.run_id not in undone_before]
+    names = {p.topic_id: p.topic for p in (*state.head.positions, *state.head.retired)}
+    stays = (c.newest for c in closings if c.version <= target.version)
+    amended = [later for r in stays if (later := amended_later(r, then)) is not None]
+    ranges = undone_ranges(state.head, then, [*amended, *undone], names)
+    rewind = Rewind(
+        rewind_id=f"rewind-{state.control.rewinds + 1}",
+        to_run=asked.to_run,
+        reason=asked.reason,
+        by=asked.by,
+        begun_at=now(),
+        head_key=str(target.first.head_key),
+        undone_runs=tuple(r.run_id for r in undone),
+        removes=tuple(planned for group in ranges.values() for planned in group),
+    )
+    if not undone and not ranges:
+        same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
+        if same or (earlier and earlier[-1].to_run == asked.to_run):
+            return None
+    table, foreign = foreign_changes(run, as_plan(run, state.head, rewind.removes))
+    if foreign:
+        halt(run, open_incidents(run, foreign))
+    rewind = replace(rewind, known_version=table.version)
+    if table.version is not None:
+        rewind = with_losses(run, state.head, rewind, ranges, table.version)
+    if rewind.lost_rows and not asked.accept_loss:
+        raise unavailable(rewind)
+    _record(run, state, rewind)
+    reach("rewind:begun")
+    return rewind
+
+
+def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
+    undone = {i: r.rewind_id for r in run.ledger.rewinds() for i in r.undone_runs}
+    possible = [c for c in closings if c.first.head_key and c.first.run_id not in undone]
+    for closing in possible:
+        if closing.first.run_id == to_run:
+            return closing
+    why = "no such run"
+    if to_run in undone:
+        why = f"{undone[to_run]} has undone it"
+    elif to_run in run.ledger.read().runs:
+        why = "it is not closed yet"
+    elif any(c.first.run_id == to_run for c in closings):
+        why = "it closed before the ledger kept heads to go back to"
+    newest = [c.first.run_id for c in reversed(possible)]
+    more = f" and {len(newest) - _SHOWN} older ones" if len(newest) > _SHOWN else ""
+    raise BadInput(
+        f"--to-run: got {to_run!r}: {why}; allowed, newest first:"
+        f" {', '.join(newest[:_SHOWN]) or 'none yet'}{more}"
+    )
+
+
+def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
+    def begin(state: LedgerState) -> LedgerState:
+        leases.refuse_others(state, run.ledger.holder)
+        if state.head != seen.head or state.runs != seen.runs:
+            raise StreamBusy("the ledger moved while the rewind was planned; nothing moved")
+        return state.with_rewind_begun(rewind)
+
+    run.ledger.update(begin)
+    log.warning("%s: to run %s, %d rows", rewind.rewind_id, rewind.to_run, rewind.rows)
+
+
+def _finish(run: RunContext, rewind: Rewind) -> Rewind:
+    """Remove the rows, then move head, records and incidents in one swap."""
+    version = _remove(run, rewind)
+    reach("rewind:removed")
+    head = run.ledger.read().head
+    _, foreign = foreign_changes(run, as_plan(run, head, rewind.removes))
+    # What somebody else did meanwhile is for the next run to find: it must stay unknown.
+    known = head.table_version if foreign or version is None else version
+    done = replace(rewind, removed_in_version=version, finished_at=now())
+    then = run.ledger.kept_head(rewind.head_key)
+    closings = {c.first.run_id: c for c in run.ledger.closings()}
+    since = closings[rewind.to_run].first.updated_at
+
+    def swap(state: LedgerState) -> LedgerState:
+        if state.control.rewind is None:
+            return state
+        after = state.with_rewind_finished(done, rewound_head(state.head, then, done, known))
+        for run_id in done.undone_runs:
+            record = state.runs.get(run_id) or closings[run_id].newest
+            after = after.with_run(undone_record(record, done, now()))
+        for run_id in closings.keys() - set(done.undone_runs):
+            record = closings[run_id].newest
+            if (trimmed := trimmed_record(record, then)) is not record:
+                after = after.with_run(trimmed)
+        ended = undone_incidents(state.control.incidents, done, since, version)
+        return after.with_incidents_closed(ended)
+
+    run.ledger.update(swap)
+    log.warning("%s is finished: %d runs undone", done.rewind_id, len(done.undone_runs))
+    reach("rewind:finished")
+    commit_group_offsets(run)
+    return done
+
+
+def _remove(run: RunContext, rewind: Rewind) -> int | None:
+    """Remove the rows behind a fresh token; the version that did it, None where there is no table.
+
+    It is done also where no row stands now: the fence keeps an older attempt from adding some.
+    """
+    if not rewind.removes or rewind.known_version is None:
+        return None
+    plan = replace(as_plan(run, run.ledger.read().head, rewind.removes), plan_id=rewind.rewind_id)
+    mark = commit_id(plan, "remove")
+    removed = run.table.find_commit(mark, after_version=rewind.known_version)
+    if removed is None:
+        attempt = begin_attempt(run)
+        job = spark_job(run, attempt, "remove", plan)
+        removed = commit(run, job, after_version=rewind.known_version)
+    return removed.version

@@ -1,0 +1,89 @@
+"""What every step is given: the stream, the run, and the world outside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from tideline.errors import RequestConflict, TidelineError
+from tideline.kafka_io.port import KafkaPort
+from tideline.launch.job import SparkPort
+from tideline.ledger.ledger import Ledger
+from tideline.model.plan import BatchPlan
+from tideline.model.request import RunRequest
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
+from tideline.table.port import TablePort
+
+log = logging.getLogger("tideline")
+
+
+@dataclass
+class RunContext:
+    """One run of one stream.
+
+    Args:
+        run_id: The run's id; the same id again replays its plan.
+        connect: Gives the stream's cluster; called at most once, when a step first asks it.
+        kafka_options: Options of Spark's Kafka source; secret.
+        can_ask: Whether somebody can be asked in a form, as in Airflow.
+        settled: An earlier run whose open plan this one found in the table and closed.
+    """
+
+    stream: Stream
+    run_id: str
+    request: RunRequest
+    ledger: Ledger
+    connect: Callable[[], KafkaPort]
+    table: TablePort
+    spark: SparkPort
+    kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
+    settled: RunRecord | None = None
+    can_ask: bool = False
+
+    @property
+    def lane_lease(self) -> str:
+        """What a run's task holds: the live lane, or its own run in the backfill lane."""
+        lane = self.request.lane
+        return lane if lane == "live" else f"{lane}:{self.run_id}"
+
+    @cached_property
+    def kafka(self) -> KafkaPort:
+        """The stream's cluster."""
+        return self.connect()
+
+    def record(self) -> RunRecord | None:
+        """What the ledger knows about this run id.
+
+        Raises:
+            RequestConflict: The run id was used for another request.
+        """
+        record = self.ledger.find_run(self.run_id)
+        if record is not None and record.request_digest != self.request.digest:
+            raise RequestConflict(
+                f"run id {self.run_id} stands for another request (lane {record.lane}) already;"
+                " give the new request a run id of its own",
+                run_id=self.run_id,
+            )
+        return record
+
+    def frozen_plan(self) -> tuple[RunRecord, BatchPlan | None]:
+        """The run's record and plan, once detection has passed.
+
+        The plan is None where there is nothing to execute: nothing new, or superseded.
+        """
+        record = self.record()
+        if record is None or record.status == "proposed":
+            raise TidelineError(f"run {self.run_id} has no plan yet; run the steps in order")
+        if record.status == "superseded":
+            log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
+            return record, None
+        return record, record.plan if record.plan is not None and record.plan.ranges else None
+
+
+def now() -> datetime:
+    """The time, UTC-aware."""
+    return datetime.now(UTC)

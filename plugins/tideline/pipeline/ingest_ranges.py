@@ -1,0 +1,125 @@
+"""Step 4: have Spark land exactly the planned ranges, once, behind a fence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideline.errors import ReplayUnavailable
+from tideline.failpoints import reach
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.plan import BatchPlan
+from tideline.model.run import TableCommit
+from tideline.model.verification import LandedRange
+from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.halting import halt, open_incidents
+from tideline.pipeline.landing import foreign_changes, proven_commit, verified_after_all
+from tideline.pipeline.observing import plan_obstacles
+from tideline.pipeline.writing import Attempt, begin_attempt, commit, spark_job, submit
+from tideline.rules.replay import shorter_than_landed
+
+
+def ingest_ranges(run: RunContext) -> TableCommit | None:
+    """Land the plan; None where there is nothing to land.
+
+    An open plan whose rows the table proves is not read again (R3), unless an incident keeps them
+    from being verified: then this is the second reading that a person asked for. Where rows are
+    landed already, what is read is staged, checked and counted, and only then put in place (R4).
+
+    Raises:
+        ResetDetected: The table is not the one that the ledger knows.
+        ReplayUnavailable: Kafka cannot serve the plan as it was; the table stays as it is.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: Spark failed in a way that may pass.
+    """
+    record, plan = run.frozen_plan()
+    if plan is None:
+        return None
+    if record.is_open:
+        proven = proven_commit(run, record)
+        held = run.ledger.read().incidents_of_plan(plan.plan_id)
+        if proven and (not held or verified_after_all(run, record, proven, held) is not None):
+            log.info("plan %s is in the table already, version %d", plan.plan_id, proven.version)
+            return proven
+    with run.ledger.lease("writer"):
+        attempt = begin_attempt(run)
+        reach("ingest:fenced")
+        table = _check_target(run, plan)
+        _check_readable(run, plan)
+        landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
+        reach("ingest:leased")
+        if landed:
+            landing = _replace_landed(run, plan, attempt, landed, table)
+        else:
+            if not table.exists:
+                table = _create_table(run, plan, attempt)
+            landing = _land(run, plan, attempt, table)
+        reach("ingest:committed")
+    reach("ingest:released")
+    return landing
+
+
+def _land(
+    run: RunContext, plan: BatchPlan, attempt: Attempt, table: TableObservation
+) -> TableCommit:
+    """Where nothing stands yet, the run adds Spark's data files itself (ADR 16)."""
+    if table.partition_by is None:
+        job = spark_job(run, attempt, "land", plan)
+    else:
+        job = spark_job(run, attempt, "write", plan, partition_by=table.partition_by)
+    return commit(run, job, after_version=table.version)
+
+
+def _replace_landed(
+    run: RunContext,
+    plan: BatchPlan,
+    attempt: Attempt,
+    landed: Mapping[PartitionIdentity, LandedRange],
+    table: TableObservation,
+) -> TableCommit:
+    """R4: a shorter or foreign re-read never replaces what is there."""
+    run.table.remove_staging(attempt.token)  # what a killed attempt left
+    staged = submit(run, spark_job(run, attempt, "stage", plan))
+    counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
+    shorter = shorter_than_landed(plan.ranges, counts, landed)
+    if shorter:
+        raise _unavailable(plan, shorter)
+    reach("ingest:staged")
+    _check_readable(run, plan)
+    _check_target(run, plan)
+    rows = (staged.rows or 0) if staged else 0
+    job = spark_job(run, attempt, "publish", plan, staged_rows=rows)
+    landing = commit(run, job, after_version=table.version)
+    run.table.remove_staging(attempt.token)
+    return landing
+
+
+def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
+    """An empty table: Spark would create one without our marks."""
+    run.table.create(run.stream.stream, attempt.ledger_id, run.stream.table.partition_by)
+    reach("ingest:created")
+    return _check_target(run, plan)  # two streams may have meant the same folder
+
+
+def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:
+    """The table, after making sure that it is the one that the ledger knows (R13)."""
+    table, findings = foreign_changes(run, plan)
+    if findings:
+        halt(run, open_incidents(run, findings))
+    return table
+
+
+def _check_readable(run: RunContext, plan: BatchPlan) -> None:
+    gone = plan_obstacles(run, plan)
+    if gone:
+        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
+        raise _unavailable(plan, [str(o) for o in gone])
+
+
+def _unavailable(plan: BatchPlan, reasons: list[str]) -> ReplayUnavailable:
+    return ReplayUnavailable(
+        f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
+        f" frozen: {'; '.join(reasons)}. The table stays as it is",
+        plan_id=plan.plan_id,
+        reasons=reasons,
+    )

@@ -1,0 +1,153 @@
+"""Hand a job to Spark behind a fence, and understand how it ended."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tideline import errors
+from tideline.errors import AttemptFenced, ServiceAway, TidelineError
+from tideline.json_codec import from_json, to_json
+from tideline.launch.job import SparkAction, SparkJob, SparkResult
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.run import TableCommit
+from tideline.pipeline.context import RunContext, log
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to write, with a token larger than all before it (R5)."""
+
+    ledger_id: str
+    token: int
+
+
+def begin_attempt(run: RunContext) -> Attempt:
+    """Take the next token; the caller holds the writer's lease.
+
+    Raises:
+        StreamBusy: It has lost the lease meanwhile.
+    """
+    known = run.table.newest_token(_app_id(run.ledger.read().control.ledger_id))
+    control = run.ledger.next_token("writer", above=known or 0)
+    return Attempt(control.ledger_id, control.token)
+
+
+def _app_id(ledger_id: str) -> str:
+    """Whose tokens they are, in the table's transactions: all attempts of one ledger."""
+    return f"tideline:{ledger_id}"
+
+
+def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> TableCommit:
+    """Have Spark write, have the commit made, and find it in the table.
+
+    An older attempt's commit is skipped without an error, so only the table proves it.
+
+    Args:
+        run: This run.
+        job: What Spark has to do.
+        after_version: The table's version before; None where there was no table.
+
+    Raises:
+        AttemptFenced: A newer attempt has written; nothing of this one was published.
+        TidelineError: As `submit` raises.
+    """
+    submit(run, job)
+    if job.action == "write" and after_version is not None:
+        run.table.add_files(job, after_version)
+    landing = run.table.find_commit(job.plan_id, after_version)
+    if landing is None or landing.token != job.token:
+        raise AttemptFenced(
+            f"plan {job.plan_id}: the table does not show the commit of attempt {job.token}:"
+            " a newer one has written; run again, the ledger knows what is done",
+            plan_id=job.plan_id,
+            token=job.token,
+        )
+    log.info("%s: %d rows, table version %d", job.action, landing.rows, landing.version)
+    return landing
+
+
+def commit_id(plan: BatchPlan, action: SparkAction) -> str:
+    """The plan's id that a commit carries: a removal must not pass for the plan's landing."""
+    return plan.plan_id if action != "remove" else f"{plan.plan_id}.removed"
+
+
+def spark_job(
+    run: RunContext,
+    attempt: Attempt,
+    action: SparkAction,
+    plan: BatchPlan,
+    ranges: Iterable[PlannedRange] | None = None,
+    *,
+    staged_rows: int = 0,
+    partition_by: Sequence[str] = (),
+) -> SparkJob:
+    """What Spark is given.
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        action: What Spark has to do.
+        plan: Whose rows are read or removed.
+        ranges: The part of the plan that is meant; None for all of it.
+        staged_rows: How many rows were staged and counted; to publish exactly those.
+        partition_by: The table's partition columns; to write data files for it.
+    """
+    return SparkJob(
+        stream=run.stream.stream,
+        ledger_id=attempt.ledger_id,
+        plan_id=commit_id(plan, action),
+        run_id=run.run_id,
+        token=attempt.token,
+        app_id=_app_id(attempt.ledger_id),
+        table_uri=run.stream.table.uri,
+        isolation_level=plan.isolation_level,
+        ranges=plan.ranges if ranges is None else tuple(ranges),
+        kafka_options=run.kafka_options,
+        result_path="",
+        action=action,
+        staged_rows=staged_rows,
+        partition_by=tuple(partition_by),
+    )
+
+
+def submit(run: RunContext, job: SparkJob) -> SparkResult | None:
+    """Run one Spark application to its end.
+
+    Args:
+        run: This run.
+        job: What to do; where the result goes is settled here.
+
+    Returns:
+        What it reported; None if it ended well without a word.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        ServiceAway: It could not be started, or ended badly without a word.
+    """
+    with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
+        job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
+        job_file.touch(mode=0o600)
+        job_file.write_text(to_json(replace(job, result_path=str(result_file))))
+        failure: TidelineError | None = None
+        try:
+            run.spark.submit(str(job_file))
+        except ServiceAway as error:
+            failure = error
+        result = from_json(SparkResult, result_file.read_bytes()) if result_file.exists() else None
+    if result is not None and result.error is not None:
+        raise getattr(errors, result.error, ServiceAway)(
+            f"plan {job.plan_id}: Spark could not {job.action} {_shown(job.ranges)}:"
+            f" {result.message}."
+            " No position has moved; the next attempt's checks tell a loss from a passing fault"
+        )
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _shown(ranges: tuple[PlannedRange, ...]) -> str:
+    more = f" and {len(ranges) - 3} more" if len(ranges) > 3 else ""
+    return f"{', '.join(map(str, ranges[:3]))}{more}"

@@ -1,0 +1,1 @@
+"""What follows from the model: pure functions, one subject a file. No I/O."""

@@ -1,0 +1,161 @@
+"""From a window or named ranges to what a backfill reads, and what is gone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tideline.errors import BadInput, ServiceAway
+from tideline.model.coverage import Intervals, subtract, union
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.incident import Finding, one_interval
+from tideline.model.observation import Observation, PartitionObservation
+from tideline.model.offsets import PartitionIdentity, TopicPartition
+from tideline.model.plan import BatchProposal, Gone, PlannedRange
+from tideline.model.request import RequestedRange, RunRequest
+from tideline.model.window import ResolvedTimestamp
+from tideline.rules.planning import readable_range
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Offsets `[start_offset, end_offset)` of one partition that a backfill is about.
+
+    Args:
+        uncertain: The start is no more than the log's start when the instant was looked up: the
+            window may begin anywhere below it.
+    """
+
+    start_offset: int
+    end_offset: int
+    uncertain: bool = False
+
+
+def asked_by_window(
+    positions: Iterable[PartitionPosition], first: ResolvedTimestamp, last: ResolvedTimestamp
+) -> dict[TopicPartition, Asked]:
+    """Between the two instants, in every partition where both are known."""
+    found = {}
+    for position in positions:
+        start, end = first.of(position.identity), last.of(position.identity)
+        if start is not None and end is not None:
+            found[position.topic_partition] = Asked(start.offset, end.offset, start.expired)
+    return found
+
+
+def asked_by_ranges(
+    ranges: Iterable[RequestedRange], head: Head, observation: Observation, isolation_level: str
+) -> dict[TopicPartition, Asked]:
+    """The named offsets.
+
+    Raises:
+        BadInput: A partition that the stream does not follow, or an end past the log's.
+    """
+    followed = {p.topic_partition for p in head.positions}
+    for asked in ranges:
+        if asked.topic_partition not in followed:
+            shown = ", ".join(f"{t}-{p}" for t, p in sorted(followed)[:20]) or "none yet"
+            raise BadInput(
+                f"ranges: {asked}: the stream does not follow this partition; allowed: {shown}"
+            )
+        seen = _seen(observation, asked.topic_partition)
+        end = seen.end_offset(isolation_level) if seen is not None and seen.answered else None
+        if end is not None and asked.end_offset > end:
+            raise BadInput(
+                f"ranges: {asked} ends past what can be read; allowed: an end of at most {end}"
+            )
+    return {r.topic_partition: Asked(r.start_offset, r.end_offset) for r in ranges}
+
+
+def plan_backfill(
+    head: Head,
+    observation: Observation,
+    asked: Mapping[TopicPartition, Asked],
+    isolation_level: str,
+) -> BatchProposal:
+    """What a backfill would read now, and what of it is gone for good.
+
+    The stream's limits are for the live lane: a window is read whole, or it would not tile.
+
+    Args:
+        head: What the stream follows; a backfill moves nothing in it.
+        observation: One look at the cluster.
+        asked: Offsets by partition.
+        isolation_level: `read_committed` stops at the last stable offset.
+
+    Raises:
+        ServiceAway: An open transaction, or a log that still grows, hides part of a window.
+    """
+    coverage = {c.identity: c.intervals for c in head.coverage}
+    excused = {c.identity: c.intervals for c in head.excused}
+    topics = {t.topic: t for t in observation.topics}
+    ranges: list[PlannedRange] = []
+    gone: list[Gone] = []
+    for position in sorted(head.positions, key=lambda p: p.topic_partition):
+        wanted = asked.get(position.topic_partition)
+        seen = _seen(observation, position.topic_partition)
+        if wanted is None or seen is None or not seen.answered:
+            continue
+        assert seen.log_start_offset is not None
+        known = union(
+            coverage.get(position.identity, ()),
+            excused.get(position.identity, ()),  # a loss is accepted once
+        )
+        lost = _gone(wanted, seen.log_start_offset, known)
+        if lost:
+            gone.append(Gone(position.topic, position.partition, lost, wanted.uncertain))
+        start = max(wanted.start_offset, seen.log_start_offset)
+        if start >= wanted.end_offset:
+            continue
+        planned = readable_range(position, start, topics[position.topic], isolation_level)
+        if planned is None and topics[position.topic].topic_id != position.topic_id:
+            continue  # detection says so
+        if planned is None or planned.end_offset < wanted.end_offset:
+            end = seen.end_offset(isolation_level)
+            raise ServiceAway(
+                f"{position}: [{start}, {wanted.end_offset}) can be read up to {end} only: a"
+                " transaction is open, or the log still grows; try again later"
+            )
+        ranges.append(replace(planned, end_offset=wanted.end_offset))
+    records = sum(len(r.offsets) for r in ranges)
+    size = head.bytes_per_record
+    return BatchProposal(
+        observation=observation,
+        ranges=tuple(ranges),
+        offset_lag=0,
+        isolation_level=isolation_level,
+        estimated_records=records,
+        head_digest=head.digest,
+        estimated_bytes=None if size is None else round(records * size),
+        gone=tuple(gone),
+    )
+
+
+def findings_against(findings: Iterable[Finding], request: RunRequest) -> tuple[Finding, ...]:
+    """The findings that concern a backfill: those that doubt a log that it reads.
+
+    What the live lane has lost to retention is no matter here; what the backfill itself can no
+    longer get is in its proposal.
+    """
+    places = [r.topic_partition for r in request.ranges]
+    return tuple(
+        f
+        for f in findings
+        if f.kind != "retention_loss" and (not places or any(f.concerns(p) for p in places))
+    )
+
+
+def is_about(head: Head, ranges: Iterable[PlannedRange]) -> bool:
+    """Whether planned ranges belong to the logs that the head follows."""
+    known: set[PartitionIdentity] = {p.identity for p in head.positions}
+    return all(r.identity in known for r in ranges)
+
+
+def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:
+    lowest = 0 if asked.uncertain else asked.start_offset
+    return subtract(one_interval(lowest, min(asked.end_offset, log_start_offset)), covered)
+
+
+def _seen(observation: Observation, place: TopicPartition) -> PartitionObservation | None:
+    topic = observation.topic(place[0])
+    return topic.partition(place[1]) if topic is not None else None

@@ -1,0 +1,115 @@
+"""Whether Kafka can still serve a frozen plan exactly as it was planned (R3, R4). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tideline.model.observation import Observation, PartitionObservation, TopicObservation
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.verification import LandedRange
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why one planned range cannot be read now.
+
+    Args:
+        kind: `gone` for good, `passing`, or `refused` by the cluster.
+        lost: The part of the plan that is gone; empty unless it is.
+        expired: Whether the log merely starts later now, so that what follows can still be read.
+    """
+
+    kind: Literal["gone", "passing", "refused"]
+    text: str
+    lost: tuple[PlannedRange, ...] = ()
+    expired: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]:
+    """What keeps a plan from being read again; empty when nothing does.
+
+    The plan's own epochs and bounds count, not the head's. A replay needs every offset of
+    `[start, end)`: the same cluster and topic id, a log start at or below the start, and the
+    plan's leader epoch reaching the end. A stale or lagging leader proves nothing.
+
+    Args:
+        plan: The frozen plan.
+        observation: A look taken with the plan's epochs.
+    """
+    if observation.cluster_id != plan.cluster_id:
+        text = f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}"
+        return (Obstacle("gone", text, plan.ranges),)
+    topics = {t.topic: t for t in observation.topics}
+    return tuple(
+        replace(found, text=f"{planned}: {found.text}")
+        for planned in plan.ranges
+        for found in _of_topic(planned, topics.get(planned.topic))
+    )
+
+
+def shorter_than_landed(
+    planned: Iterable[PlannedRange],
+    staged: Mapping[PartitionIdentity, int],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> list[str]:
+    """Where a re-read came out with fewer offsets than the table holds (R4).
+
+    Args:
+        planned: The plan's ranges.
+        staged: Distinct offsets that were read, per partition.
+        landed: What the table holds inside the ranges.
+    """
+    found = []
+    for item in planned:
+        there = landed[item.identity].distinct if item.identity in landed else 0
+        read = staged.get(item.identity, 0)
+        if read < there:
+            found.append(f"{item}: {read} offsets were read where the table holds {there}")
+    return found
+
+
+def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
+    if topic is None or topic.fault is not None:
+        yield Obstacle("passing", "no answer" if topic is None else str(topic.fault))
+    elif topic.refusal is not None:
+        yield Obstacle("refused", topic.refusal)
+    elif topic.topic_id is None:
+        yield Obstacle("gone", "the topic is gone", (planned,))
+    elif topic.topic_id != planned.topic_id:
+        text = f"topic id {topic.topic_id} is not the plan's {planned.topic_id}"
+        yield Obstacle("gone", text, (planned,))
+    else:
+        yield from _of_partition(planned, topic.partition(planned.partition))
+
+
+def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> Iterator[Obstacle]:
+    if seen is None:
+        yield Obstacle("gone", "the partition is gone", (planned,))
+        return
+    if seen.refusal is not None:
+        yield Obstacle("refused", seen.refusal)
+        return
+    start, end = seen.log_start_offset, seen.high_watermark
+    if seen.fault is not None or start is None or end is None:
+        yield Obstacle("passing", seen.fault or "no offsets known")
+        return
+    if (planned.leader_epoch or 0) > (seen.leader_epoch or 0) and seen.leader_epoch is not None:
+        yield Obstacle("passing", f"leader epoch {seen.leader_epoch} is below the plan's")
+        return
+    epoch_end = seen.epoch_end_offset
+    if epoch_end is not None and epoch_end < planned.end_offset:
+        cut = replace(planned, start_offset=max(epoch_end, planned.start_offset))
+        yield Obstacle("gone", f"the log was truncated at {epoch_end}", (cut,))
+    elif start > planned.start_offset:
+        left = f"[{start}, {planned.end_offset})" if start < planned.end_offset else "nothing"
+        text = f"the log starts at {start}; still there: {left}"
+        expired = replace(planned, end_offset=min(start, planned.end_offset))
+        yield Obstacle("gone", text, (expired,), expired=True)
+    elif end < planned.end_offset:
+        yield Obstacle("passing", f"the leader's log ends at {end}")

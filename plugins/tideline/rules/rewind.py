@@ -1,0 +1,204 @@
+"""What a rewind undoes, and the head and records that it leaves. Pure.
+
+A rewind goes back to the head as one run left it. Every verified offset that this head does not
+hold is undone, whichever lane landed it, and so are plans that are still open.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from tideline.model.coverage import (
+    Intervals,
+    add_coverage,
+    covered_until,
+    intersect,
+    subtract,
+    union,
+)
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.incident import Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.plan import PlannedRange
+from tideline.model.rewind import Rewind
+from tideline.model.run import RunRecord
+
+
+def undone_ranges(
+    head: Head, then: Head, undone: Iterable[RunRecord], names: Mapping[str, str]
+) -> dict[str, tuple[PlannedRange, ...]]:
+    """Coordinates that a rewind takes away, as ranges with the epochs of the plans that read them.
+
+    Args:
+        head: The head now.
+        then: The head to go back to.
+        undone: Records closed after it, oldest first, then open ones.
+        names: Topic names by topic id, for coverage that no record accounts for.
+
+    Returns:
+        By cluster id. Ranges of one partition and epoch that meet are one.
+    """
+    kept = {c.identity: c.intervals for c in then.coverage}
+    claimed = dict(kept)
+    sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[PlannedRange]] = {}
+    for cluster, planned in _claims(tuple(undone)):
+        known = claimed.get(planned.identity, ())
+        claimed[planned.identity] = union(known, [planned.offsets])
+        key = (cluster, planned.identity, planned.leader_epoch)
+        sorted_by.setdefault(key, []).extend(_pieces(planned, subtract([planned.offsets], known)))
+    found: dict[str, list[PlannedRange]] = defaultdict(list)
+    for (cluster, _, _), ranges in sorted_by.items():
+        if ranges:
+            found[cluster] += _pieces(ranges[0], union(r.offsets for r in ranges))
+    for covered in head.coverage:
+        rest = subtract(covered.intervals, claimed.get(covered.identity, ()))
+        if rest:
+            unplanned = _unplanned(covered.identity, names)
+            found[str(head.cluster_id)] += _pieces(unplanned, rest)
+    return {
+        cluster: tuple(sorted(ranges, key=lambda r: (r.topic, r.partition, r.start_offset)))
+        for cluster, ranges in found.items()
+        if ranges
+    }
+
+
+def layers(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, ...]]:
+    """The ranges in groups with at most one of each partition: what can be asked for at once."""
+    grouped: dict[TopicPartition, list[PlannedRange]] = defaultdict(list)
+    for planned in ranges:
+        grouped[planned.topic_partition].append(planned)
+    for depth in range(max(map(len, grouped.values()), default=0)):
+        yield tuple(group[depth] for group in grouped.values() if depth < len(group))
+
+
+def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | None) -> Head:
+    """The head to store: positions and coverage as they were, the table as it is.
+
+    Excuses of what stays stay as well. Where the log has expired and the loss was accepted, the
+    position moves over what is gone, as `accept_loss` would.
+
+    Args:
+        head: The head now.
+        then: The head to go back to.
+        rewind: With what is lost.
+        table_version: Newest version known to hold only what the ledger knows.
+    """
+    kept = {c.identity: c.intervals for c in then.coverage}
+    stays = [
+        (c.identity, r)
+        for c in head.excused
+        for r in intersect(c.intervals, kept.get(c.identity, ()))
+    ]
+    moved = {p.identity: _past_expired(p, kept.get(p.identity, ()), rewind) for p in then.positions}
+    passed = [(p.identity, r) for p, skipped in moved.values() for r in skipped]
+    return replace(
+        then,
+        positions=tuple(position for position, _ in moved.values()),
+        excused=add_coverage(then.excused, [*stays, *passed]),
+        table_id=head.table_id,
+        table_version=table_version,
+        live_runs=head.live_runs,
+        bytes_per_record=head.bytes_per_record,
+        headroom=(),
+    )
+
+
+def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord:
+    """A record of a run that is undone: clearing it ends green, and it covers nothing (R3)."""
+    return replace(
+        record,
+        status="superseded",
+        superseded_by=rewind.mark,
+        landing=None,
+        verified=(),
+        updated_at=now,
+    )
+
+
+def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
+    """A record that stays, with what was verified after that head left out."""
+    kept = {c.identity: c.intervals for c in then.coverage}
+    verified = tuple(
+        v
+        for v in record.verified
+        if not subtract([v.planned.offsets], kept.get(v.planned.identity, ()))
+    )
+    return record if len(verified) == len(record.verified) else replace(record, verified=verified)
+
+
+def amended_later(record: RunRecord, then: Head) -> RunRecord | None:
+    """What a run that stays verified after that head; None if nothing."""
+    earlier = trimmed_record(record, then).verified
+    later = tuple(v for v in record.verified if v not in earlier)
+    if not later or record.plan is None:
+        return None
+    return replace(record, verified=later, plan=replace(record.plan, ranges=()))
+
+
+def undone_incidents(
+    incidents: Iterable[Incident], rewind: Rewind, since: datetime, version: int | None
+) -> tuple[Incident, ...]:
+    """Incidents opened since, and those about undone plans, at their end.
+
+    What is still there is found again by the next run. A change of the table is not undone.
+    """
+    outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; what is still there is found again"
+    now = rewind.finished_at or rewind.begun_at
+    return tuple(
+        i.closed(outcome, now, removed_in_version=version if i.doubtful else None)
+        for i in incidents
+        if (i.opened_at > since or i.plan_run_id in rewind.undone_runs)
+        and i.finding.kind != "table_changed"
+    )
+
+
+def _past_expired(
+    position: PartitionPosition, covered: Intervals, rewind: Rewind
+) -> tuple[PartitionPosition, Intervals]:
+    """The position behind accepted losses that it stands at, and the offsets passed over."""
+    passed: list[OffsetRange] = []
+    expired = [i.planned for i in rewind.lost if i.expired]
+    for gone in sorted(expired, key=lambda r: r.start_offset):
+        reached = covered_until(covered, position.next_offset)
+        if gone.identity != position.identity or not gone.start_offset <= reached < gone.end_offset:
+            continue
+        passed.append(OffsetRange(reached, gone.end_offset))
+        position = replace(position, next_offset=gone.end_offset)
+        if (gone.leader_epoch or 0) > (position.leader_epoch or 0):
+            position = replace(position, leader_epoch=gone.leader_epoch, seen_end=None)
+    return position, subtract(passed, covered)
+
+
+def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, PlannedRange]]:
+    """Whose rows stand at an offset: the newest verified ones, or else the newest planned."""
+    for record in reversed(undone):
+        for verified in record.verified:
+            assert record.plan is not None
+            yield record.plan.cluster_id, verified.planned
+    for record in reversed(undone):
+        if record.plan is not None:
+            yield from ((record.plan.cluster_id, planned) for planned in record.plan.ranges)
+
+
+def _pieces(planned: PlannedRange, intervals: Intervals) -> list[PlannedRange]:
+    return [
+        replace(planned, start_offset=r.start_offset, end_offset=r.end_offset) for r in intervals
+    ]
+
+
+def _unplanned(identity: PartitionIdentity, names: Mapping[str, str]) -> PlannedRange:
+    return PlannedRange(
+        topic=names.get(identity.topic_id, identity.topic_id),
+        topic_id=identity.topic_id,
+        generation=identity.generation,
+        partition=identity.partition,
+        start_offset=0,
+        end_offset=0,
+        leader_epoch=None,
+        log_start_offset=0,
+        high_watermark=0,
+        last_stable_offset=0,
+    )

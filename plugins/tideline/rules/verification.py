@@ -1,0 +1,128 @@
+"""Reconcile what a plan asked for with what the committed table version holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from tideline.model.coverage import Intervals, intersect, subtract, union
+from tideline.model.gaps import ADMITTED, REASONS, Gap, GapReason, merge_gaps
+from tideline.model.incident import Finding
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.verdicts import FindingClass
+from tideline.model.verification import LandedRange, Mismatch, VerifiedRange
+from tideline.rules.gaps import assign
+
+_BY_POLICY: dict[str, GapReason] = {
+    "transactional": "transactional",
+    "compacted": "compacted",
+    "refuse": "refused",
+}
+"""Gap policies that need no look at the log; `explain` does."""
+
+Evidence = Mapping[PartitionIdentity, Sequence[Gap]]
+
+
+def missing_offsets(
+    planned: Iterable[PlannedRange], landed: Mapping[PartitionIdentity, LandedRange]
+) -> dict[PartitionIdentity, Intervals]:
+    """Planned offsets without a row, by identity; identities without any are left out."""
+    found = {}
+    for item in planned:
+        there = landed.get(item.identity)
+        missing = subtract([item.offsets], there.offsets if there is not None else ())
+        if missing:
+            found[item.identity] = missing
+    return found
+
+
+def unexplained_by(
+    missing: Mapping[PartitionIdentity, Intervals], known: Evidence
+) -> dict[PartitionIdentity, Intervals]:
+    """The missing offsets that no evidence speaks of yet."""
+    left = {}
+    for identity, intervals in missing.items():
+        _, rest = assign(intervals, known.get(identity, ()))
+        if rest:
+            left[identity] = rest
+    return left
+
+
+def verify_ranges(
+    planned: Iterable[PlannedRange],
+    landed: Mapping[PartitionIdentity, LandedRange],
+    *,
+    gaps: str,
+    evidence: Evidence,
+    excused: Mapping[PartitionIdentity, Intervals],
+) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
+    """Count, minimum, maximum and distinct offsets of every planned range.
+
+    Args:
+        planned: The plan's ranges.
+        landed: What the committed version holds inside them.
+        gaps: The stream's gap policy.
+        evidence: What the log shows at missing offsets; counts for `explain` only.
+        excused: Offsets whose loss was accepted by a decision.
+
+    Returns:
+        The ranges that hold, and those that do not.
+    """
+    good: list[VerifiedRange] = []
+    bad: list[Mismatch] = []
+    for item in planned:
+        found = landed.get(item.identity) or LandedRange(item.identity, 0, ())
+        missing = subtract([item.offsets], found.offsets)
+        accepted = intersect(missing, excused.get(item.identity, ()))
+        known = [Gap(r, "accepted") for r in accepted]
+        rest = subtract(missing, accepted)
+        if gaps in _BY_POLICY:
+            known += [Gap(r, _BY_POLICY[gaps]) for r in rest]
+        else:
+            shown, unseen = assign(rest, evidence.get(item.identity, ()))
+            known += [*shown, *(Gap(r, "expired") for r in unseen)]
+        reasons = merge_gaps(known)
+        open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)
+        if found.duplicates or open_gaps:
+            bad.append(Mismatch(item, found.rows, open_gaps, found.duplicates))
+        else:
+            good.append(VerifiedRange(item, found.rows, reasons))
+    return tuple(good), tuple(bad)
+
+
+def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Finding, ...]:
+    """What missing offsets without an excuse mean: a hole in the log, or no explanation.
+
+    Args:
+        mismatches: Ranges that do not verify.
+        plan: Whose they are; a backfill's gaps are its own business.
+    """
+    backfill = plan.plan_id if plan.lane == "backfill" else None
+    return tuple(
+        replace(_gap_finding(item, kind, gaps), backfill=backfill)
+        for item in mismatches
+        for kind, gaps in _by_class(item.gaps).items()
+    )
+
+
+def _by_class(gaps: Iterable[Gap]) -> dict[FindingClass, list[Gap]]:
+    sorted_by: dict[FindingClass, list[Gap]] = {}
+    for gap in gaps:
+        in_log = gap.reason in ("hole", "thinned")
+        sorted_by.setdefault("log_hole" if in_log else "unexplained_gap", []).append(gap)
+    return sorted_by
+
+
+def _gap_finding(item: Mismatch, kind: FindingClass, gaps: list[Gap]) -> Finding:
+    reasons = sorted({REASONS[g.reason] for g in gaps})
+    return Finding(
+        kind=kind,
+        expected=f"a row or a reason for each of the {len(item.planned.offsets)} offsets of"
+        f" {item.planned.offsets}",
+        actual=f"{item.rows} rows; where they are missing: {'; '.join(reasons)}",
+        topic=item.planned.topic,
+        topic_id=item.planned.topic_id,
+        partition=item.planned.partition,
+        intervals=union(g.offsets for g in gaps),
+    )

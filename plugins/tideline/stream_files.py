@@ -1,0 +1,203 @@
+"""Read stream files; say what is wrong with file, line, key, value and what is allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from croniter import croniter
+from pydantic import BaseModel, ValidationError
+
+from tideline.errors import BadInput, StreamFileError
+from tideline.model.stream import Stream
+
+Location = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a stream file; `line` counts from 1."""
+
+    file: str
+    line: int
+    key: str
+    value: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.key}: got {self.value}; {self.allowed}"
+
+
+def streams_folder() -> Path:
+    """Where stream files live: `TIDELINE_STREAMS`, else `dags/streams` beside the package."""
+    configured = os.environ.get("TIDELINE_STREAMS")
+    if configured:
+        return Path(configured)
+    return Path(__file__).parents[3] / "dags" / "streams"
+
+
+def read_stream(path: str | Path) -> Stream:
+    """Read one stream file.
+
+    Raises:
+        StreamFileError: The file cannot be read, is not YAML, or does not fit the model.
+    """
+    return parse_stream(_text(path), str(path))
+
+
+def parse_stream(text: str, file: str) -> Stream:
+    """The stream in a YAML text; `file` is only for messages."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        node = yaml.compose(text, Loader=loader)
+        lines = dict(_lines_by_key(node))
+        twice = list(_keys_given_twice(node))
+        data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = mark.line + 1 if mark is not None else 1
+        raise _refuse([Problem(file, line, "(file)", "no usable YAML", problem)]) from error
+    problems = [
+        Problem(file, line, _dotted(where), "the key twice", "each key may stand once")
+        for where, line in twice
+    ]
+    if not isinstance(data, dict):
+        raise _refuse([Problem(file, 1, "(file)", repr(data), "a mapping with stream, kafka, ...")])
+    stream = None
+    try:
+        stream = Stream.model_validate(data)
+    except ValidationError as error:
+        problems += [_explain(file, lines, item) for item in error.errors()]
+    schedule = data.get("schedule")
+    if isinstance(schedule, str) and not (
+        len(schedule.split()) == 5 and croniter.is_valid(schedule)
+    ):
+        allowed = "a cron expression of five fields, for example '*/10 * * * *'"
+        problems.append(
+            Problem(file, lines.get(("schedule",), 1), "schedule", repr(schedule), allowed)
+        )
+    if problems or stream is None:
+        raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
+    return stream
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _refuse(
+            [Problem(str(path), 1, "(file)", type(error).__name__, str(error))]
+        ) from error
+
+
+def _refuse(problems: list[Problem]) -> StreamFileError:
+    message = "\n".join(str(p) for p in problems)
+    return StreamFileError(message, problems=[asdict(p) for p in problems])
+
+
+def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key is a word", problem_mark=key.start_mark)
+            where = (*at, key.value)
+            yield where, key.start_mark.line + 1
+            yield from _lines_by_key(value, where)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*at, index), value.start_mark.line + 1
+            yield from _lines_by_key(value, (*at, index))
+
+
+def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield (*at, key.value), key.start_mark.line + 1
+            seen.add(key.value)
+            yield from _keys_given_twice(value, (*at, key.value))
+
+
+def stream_paths() -> list[Path]:
+    """Every stream file of the streams folder, in order."""
+    folder = streams_folder()
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
+def find_stream(name: str) -> Stream:
+    """The stream of that name; of two files with it the one that bears it counts, as for Dags.
+
+    Raises:
+        BadInput: There is none; says which there are.
+    """
+    known = []
+    for path in sorted(stream_paths(), key=lambda path: path.stem != name):
+        try:
+            stream = read_stream(path)
+        except StreamFileError as error:
+            known.append(f"({error})")
+            continue
+        if stream.stream == name:
+            return stream
+        known.append(stream.stream)
+    raise BadInput(f"stream: got {name!r}; allowed: {', '.join(known) or 'none is there'}")
+
+
+def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
+    location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
+    given = error["input"]
+    if not location and error["type"] in Stream.model_fields:
+        location, given = (error["type"],), given.get(error["type"])
+    line = 1
+    for length in range(len(location), 0, -1):
+        found = lines.get(location[:length]) or lines.get(tuple(map(str, location[:length])))
+        if found is not None:
+            line = found
+            break
+    value = "nothing" if error["type"] == "missing" else _short(given)
+    return Problem(file, line, _dotted(location) or "(file)", value, _allowed(error, location))
+
+
+def _allowed(error: Any, location: Location) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "required"
+    if kind == "extra_forbidden":
+        return f"unknown key; allowed: {', '.join(_fields_at(location[:-1]))}"
+    if kind in ("literal_error", "enum"):
+        return f"allowed: {context['expected']}"
+    if kind == "string_pattern_mismatch":
+        return f"allowed: {context['pattern']}"
+    if kind == "value_error":
+        return str(context["error"])
+    return str(error["msg"])
+
+
+def _fields_at(location: Location) -> list[str]:
+    model: type[BaseModel] = Stream
+    for part in location:
+        field = model.model_fields.get(str(part))
+        if field is None:
+            break
+        candidates = [field.annotation, *get_args(field.annotation)]
+        candidates += [arg for c in candidates for arg in get_args(c)]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not nested:
+            break
+        model = nested[0]
+    return list(model.model_fields)
+
+
+def _dotted(location: Location) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,1 @@
+"""The target table: schema, predicate, commits, file statistics."""

@@ -1,0 +1,137 @@
+"""The table's folder where Spark's own commits do not reach: before a table, and beside it.
+
+Through the table's store as delta-rs knows it, so it is the same for every way of running Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlparse
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.schema import ArrayType, PrimitiveType, StructType
+from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
+
+from tideline.errors import BadInput
+from tideline.table.schema import (
+    COLUMNS,
+    LEDGER_PROPERTY,
+    STAGING,
+    STATISTICS_COLUMNS,
+    STREAM_PROPERTY,
+)
+
+_TEXT, _BYTES = PrimitiveType("string"), PrimitiveType("binary")
+_TYPES: dict[str, PrimitiveType | ArrayType] = {
+    "STRING": _TEXT,
+    "INT": PrimitiveType("integer"),
+    "BIGINT": PrimitiveType("long"),
+    "TIMESTAMP": PrimitiveType("timestamp"),
+    "BINARY": _BYTES,
+    "ARRAY<STRUCT<key: STRING, value: BINARY>>": ArrayType(
+        StructType([Field("key", _TEXT), Field("value", _BYTES)]), contains_null=True
+    ),
+}
+"""What delta-rs calls the types of `COLUMNS`."""
+
+_SETTINGS = {
+    "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
+    "delta.enableDeletionVectors": "false",
+    "delta.checkpointInterval": "50",
+}
+
+
+def table_schema() -> Schema:
+    """The columns of every table that Tideline creates."""
+    return Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
+
+
+class TableFolder:
+    """The folder of one table.
+
+    Args:
+        uri: Address of the table.
+        options: delta-rs options of the object store.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        self._uri = uri
+        self._options = dict(options)
+        address = urlparse(uri)
+        self._local = Path(address.path) if address.scheme in ("", "file") else None
+
+    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+        """Create the table as its version 0, without rows; one that is there is left alone.
+
+        An attempt that was stopped here and goes on after its successor finds that one's table.
+
+        Args:
+            stream: Whose rows it will hold.
+            ledger_id: The ledger that knows them.
+            partition_by: Columns whose values split the data files into folders.
+
+        Raises:
+            BadInput: The folder holds something else.
+            DeltaError: The commit was refused.
+            OSError: The store cannot be reached.
+        """
+        others = sorted(e.base_name for e in self._entries("") if e.base_name != "_delta_log")
+        if DeltaTable.is_deltatable(self._uri, self._options):
+            return
+        if others:
+            raise BadInput(
+                f"table.uri {self._uri}: the folder is not empty and holds no Delta table:"
+                f" {others[0]} is there; give the stream another folder, or empty this one if"
+                " nobody needs it"
+            )
+        try:
+            DeltaTable.create(
+                self._uri,
+                table_schema(),
+                mode="ignore",
+                partition_by=list(partition_by),
+                configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},
+                storage_options=self._options,
+                # Tried again, it would become version 1 of another's table, with another id.
+                commit_properties=CommitProperties(max_commit_retries=0),
+                raise_if_key_not_exists=False,  # the two marks are ours, not Delta's
+            )
+        except DeltaError:
+            if not DeltaTable.is_deltatable(self._uri, self._options):
+                raise
+
+    def remove_staging(self, token: int) -> None:
+        """Remove what an attempt and older ones have staged; never a newer one's rows.
+
+        Args:
+            token: That of the attempt.
+
+        Raises:
+            OSError: The store cannot be reached.
+        """
+        for entry in self._entries(STAGING):
+            number = entry.base_name.rpartition("-")[2]
+            if not number.isdecimal() or int(number) <= token:
+                self._store().delete_dir(entry.path)
+                self._remove_empty(entry.path)
+
+    def _entries(self, folder: str) -> list[FileInfo]:
+        if self._local is not None and not (self._local / folder).is_dir():
+            return []
+        selector = FileSelector(folder, allow_not_found=True)
+        return list(self._store().get_file_info(selector))
+
+    def _store(self) -> PyFileSystem:
+        return PyFileSystem(DeltaStorageHandler(self._uri, self._options))
+
+    def _remove_empty(self, folder: str) -> None:
+        """An object store has no empty folders; elsewhere one that is not empty stays."""
+        if self._local is None:
+            return
+        try:
+            (self._local / folder).rmdir()
+        except OSError:
+            return
