@@ -31,7 +31,7 @@ from bench.shapes import SHAPES, fill
 from bench.sides import SIDES, BenchWorld, Job, cache
 from bench.tables import Table
 from devstack.broker import Broker
-from tests.real import InProcessSpark
+from tests.harness import InProcessSpark
 
 _RESULTS = Path(".bench")
 _A_A_PAIRS = 6
@@ -48,7 +48,7 @@ class Bench:
         self.folder = folder
         self.broker = Broker(folder / "kafka", heap_mb=1024).start()
         self.spark = InProcessSpark(is_small=False)
-        self.world = BenchWorld(self.broker, folder, "bench")
+        self.harness = BenchWorld(self.broker, folder, "bench")
         self._warm: set[tuple[str, str]] = set()
         self._cached: str | None = None
 
@@ -93,7 +93,7 @@ class Bench:
             self._warm.add((side, shape))
             self._time(side, shape)
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        job = Job(self.world, self.spark, SHAPES[shape], folder)
+        job = Job(self.harness, self.spark, SHAPES[shape], folder)
         if side == "write_only":
             self._hold(job)
         began = time.perf_counter()

@@ -12,7 +12,7 @@ from bench.shapes import SHAPES, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
 from devstack.connect_server import ConnectServer
-from tests.real import World, finished, tideline
+from tests.harness import StreamHarness, finished, tideline
 
 _TIMES = 5
 _PHASES = (
@@ -43,13 +43,13 @@ def breakdown(folder: Path) -> Table:
     server = ConnectServer(folder, "local[2]").start()
     try:
         fill(broker.bootstrap_servers, SHAPES["small"])
-        world = World(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench")
         local = {"conn_type": "spark", "host": "local[2]"}
         found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
         for number in range(_TIMES + 1):
             for way, spark in (("spark-submit", local), ("Spark Connect, warm", server.connection)):
                 os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
-                file = _stream_file(world, f"{spark['conn_type'].replace('_', '-')}{number}")
+                file = _stream_file(harness, f"{spark['conn_type'].replace('_', '-')}{number}")
                 found[way].append(_run(folder, file, "one"))
             found["nothing to land"].append(_run(folder, file, "two"))
     finally:
@@ -73,10 +73,10 @@ def _median(seconds: list[float | None]) -> str:
     return milliseconds(median(known)) if known else ""
 
 
-def _stream_file(world: World, name: str) -> Path:
-    return world.stream_file(
+def _stream_file(harness: StreamHarness, name: str) -> Path:
+    return harness.stream_file(
         name=name,
-        kafka={"connection": world.connection, "topics": [SHAPES["small"].name]},
+        kafka={"connection": harness.connection, "topics": [SHAPES["small"].name]},
         spark={"connection": "bench_spark"},
     )
 

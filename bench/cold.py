@@ -15,7 +15,7 @@ from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
 from devstack.connect_server import ConnectServer
-from tests.real import World, finished, tideline
+from tests.harness import StreamHarness, finished, tideline
 
 _TIMES = 3
 
@@ -35,15 +35,15 @@ def cold(folder: Path) -> Table:
         ("records", "spark-submit", "warm server", "Python peer", "peer / submit", "peer / server"),
     )
     try:
-        world = World(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench")
         for name in ("small", "middle", "large-100-json"):
             shape = SHAPES[name]
             fill(broker.bootstrap_servers, shape)
             local = {"conn_type": "spark", "host": "local[2]"}
             ways: list[Callable[[], None]] = [
-                lambda shape=shape, spark=local: _land(world, shape, spark),
-                lambda shape=shape, spark=server.connection: _land(world, shape, spark),
-                lambda shape=shape: _land_with_peer(world, shape),
+                lambda shape=shape, spark=local: _land(harness, shape, spark),
+                lambda shape=shape, spark=server.connection: _land(harness, shape, spark),
+                lambda shape=shape: _land_with_peer(harness, shape),
             ]
             seconds: list[list[float]] = [[], [], []]
             for _ in range(_TIMES + 1):
@@ -65,11 +65,11 @@ def cold(folder: Path) -> Table:
     return table
 
 
-def _land(world: World, shape: Shape, spark: dict[str, object]) -> None:
+def _land(harness: StreamHarness, shape: Shape, spark: dict[str, object]) -> None:
     os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
-    file = world.stream_file(
+    file = harness.stream_file(
         name="cold",
-        kafka={"connection": world.connection, "topics": [shape.name]},
+        kafka={"connection": harness.connection, "topics": [shape.name]},
         spark={"connection": "bench_spark"},
         limits={
             "max_records_per_run": shape.records,
@@ -81,6 +81,6 @@ def _land(world: World, shape: Shape, spark: dict[str, object]) -> None:
         raise RuntimeError(f"{answer} {errors}")
 
 
-def _land_with_peer(world: World, shape: Shape) -> None:
-    target = str(world.folder / "lake" / "peer")
-    land_in_own_process(world.broker.bootstrap_servers, shape.name, shape.counts(), target)
+def _land_with_peer(harness: StreamHarness, shape: Shape) -> None:
+    target = str(harness.folder / "lake" / "peer")
+    land_in_own_process(harness.broker.bootstrap_servers, shape.name, shape.counts(), target)

@@ -16,8 +16,8 @@ from kafka.admin import NewTopic
 
 from bench.tables import Table, judged, milliseconds
 from devstack.broker import Broker
+from tests.harness import ROOT, StreamHarness
 from tests.integration.test_costs import NoSpark, closed, fabricate
-from tests.real import ROOT, World
 from tests.unit.build import head, observation, position, seen, topic
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
@@ -128,7 +128,7 @@ def _observed(table: Table, folder: Path) -> None:
     """Look at a real broker's partitions and plan; requests and seconds."""
     broker = Broker(folder, heap_mb=2048).start()
     try:
-        world = World(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench")
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         names = [f"t{n}" for n in range(10)]
         for name in names:
@@ -137,8 +137,8 @@ def _observed(table: Table, folder: Path) -> None:
         admin.close()
         seconds, requests = [], []
         for count in (1, 10):
-            kafka = {"connection": world.connection, "topics": names[:count]}
-            stream = world.stream(name=f"s{count}", kafka=kafka)
+            kafka = {"connection": harness.connection, "topics": names[:count]}
+            stream = harness.stream(name=f"s{count}", kafka=kafka)
 
             def look(stream: object = stream) -> None:
                 with open_run(stream, "look", RunRequest(), NoSpark()) as run:

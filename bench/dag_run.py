@@ -12,8 +12,8 @@ from bench.shapes import SHAPES, fill
 from bench.tables import Table, judged, milliseconds
 from devstack.connect_server import ConnectServer
 from devstack.stack import Stack
-from tests.airflow_world import AirflowWorld
-from tests.real import finished, tideline
+from tests.airflow_harness import AirflowHarness
+from tests.harness import finished, tideline
 
 _TIMES = 5
 
@@ -54,10 +54,10 @@ def dag_run(folder: Path) -> Table:
 
 def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[float], list[float]]:
     client = stack.airflow.client()
-    world = AirflowWorld(stack, folder, "bench")
+    harness = AirflowHarness(stack, folder, "bench")
     by_airflow, by_script = [], []
     for number in range(_TIMES + 1):
-        file = world.stream_file(
+        file = harness.stream_file(
             name=f"dag{number}",
             kafka={"topics": [SHAPES["small"].name]},
             spark={"connection": "bench_spark"},
@@ -70,7 +70,7 @@ def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[f
             raise RuntimeError(f"{name}: {client.tasks(name, 'one')}")
         run = client.call("GET", f"/dags/{name}/dagRuns/one")
         by_airflow.append(_at(run["end_date"]) - _at(run["start_date"]))
-        other = world.stream_file(
+        other = harness.stream_file(
             name=f"script{number}",
             kafka={"topics": [SHAPES["small"].name]},
             spark={"connection": "bench_spark"},

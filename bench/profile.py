@@ -11,7 +11,7 @@ from bench.shapes import SHAPES, fill
 from bench.sides import BenchWorld, Job, tideline
 from bench.tables import Table
 from devstack.broker import Broker
-from tests.real import InProcessSpark
+from tests.harness import InProcessSpark
 from tideline.launch.java import find_java
 
 _THREADS = "Executor task launch"
@@ -40,7 +40,7 @@ def profile(folder: Path) -> Table:
     recording = folder / "landing.jfr"
     try:
         fill(broker.bootstrap_servers, shape)
-        world = BenchWorld(broker, folder, "bench")
+        harness = BenchWorld(broker, folder, "bench")
         for name in ("warms-up", "counts"):
             target = folder / name
             target.mkdir()
@@ -48,7 +48,7 @@ def profile(folder: Path) -> Table:
                 jvm = spark.session._jvm
                 pid = str(jvm.java.lang.ProcessHandle.current().pid())
                 _jcmd(pid, "JFR.start", "name=bench", "settings=profile")
-            tideline(Job(world, spark, shape, target))
+            tideline(Job(harness, spark, shape, target))
         _jcmd(pid, "JFR.dump", "name=bench", f"filename={recording}")
     finally:
         spark.stop()

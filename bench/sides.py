@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_in_own_process
 from bench.shapes import LARGE, Shape
-from tests.real import InProcessSpark, World
+from tests.harness import InProcessSpark, StreamHarness
 from tideline.launch.jars import broker_jars, fetch
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkJob
@@ -36,7 +36,7 @@ _PERF_COLUMNS = 10
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
-class BenchWorld(World):
+class BenchWorld(StreamHarness):
     """Stream files for topics that are there."""
 
     def stream_of(self, topic: str, table: str) -> object:
@@ -51,13 +51,13 @@ class Job:
     """One landing.
 
     Args:
-        world: Names on the broker, and a folder for stream files.
+        harness: Names on the broker, and a folder for stream files.
         spark: The warm session.
         shape: What to read.
         folder: Empty; for the table and all that belongs to it.
     """
 
-    world: BenchWorld
+    harness: BenchWorld
     spark: InProcessSpark
     shape: Shape
     folder: Path
@@ -70,7 +70,7 @@ class Job:
 
 def tideline(job: Job) -> None:
     """A whole run: plan, detect, ingest, verify, advance."""
-    stream = job.world.stream_of(job.shape.name, job.table)
+    stream = job.harness.stream_of(job.shape.name, job.table)
     with open_run(stream, "one", RunRequest(), job.spark) as run:
         run_batch(run)
 
@@ -96,7 +96,7 @@ def _available_now(job: Job, options: dict[str, str], settings: dict[str, str]) 
         session.conf.set(name, value)
     stream = (
         session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", job.world.broker.bootstrap_servers)
+        .option("kafka.bootstrap.servers", job.harness.broker.bootstrap_servers)
         .options(**options)
         .option("subscribe", job.shape.name)
         .option("startingOffsets", "earliest")
@@ -156,7 +156,7 @@ def land(job: Job) -> None:
 def python_peer(job: Job) -> float:
     """confluent-kafka, pyarrow and deltalake, tuned; its own seconds, its modules being loaded."""
     return land_in_own_process(
-        job.world.broker.bootstrap_servers, job.shape.name, job.shape.counts(), job.table
+        job.harness.broker.bootstrap_servers, job.shape.name, job.shape.counts(), job.table
     )
 
 
@@ -166,7 +166,7 @@ def consumer_perf_test(job: Job) -> float:
     command = [
         find_java().binary,
         *("-Xmx1g", "-cp", ":".join(map(str, jars)), "org.apache.kafka.tools.ConsumerPerformance"),
-        *("--bootstrap-server", job.world.broker.bootstrap_servers),
+        *("--bootstrap-server", job.harness.broker.bootstrap_servers),
         *("--topic", job.shape.name, "--messages", str(job.shape.records)),
         *("--fetch-size", str(16 * 1024 * 1024), "--timeout", "60000", "--hide-header"),
     ]
@@ -205,7 +205,7 @@ def _cached_name(shape: Shape) -> str:
 
 
 def _spark_job(job: Job) -> SparkJob:
-    options = {"kafka.bootstrap.servers": job.world.broker.bootstrap_servers}
+    options = {"kafka.bootstrap.servers": job.harness.broker.bootstrap_servers}
     return spark_job(job.shape.name, job.shape.counts(), job.folder, options)
 
 

@@ -36,7 +36,7 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
         rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
         if job.action == "stage":
             return stage(rows, job)
-        if job.action == "write":
+        if job.action == "append_files":
             write_files(rows, job)
         else:
             replace_ranges(rows, job)
@@ -55,7 +55,7 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     job = from_json(SparkJob, Path(job_file).read_bytes())
     try:
         name = f"tideline {job.stream} {job.run_id}"
-        delta = job.action not in ("write", "stage")
+        delta = job.action not in ("append_files", "stage")
         result = execute(spark or build_session(name, delta=delta), job)
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from devstack.process import wait_until
-from tests.airflow_world import started
-from tests.real import head, spans, table_rows
+from tests.airflow_harness import started
+from tests.harness import head, spans, table_rows
 from tideline.model.coverage import overlaps, union
 from tideline.model.offsets import OffsetRange
 from tideline.model.stream import Stream
@@ -34,34 +34,36 @@ class Backfilled:
     ends: dict[tuple[str, int], int]
 
     @classmethod
-    def build(cls, world, client, name, intervals):
+    def build(cls, harness, client, name, intervals):
         """Five records an interval in each of two partitions, two hours ago."""
-        world.create(partitions=2, **{"retention.ms": "-1"})
+        harness.create(partitions=2, **{"retention.ms": "-1"})
         first = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=2)
         count = _PER_INTERVAL * intervals + _LATER
         for partition in (0, 1):
             times = [first + n * MINUTE / _PER_INTERVAL for n in range(count)]
-            world.send_at(*times, partition=partition)
-        stream = started(world, client, name, start="latest", schedule="* * * * *", airflow=RETRIES)
-        return cls(stream, intervals, first, {(world.topic(), p): count for p in (0, 1)})
+            harness.send_at(*times, partition=partition)
+        stream = started(
+            harness, client, name, start="latest", schedule="* * * * *", airflow=RETRIES
+        )
+        return cls(stream, intervals, first, {(harness.topic(), p): count for p in (0, 1)})
 
     @property
     def last(self):
         """Logical date of the last interval."""
         return self.first + (self.intervals - 1) * MINUTE
 
-    def follow_live(self, world):
+    def follow_live(self, harness):
         """Records come in, and the schedule's runs land them, beside whatever else runs."""
-        place = (world.topic(), 0)
+        place = (harness.topic(), 0)
         wait_until(lambda: head(self.stream) == self.ends, "no first position", 300, 1)
         for _ in range(2):
-            world.send(10)
+            harness.send(10)
             self.ends[place] += 10
             wait_until(
                 lambda: head(self.stream) == self.ends, "the live lane does not follow", 900, 1
             )
 
-    def assert_tiled(self, world, client):
+    def assert_tiled(self, harness, client):
         """Every interval once, one copy of each record, the head moved by scheduled runs only."""
         name = self.stream.stream
         runs = [r for r in client.runs(name) if r["dag_run_id"].startswith("backfill__")]
@@ -80,6 +82,6 @@ class Backfilled:
         assert head(self.stream) == self.ends
         rows = table_rows(self.stream)
         assert len(set(rows)) == len(rows)
-        audit, findings = world.audit(self.stream)
+        audit, findings = harness.audit(self.stream)
         assert (audit.clean, findings) == (True, ())
         return f"{len(runs)} backfill runs, {len(live)} live runs, {len(rows)} rows, audit clean"

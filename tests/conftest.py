@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from devstack.broker import Broker
+from tests.harness import ConnectSpark, InProcessSpark, StreamHarness
 from tests.postgres import Postgres
-from tests.real import ConnectSpark, InProcessSpark, World
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +50,6 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def world(broker: Broker, tmp_path: Path) -> World:
+def harness(broker: Broker, tmp_path: Path) -> StreamHarness:
     """Names of its own on the shared broker, a lake of its own."""
-    return World(broker, tmp_path, f"t{os.getpid()}-{next(_numbers)}")
+    return StreamHarness(broker, tmp_path, f"t{os.getpid()}-{next(_numbers)}")

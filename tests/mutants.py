@@ -224,7 +224,7 @@ MUTANTS = (
     Mutant(
         "a record that is there is no excuse",
         "rules/gaps.py",
-        'return "record" if batch.records == len(batch.offsets) else "thinned"',
+        'return "record" if batch.records == len(batch.offsets) else "compacted_batch"',
         'return "marker"',
         "tests/unit/test_gap_evidence.py",
     ),
@@ -350,7 +350,7 @@ MUTANTS = (
     Mutant(
         "unverified rows do not stay (R6)",
         "pipeline/deciding.py",
-        "    return Settled(head, remove_unverified(run, plan, incident.doubtful))",
+        "    return Settled(head, remove_unverified(run, plan, incident.unverified))",
         "    return Settled(head)",
         "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
     ),
@@ -399,8 +399,8 @@ MUTANTS = (
     Mutant(
         "an accepted loss is on record (R9)",
         "rules/resolution.py",
-        "excused = add_coverage(head.excused, ((position.identity, r) for r in lost))",
-        "excused = head.excused",
+        "accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))",
+        "accepted_loss = head.accepted_loss",
         "tests/unit/test_decisions.py",
     ),
     Mutant(
@@ -455,8 +455,8 @@ MUTANTS = (
     Mutant(
         "a commit's rows are counted before it proves a plan (R3)",
         "pipeline/landing.py",
-        "return landing if rows == distinct >= landing.rows else None",
-        "return landing",
+        "return table_commit if rows == distinct >= table_commit.rows else None",
+        "return table_commit",
         "tests/spark/test_settling.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
     ),
     Mutant(

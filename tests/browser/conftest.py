@@ -1,4 +1,4 @@
-"""The stack of tests.airflow_world, once for this folder, and a browser."""
+"""The stack of tests.airflow_harness, once for this folder, and a browser."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.airflow_world import airflow_world, client, spark_connections, stack_on_postgres
+from tests.airflow_harness import airflow_harness, client, spark_connections, stack_on_postgres
 
-__all__ = ["airflow_world", "client", "spark_connections", "stack_on_postgres"]
+__all__ = ["airflow_harness", "client", "spark_connections", "stack_on_postgres"]
 expect.set_options(timeout=60_000)  # a busy machine shows a page before its data
 _QUIET = (
     "--no-sandbox",

@@ -3,26 +3,26 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.airflow_world import started
-from tests.real import closed_incidents, head, table_rows
+from tests.airflow_harness import started
+from tests.harness import closed_incidents, head, table_rows
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def world(airflow_world):
-    return airflow_world
+def harness(airflow_harness):
+    return airflow_harness
 
 
-def test_an_approval_through_the_page(world, client, stack, page, shots):
+def test_an_approval_through_the_page(harness, client, stack, page, shots):
     """The form says what is at stake; the answer continues at the log start, with a name."""
-    name = world.create(partitions=1)
-    world.send(10)
-    stream = started(world, client, "asked", on_reset={"retention_loss": "approve"})
+    name = harness.create(partitions=1)
+    harness.send(10)
+    stream = started(harness, client, "asked", on_reset={"retention_loss": "approve"})
     client.trigger("asked", "lands")
     assert client.wait_for_run("asked", "lands") == "success"
-    world.send(40)
-    world.delete_records(before=30)
+    harness.send(40)
+    harness.delete_records(before=30)
     client.trigger("asked", "asks")
     client.wait_for_question("asked", "asks")
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.airflow_world import started
+from tests.airflow_harness import started
 from tests.backfills import Backfilled
 from tests.browser.pages import open_form, pick_time, shoot
 from tideline.wiring import open_ledger
@@ -12,23 +12,23 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture
-def world(airflow_world):
-    return airflow_world
+def harness(airflow_harness):
+    return airflow_harness
 
 
-def test_twelve_intervals_from_the_page(world, client, stack, page, shots):
+def test_twelve_intervals_from_the_page(harness, client, stack, page, shots):
     """Two at a time beside the live lane, as the form says."""
-    story = Backfilled.build(world, client, "paged", 12)
+    scenario = Backfilled.build(harness, client, "paged", 12)
     open_form(page, f"{stack.airflow.url}/dags/paged")
     page.get_by_text("Backfill", exact=True).last.click()
-    pick_time(page, 0, story.first)
-    pick_time(page, 1, story.last)
+    pick_time(page, 0, scenario.first)
+    pick_time(page, 1, scenario.last)
     page.locator("[name=max_active_runs]").fill("2")
     expect(page.get_by_role("dialog").first).to_contain_text("12 runs will be triggered")
     shoot(page, shots / "backfill-form.png")
     page.get_by_role("button", name="Run Backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0, timeout=60_000)
-    story.follow_live(world)
+    scenario.follow_live(harness)
     (backfill,) = client.call("GET", "/backfills", dag_id="paged")["backfills"]
     assert backfill["max_active_runs"] == 2
     client.wait_for_backfill(backfill["id"], 1500)
@@ -38,17 +38,17 @@ def test_twelve_intervals_from_the_page(world, client, stack, page, shots):
     shoot(page, shots / "backfill-grid.png")
     page.goto(f"{stack.airflow.url}/dags/paged/backfills")
     shoot(page, shots / "backfill-list.png")
-    print(story.assert_tiled(world, client))
+    print(scenario.assert_tiled(harness, client))
 
 
-def test_a_window_in_the_trigger_form(world, client, stack, page, shots):
+def test_a_window_in_the_trigger_form(harness, client, stack, page, shots):
     """Dates are picked, the reason is kept; nothing but the form is needed."""
-    story = Backfilled.build(world, client, "windowed", 2)
+    scenario = Backfilled.build(harness, client, "windowed", 2)
     client.pause("windowed", True)
-    stream = started(world, client, "windowed-form", start="latest")
+    stream = started(harness, client, "windowed-form", start="latest")
     open_form(page, f"{stack.airflow.url}/dags/windowed-form")
-    pick_time(page, 1, story.first)
-    pick_time(page, 2, story.last)
+    pick_time(page, 1, scenario.first)
+    pick_time(page, 2, scenario.last)
     page.locator("[name=element_reason]").fill("lost a chunk")
     shoot(page, shots / "window-form.png")
     page.get_by_role("button", name="Trigger").last.click()

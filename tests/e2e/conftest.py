@@ -1,11 +1,11 @@
-"""The stack of tests.airflow_world, once for this folder."""
+"""The stack of tests.airflow_harness, once for this folder."""
 
-from tests.airflow_world import (
-    airflow_world,
+from tests.airflow_harness import (
+    airflow_harness,
     client,
     spark_connections,
     stack,
     stack_on_postgres,
 )
 
-__all__ = ["airflow_world", "client", "spark_connections", "stack", "stack_on_postgres"]
+__all__ = ["airflow_harness", "client", "spark_connections", "stack", "stack_on_postgres"]

@@ -2,24 +2,24 @@
 
 import pytest
 
-from tests.airflow_world import started, states
-from tests.real import head, spans, table_rows, table_version
+from tests.airflow_harness import started, states
+from tests.harness import head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 
 
 @pytest.fixture
-def world(airflow_world):
-    return airflow_world
+def harness(airflow_harness):
+    return airflow_harness
 
 
-def test_a_dag_run_lands_halts_and_is_cleared(world, client):
+def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
     """One stream's life: land, find nothing, clear, plan only, halt."""
-    world.create(partitions=2)
-    world.send(100)
-    world.send(60, partition=1)
-    stream = started(world, client, "life", spark={"connection": "cold_spark"})
+    harness.create(partitions=2)
+    harness.send(100)
+    harness.send(60, partition=1)
+    stream = started(harness, client, "life", spark={"connection": "cold_spark"})
 
     client.trigger("life", "first")
     assert client.wait_for_run("life", "first") == "success"
@@ -36,7 +36,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
 
     (event,) = client.call("GET", "/assets/events", source_dag_id="life")["asset_events"]
     assert event["extra"]["rows"] == 160
-    assert event["extra"]["table_version"] == record.landing.version
+    assert event["extra"]["table_version"] == record.table_commit.version
     assert [r["end_offset"] for r in event["extra"]["ranges"]] == [100, 60]
 
     version = table_version(stream)
@@ -47,7 +47,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     assert table_version(stream) == version
 
     before = head(stream)
-    world.send(5)
+    harness.send(5)
     client.clear("life", "first", ["ingest_ranges"])
     assert client.wait_for_run("life", "first") == "success"
     assert client.tasks("life", "first")["ingest_ranges"]["try_number"] == 2
@@ -62,36 +62,36 @@ def test_a_dag_run_lands_halts_and_is_cleared(world, client):
     assert "[100, 105)" in client.log("life", "asks", "plan_offset_ranges")
     assert open_ledger(stream).find_run("asks") is None
 
-    world.delete_records(before=103)
+    harness.delete_records(before=103)
     client.trigger("life", "halted")
     assert client.wait_for_run("life", "halted") == "failed"
     found = states(client, "life", "halted")
     assert found["detect_earliest_reset"] == "failed"
     assert found["ingest_ranges"] == "upstream_failed"
     log = client.log("life", "halted", "detect_earliest_reset")
-    for part in (f"{world.topic()}-0: retention_loss", "[100, 103)", "Next:"):
+    for part in (f"{harness.topic()}-0: retention_loss", "[100, 103)", "Next:"):
         assert part in log
     assert head(stream) == before
 
 
-def test_an_event_tells_of_rows_that_another_run_had_landed(world, client, spark):
+def test_an_event_tells_of_rows_that_another_run_had_landed(harness, client, spark):
     """A run that died after its commit: the next one settles it and says so."""
-    world.create(partitions=1)
-    world.send(30)
-    stream = started(world, client, "settles")
+    harness.create(partitions=1)
+    harness.send(30)
+    stream = started(harness, client, "settles")
     commit_only(stream, "died", spark)
     client.trigger("settles", "next")
     assert client.wait_for_run("settles", "next") == "success"
     assert states(client, "settles", "next")["ingest_ranges"] == "skipped"
     (event,) = client.call("GET", "/assets/events", source_dag_id="settles")["asset_events"]
     assert (event["source_task_id"], event["extra"]["rows"]) == ("plan_offset_ranges", 30)
-    assert head(stream) == {(world.topic(), 0): 30}
+    assert head(stream) == {(harness.topic(), 0): 30}
 
 
-def test_what_the_form_does_not_know_is_refused(world, client):
+def test_what_the_form_does_not_know_is_refused(harness, client):
     """Airflow itself accepts any key; a wrong type it refuses at the trigger."""
-    world.create(partitions=1)
-    stream = started(world, client, "form")
+    harness.create(partitions=1)
+    stream = started(harness, client, "form")
     client.trigger("form", "typo", {"plan_olny": True})
     assert client.wait_for_run("form", "typo") == "failed"
     log = client.log("form", "typo", "plan_offset_ranges")
@@ -101,11 +101,11 @@ def test_what_the_form_does_not_know_is_refused(world, client):
     assert open_ledger(stream).read().version == -1
 
 
-def test_clearing_the_last_task_reads_nothing_again(world, client):
+def test_clearing_the_last_task_reads_nothing_again(harness, client):
     """advance_offsets alone moves nothing and writes nothing; the warm server needs no JVM."""
-    world.create(partitions=1)
-    world.send(50)
-    stream = started(world, client, "retried")
+    harness.create(partitions=1)
+    harness.send(50)
+    stream = started(harness, client, "retried")
     client.trigger("retried", "one")
     assert client.wait_for_run("retried", "one") == "success"
     version = table_version(stream)
@@ -113,18 +113,18 @@ def test_clearing_the_last_task_reads_nothing_again(world, client):
     client.clear("retried", "one", ["advance_offsets"])
     assert client.wait_for_run("retried", "one") == "success"
     assert table_version(stream) == version
-    assert head(stream) == {(world.topic(), 0): 50}
+    assert head(stream) == {(harness.topic(), 0): 50}
 
 
-def test_clearing_a_run_half_of_which_has_expired_is_refused(world, client):
+def test_clearing_a_run_half_of_which_has_expired_is_refused(harness, client):
     """What is still there is named, and the rows of the first read stay."""
-    world.create(partitions=1)
-    world.send(100)
-    stream = started(world, client, "expired")
+    harness.create(partitions=1)
+    harness.send(100)
+    stream = started(harness, client, "expired")
     client.trigger("expired", "one")
     assert client.wait_for_run("expired", "one") == "success"
     before, version, position = table_rows(stream), table_version(stream), head(stream)
-    world.delete_records(before=50)
+    harness.delete_records(before=50)
     for cleared in (["ingest_ranges"], ["plan_offset_ranges"]):
         client.clear("expired", "one", cleared)
         assert client.wait_for_run("expired", "one") == "failed"
@@ -139,5 +139,5 @@ def test_clearing_a_run_half_of_which_has_expired_is_refused(world, client):
         assert head(stream) == position
     client.trigger("expired", "next")
     assert client.wait_for_run("expired", "next") == "success"
-    audit, findings = world.audit(stream)
+    audit, findings = harness.audit(stream)
     assert (audit.clean, findings) == (True, ())

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.airflow_world import AirflowWorld, started
+from tests.airflow_harness import AirflowHarness, started
 from tests.backfills import MINUTE, RETRIES, Backfilled
-from tests.real import head, spans, table_rows, table_version
+from tests.harness import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger
 
 
@@ -16,40 +16,40 @@ def client(stack_on_postgres):
 
 
 @pytest.fixture
-def world(stack_on_postgres, tmp_path, request):
-    return AirflowWorld(stack_on_postgres, tmp_path, request.node.name.replace("_", "-")[5:40])
+def harness(stack_on_postgres, tmp_path, request):
+    return AirflowHarness(stack_on_postgres, tmp_path, request.node.name.replace("_", "-")[5:40])
 
 
 @pytest.mark.timeout(2400)
-def test_intervals_tile_beside_the_live_lane(world, client):
+def test_intervals_tile_beside_the_live_lane(harness, client):
     """Two at a time; every record of the window once, the head moved only by live runs."""
-    backfills(world, client, 2)
+    backfills(harness, client, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_twelve_intervals_tile_beside_the_live_lane(world, client):
+def test_twelve_intervals_tile_beside_the_live_lane(harness, client):
     """The same for a window that takes its time."""
-    backfills(world, client, 12)
+    backfills(harness, client, 12)
 
 
-def backfills(world, client, intervals):
+def backfills(harness, client, intervals):
     """As many intervals from Airflow's API, and the judgement."""
     name = f"tiles-{intervals}"
-    story = Backfilled.build(world, client, name, intervals)
-    backfill = client.backfill(name, story.first, story.last, at_once=2)
-    story.follow_live(world)
+    scenario = Backfilled.build(harness, client, name, intervals)
+    backfill = client.backfill(name, scenario.first, scenario.last, at_once=2)
+    scenario.follow_live(harness)
     client.wait_for_backfill(backfill, 1500)
     client.pause(name, True)
-    print(story.assert_tiled(world, client))
+    print(scenario.assert_tiled(harness, client))
 
 
-def test_reprocessing_replays_a_run_s_own_plan(world, client):
+def test_reprocessing_replays_a_run_s_own_plan(harness, client):
     """`none` leaves runs alone; `completed` reads the same offsets again, in the run's own lane."""
-    world.create(partitions=1, **{"retention.ms": "-1"})
+    harness.create(partitions=1, **{"retention.ms": "-1"})
     first = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC) - timedelta(days=1)
-    world.send_at(first + MINUTE, first + 2 * MINUTE)
-    stream = started(world, client, "again", schedule="0 0 * * *", airflow=RETRIES)
+    harness.send_at(first + MINUTE, first + 2 * MINUTE)
+    stream = started(harness, client, "again", schedule="0 0 * * *", airflow=RETRIES)
     ledger = open_ledger(stream)
     client.wait_for_backfill(client.backfill("again", first, first))
     (run_id,) = (r["dag_run_id"] for r in client.runs("again") if r["run_type"] == "backfill")
@@ -60,7 +60,7 @@ def test_reprocessing_replays_a_run_s_own_plan(world, client):
     live, version = ledger.find_run(scheduled), table_version(stream)
     assert live.lane == "live"
 
-    world.send_at(first + MINUTE / 2)  # late: by its own time it would belong to the first day
+    harness.send_at(first + MINUTE / 2)  # late: by its own time it would belong to the first day
     client.wait_for_backfill(client.backfill("again", first, first, reprocess="none"))
     assert table_version(stream) == version
     client.wait_for_backfill(client.backfill("again", first, first, reprocess="completed"))

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from devstack.process import wait_until
-from tests.real import ROOT, finished, head, table_rows, table_version, tideline
+from tests.harness import ROOT, finished, head, table_rows, table_version, tideline
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
@@ -18,11 +18,11 @@ UNUSED = {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
 
 
 @pytest.fixture
-def orders(world):
+def orders(harness):
     """A stream file whose topic holds 100 records."""
-    world.create(partitions=1)
-    world.send(100)
-    return world.stream_file()
+    harness.create(partitions=1)
+    harness.send(100)
+    return harness.stream_file()
 
 
 def clean(path):
@@ -30,7 +30,7 @@ def clean(path):
     return status == 0 and answer["clean"]
 
 
-def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(world, orders):
+def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(harness, orders):
     """One JSON object on standard output, whatever Spark and the logs have to say."""
     status, plan, _ = finished(tideline("plan", orders, "--json"))
     assert status == 0
@@ -43,8 +43,8 @@ def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(world, orders):
     assert answer["table_version"] == 1
     (found,) = answer["ranges"]
     assert found == {
-        "topic": world.topic(),
-        "topic_id": world.topic_id(),
+        "topic": harness.topic(),
+        "topic_id": harness.topic_id(),
         "generation": 0,
         "partition": 0,
         "start_offset": 0,
@@ -85,9 +85,9 @@ assert not {UNUSED!r} & set(sys.modules)
     subprocess.run([sys.executable, "-c", looked], env=path, check=True)
 
 
-def test_an_idle_run_is_cheap(orders, world, spark):
+def test_an_idle_run_is_cheap(orders, harness, spark):
     """No JVM: it would take longer than this to start one."""
-    world.run(read_stream(orders), "lands", spark)
+    harness.run(read_stream(orders), "lands", spark)
     began = time.monotonic()
     status, answer, _ = finished(tideline("run", orders, "--json"))
     seconds = time.monotonic() - began
@@ -95,7 +95,7 @@ def test_an_idle_run_is_cheap(orders, world, spark):
     assert seconds < 8
 
 
-def test_exit_statuses(world, orders, spark, tmp_path):
+def test_exit_statuses(harness, orders, spark, tmp_path):
     """2 bad input, 3 halted, 4 away, 6 audit not clean; each with JSON."""
     broken = tmp_path / "broken.yaml"
     broken.write_text("stream: x\n")
@@ -105,22 +105,22 @@ def test_exit_statuses(world, orders, spark, tmp_path):
     assert f"{broken}:1: kafka" in errors
 
     stream = read_stream(orders)
-    world.run(stream, "lands", spark)
+    harness.run(stream, "lands", spark)
     extra = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": 1000}
     away = {
-        f"AIRFLOW_CONN_{world.connection.upper()}": json.dumps(
+        f"AIRFLOW_CONN_{harness.connection.upper()}": json.dumps(
             {"conn_type": "kafka", "extra": extra}
         )
     }
     status, answer, _ = finished(tideline("run", orders, "--json", env=away))
     assert (status, answer["status"], answer["retriable"]) == (4, "retry", True)
 
-    missing = {f"AIRFLOW_CONN_{world.connection.upper()}": ""}
+    missing = {f"AIRFLOW_CONN_{harness.connection.upper()}": ""}
     status, answer, errors = finished(tideline("run", orders, "--json", env=missing))
     assert (status, answer["error"]) == (2, "ConnectionMissing"), errors
 
-    world.send(50)
-    world.delete_records(before=120)
+    harness.send(50)
+    harness.delete_records(before=120)
     status, answer, errors = finished(tideline("run", orders, "--json"))
     assert (status, answer["status"]) == (3, "halted")
     assert {"run_id", "plan_id", "lane", "ranges", "rows", "offset_lag", "table_version"} <= set(
@@ -141,19 +141,19 @@ def test_exit_statuses(world, orders, spark, tmp_path):
     assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
 
 
-def test_after_the_commit_the_next_attempt_reads_nothing_again(world, orders, spark):
+def test_after_the_commit_the_next_attempt_reads_nothing_again(harness, orders, spark):
     """Killed between the table's commit and the head's move."""
     stream = read_stream(orders)
     point = {"TIDELINE_FAILPOINT": "ingest:committed:kill"}
     finished(tideline("run", orders, "--run-id", "killed", env=point))
-    assert head(stream) == {(world.topic(), 0): 0}
+    assert head(stream) == {(harness.topic(), 0): 0}
     submits, version = spark.submits, table_version(stream)
-    world.run(stream, "killed", spark)
+    harness.run(stream, "killed", spark)
     assert (spark.submits, table_version(stream)) == (submits, version)
-    assert head(stream) == {(world.topic(), 0): 100}
+    assert head(stream) == {(harness.topic(), 0): 100}
 
 
-def test_two_runs_at_the_same_instant_land_once(world, orders):
+def test_two_runs_at_the_same_instant_land_once(harness, orders):
     """One lands, the other is told to try later or finds nothing."""
     processes = [tideline("run", orders, "--json") for _ in range(2)]
     answers = [finished(p) for p in processes]
@@ -165,17 +165,17 @@ def test_two_runs_at_the_same_instant_land_once(world, orders):
         [(0, "done"), (4, "retry")],
     ]
     stream = read_stream(orders)
-    assert head(stream) == {(world.topic(), 0): 100}
+    assert head(stream) == {(harness.topic(), 0): 100}
     assert clean(orders)
 
 
 def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publishes_nothing(
-    world, orders
+    harness, orders
 ):
     """SIGSTOP when the first data file is there and no commit is; the lease runs out."""
-    world.send(300_000, value=b"x" * 200)
+    harness.send(300_000, value=b"x" * 200)
     stream = read_stream(orders)
-    table = world.folder / "lake" / "orders"
+    table = harness.folder / "lake" / "orders"
     short = {"TIDELINE_LEASE_SECONDS": "3"}
     zombie = tideline("run", orders, "--run-id", "same", "--json", env=short)
     try:
@@ -193,7 +193,7 @@ def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publish
     status, answer, errors = finished(zombie)
     assert (status, answer["error"]) == (4, "AttemptFenced"), errors
     assert (table_version(stream), table_rows(stream, "offset", "plan_id")) == (version, rows)
-    assert head(stream) == {(world.topic(), 0): 300_100}
+    assert head(stream) == {(harness.topic(), 0): 300_100}
     assert clean(orders)
 
 

@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from tests.airflow_world import started
-from tests.real import table_rows
+from tests.airflow_harness import started
+from tests.harness import table_rows
 
 
 @pytest.mark.slow
-def test_a_run_and_its_clearing_use_the_warm_server(airflow_world, client, spark_connections):
+def test_a_run_and_its_clearing_use_the_warm_server(airflow_harness, client, spark_connections):
     """The connection is Airflow's own, kept in its database; nobody starts a JVM."""
-    world = airflow_world
+    harness = airflow_harness
     where = json.loads(spark_connections["AIRFLOW_CONN_SPARK_DEFAULT"])
     client.call("POST", "/connections", json={"connection_id": "warm", **where})
-    world.create(partitions=1)
-    world.send(100)
-    stream = started(world, client, "warm", spark={"connection": "warm"})
+    harness.create(partitions=1)
+    harness.send(100)
+    stream = started(harness, client, "warm", spark={"connection": "warm"})
     client.trigger("warm", "one")
     assert client.wait_for_run("warm", "one") == "success"
     client.clear("warm", "one", ["ingest_ranges"])

@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.real import finished, head, tideline
+from tests.harness import finished, head, tideline
 from tideline.stream_files import read_stream
 
 
 @pytest.fixture
-def halted(world, spark):
+def halted(harness, spark):
     """A stream file whose stream has lost [10, 30), and has been told so."""
-    world.create(partitions=1)
-    world.send(10)
-    path = world.stream_file()
-    world.run(read_stream(path), "lands", spark)
-    world.send(40)
-    world.delete_records(before=30)
+    harness.create(partitions=1)
+    harness.send(10)
+    path = harness.stream_file()
+    harness.run(read_stream(path), "lands", spark)
+    harness.send(40)
+    harness.delete_records(before=30)
     status, answer, errors = finished(tideline("run", path, "--run-id", "halted", "--json"))
     assert (status, answer["status"]) == (3, "halted")
     assert "tideline resolve FILE --incident incident-1 --choice accept_loss" in errors
@@ -25,7 +25,7 @@ def resolve(path, *options, incident="incident-1"):
     return finished(tideline("resolve", path, "--incident", incident, *options))
 
 
-def test_an_incident_is_shown_decided_and_carried_out(world, halted):
+def test_an_incident_is_shown_decided_and_carried_out(harness, halted):
     """What was found, what is at stake, who decided; then the run goes on at the log start."""
     status, answer, _ = finished(tideline("incident", halted, "--json"))
     (incident,) = answer["incidents"]
@@ -36,7 +36,7 @@ def test_an_incident_is_shown_decided_and_carried_out(world, halted):
     assert incident["choices"] == ["accept_loss", "fail"]
     assert incident["affected_versions"] == []
     _, text, _ = finished(tideline("incident", halted))
-    for part in (f"{world.topic()}-0", "at most 20 records, written after", "accept_loss: go on"):
+    for part in (f"{harness.topic()}-0", "at most 20 records, written after", "accept_loss: go on"):
         assert part in text
 
     status, answer, _ = resolve(
@@ -44,13 +44,13 @@ def test_an_incident_is_shown_decided_and_carried_out(world, halted):
     )
     assert (status, answer["incident"]["decision"]) == (0, "accept_loss")
     stream = read_stream(halted)
-    assert head(stream) == {(world.topic(), 0): 10}  # nothing moves until a run carries it out
+    assert head(stream) == {(harness.topic(), 0): 10}  # nothing moves until a run carries it out
 
     status, answer, errors = finished(tideline("run", halted, "--run-id", "halted", "--json"))
     assert (status, answer["status"], answer["rows"]) == (0, "done", 20), errors
     (incident,) = answer["incidents"]
     assert (incident["decision"], incident["decided_by"]) == ("accept_loss", "ann")
-    assert head(stream) == {(world.topic(), 0): 50}
+    assert head(stream) == {(harness.topic(), 0): 50}
     _, ledger, _ = finished(tideline("ledger", halted, "--json"))
     (incident,) = ledger["incidents"]
     assert (incident["reason"], incident["lost_start"], incident["lost_end"]) == (

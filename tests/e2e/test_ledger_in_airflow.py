@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from devstack.stack import Stack
-from tests.airflow_world import AirflowWorld, started, states
-from tests.real import head, table_rows, table_version
+from tests.airflow_harness import AirflowHarness, started, states
+from tests.harness import head, table_rows, table_version
 from tideline.wiring import open_ledger
 
 
 @pytest.fixture
-def world(airflow_world, stack):
+def harness(airflow_harness, stack):
     with ledger_of(stack):
-        yield airflow_world
+        yield airflow_harness
 
 
 @contextmanager
@@ -28,21 +28,21 @@ def ledger_of(stack):
         del os.environ["AIRFLOW_CONN_TIDELINE_LEDGER"]
 
 
-def land_and_clear(world, client, name):
+def land_and_clear(harness, client, name):
     """Two runs and a cleared one."""
-    world.create(partitions=2)
-    world.send(100)
-    world.send(60, partition=1)
-    stream = started(world, client, name, ledger="airflow")
+    harness.create(partitions=2)
+    harness.send(100)
+    harness.send(60, partition=1)
+    stream = started(harness, client, name, ledger="airflow")
     client.trigger(name, "first")
     assert client.wait_for_run(name, "first") == "success"
     assert states(client, name, "first")["advance_offsets"] == "success"
     assert len(table_rows(stream)) == 160
-    world.send(5)
+    harness.send(5)
     client.trigger(name, "second")
     assert client.wait_for_run(name, "second") == "success"
     before = head(stream)
-    assert before == {(world.topic(), 0): 105, (world.topic(), 1): 60}
+    assert before == {(harness.topic(), 0): 105, (harness.topic(), 1): 60}
     version = table_version(stream)
     client.clear(name, "first", ["ingest_ranges"])
     assert client.wait_for_run(name, "first") == "success"
@@ -50,19 +50,19 @@ def land_and_clear(world, client, name):
     assert head(stream) == before
     assert table_version(stream) == version + 1
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 165
-    assert world.audit(stream)[0].clean
+    assert harness.audit(stream)[0].clean
     return stream
 
 
-def test_a_stream_is_landed_and_cleared_with_its_ledger_in_airflow(world, client):
+def test_a_stream_is_landed_and_cleared_with_its_ledger_in_airflow(harness, client):
     """Out of the box: the stack's database has the tables and the connection."""
-    stream = land_and_clear(world, client, "inside")
+    stream = land_and_clear(harness, client, "inside")
     ledger = open_ledger(stream)
     assert ledger.store.location == "tideline_ledger: inside"
     assert [r.run_id for r in ledger.closed_runs()] == ["second", "first"]
-    assert not (world.folder / "lake" / "inside.ledger").exists()
+    assert not (harness.folder / "lake" / "inside.ledger").exists()
     assert shown_on_asset(client, "tideline/inside") == {
-        "next_offsets": {f"{world.topic()}-0": 105, f"{world.topic()}-1": 60},
+        "next_offsets": {f"{harness.topic()}-0": 105, f"{harness.topic()}-1": 60},
         "offset_lag": 0,
         "partitions": 2,
     }
@@ -85,9 +85,9 @@ def test_it_works_on_postgresql_with_two_schedulers(postgres, tmp_path):
     stack = Stack.build(tmp_path / "stack", database_url=shown, schedulers=2).start()
     try:
         client = stack.airflow.client()
-        world = AirflowWorld(stack, tmp_path, "two")
+        harness = AirflowHarness(stack, tmp_path, "two")
         with ledger_of(stack):
-            land_and_clear(world, client, "two")
+            land_and_clear(harness, client, "two")
         alive = client.call("GET", "/jobs", job_type="SchedulerJob", is_alive=True)
         assert alive["total_entries"] == 2
     finally:

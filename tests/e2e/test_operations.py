@@ -4,8 +4,8 @@ import pytest
 from deltalake import DeltaTable
 
 from devstack.process import wait_until
-from tests.airflow_world import started, states
-from tests.real import finished, head, table_rows, tideline
+from tests.airflow_harness import started, states
+from tests.harness import finished, head, table_rows, tideline
 from tideline.wiring import open_ledger
 
 GATED = """
@@ -29,8 +29,8 @@ with DAG(dag_id="{name}_behind", schedule=Asset("tideline/{name}/audited")) as b
 
 
 @pytest.fixture
-def world(airflow_world):
-    return airflow_world
+def harness(airflow_harness):
+    return airflow_harness
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def runs_once(client, dag_id, run_id, conf):
     return client.wait_for_run(dag_id, run_id)
 
 
-def test_an_audit_gates_what_comes_after_it(world, client, spark, dag_file):
+def test_an_audit_gates_what_comes_after_it(harness, client, spark, dag_file):
     """Clean: the task after it runs, and Dags scheduled on the audit. Damaged: neither."""
-    world.create(partitions=1)
-    world.send(30)
-    stream = started(world, client, "gated")
-    world.run(stream, "lands", spark)
+    harness.create(partitions=1)
+    harness.send(30)
+    stream = started(harness, client, "gated")
+    harness.run(stream, "lands", spark)
     dag_file("gated_gate", GATED.format(name="gated"))
     for dag_id in ("gated_gate", "gated_behind"):
         client.wait_for_dag(dag_id)
@@ -73,7 +73,7 @@ def test_an_audit_gates_what_comes_after_it(world, client, spark, dag_file):
     DeltaTable(stream.table.uri).delete("offset >= 5 AND offset < 8")
     assert runs_once(client, "gated_gate", "damaged", {}) == "failed"
     assert states(client, "gated_gate", "damaged")["publish"] == "upstream_failed"
-    assert f"missing: {world.topic()}-0 [5, 8)" in client.log("gated_gate", "damaged", "audited")
+    assert f"missing: {harness.topic()}-0 [5, 8)" in client.log("gated_gate", "damaged", "audited")
     assert len(client.runs("gated_behind")) == 1
 
     client.wait_for_dag("tideline_audit")
@@ -83,13 +83,13 @@ def test_an_audit_gates_what_comes_after_it(world, client, spark, dag_file):
     assert "NOT CLEAN" in log
 
 
-def test_a_rewind_needs_the_stream_s_name_twice(world, client, spark):
+def test_a_rewind_needs_the_stream_s_name_twice(harness, client, spark):
     """A wrong one moves nothing; with the right one the later run is undone, for the record."""
-    world.create(partitions=1)
-    stream = started(world, client, "back")
+    harness.create(partitions=1)
+    stream = started(harness, client, "back")
     for run_id in ("one", "two"):
-        world.send(20)
-        world.run(stream, run_id, spark)
+        harness.send(20)
+        harness.run(stream, run_id, spark)
     before = head(stream)
     client.wait_for_dag("tideline_rewind")
     client.pause("tideline_rewind", False)
@@ -100,37 +100,37 @@ def test_a_rewind_needs_the_stream_s_name_twice(world, client, spark):
     assert (head(stream), len(table_rows(stream))) == (before, 40)
 
     assert runs_once(client, "tideline_rewind", "right", {**form, "confirm": "back"}) == "success"
-    assert (head(stream), len(table_rows(stream))) == ({(world.topic(), 0): 20}, 20)
+    assert (head(stream), len(table_rows(stream))) == ({(harness.topic(), 0): 20}, 20)
     (done,) = open_ledger(stream).rewinds()
     assert (done.undone_runs, done.reason) == (("two",), "wrong topic")
     assert done.by != "airflow"
-    found, findings = world.audit(stream)
+    found, findings = harness.audit(stream)
     assert (found.clean, findings) == (True, ())
 
 
-def test_a_rewind_killed_at_every_boundary_ends_in_the_same_state(world, client, spark):
+def test_a_rewind_killed_at_every_boundary_ends_in_the_same_state(harness, client, spark):
     """`kill -9` at each; the same command goes on, and then there is nothing left to do."""
-    world.create(partitions=1)
-    stream = world.stream(name="killed")
+    harness.create(partitions=1)
+    stream = harness.stream(name="killed")
     for run_id in ("one", "two"):
-        world.send(20)
-        world.run(stream, run_id, spark)
-    command = ("rewind", world.streams / "killed.yaml", "--to-run", "one", "--reason", "r")
+        harness.send(20)
+        harness.run(stream, run_id, spark)
+    command = ("rewind", harness.streams / "killed.yaml", "--to-run", "one", "--reason", "r")
     for place in ("begun", "removed", "finished"):
         point = {"TIDELINE_FAILPOINT": f"rewind:{place}:kill"}
         status, _, errors = finished(tideline(*command, env=point))
         assert status == -9, errors
         if place != "finished":
-            again = tideline("run", world.streams / "killed.yaml", "--json")
+            again = tideline("run", harness.streams / "killed.yaml", "--json")
             status, answer, _ = finished(again)
             assert (status, answer["status"]) == (3, "halted")
             assert "same tideline rewind command" in answer["message"]
     status, answer, errors = finished(tideline(*command, "--json"))
     assert (status, answer["status"], answer["removed_rows"]) == (0, "nothing_to_do", 0), errors
     assert answer["head"][0]["next_offset"] == 20
-    status, ledger, _ = finished(tideline("ledger", world.streams / "killed.yaml", "--json"))
+    status, ledger, _ = finished(tideline("ledger", harness.streams / "killed.yaml", "--json"))
     (done,) = ledger["rewinds"]
     assert (done["removed_rows"], done["undone_runs"]) == (20, ["two"])
     assert done["finished_at"] is not None
-    status, _, _ = finished(tideline("audit", world.streams / "killed.yaml", "--json"))
+    status, _, _ = finished(tideline("audit", harness.streams / "killed.yaml", "--json"))
     assert status == 0

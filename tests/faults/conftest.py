@@ -11,13 +11,13 @@ from kafka import KafkaAdminClient
 
 from devstack.broker import Broker
 from tests.faults.crash import Crash
+from tests.faults.fault_case import FaultCase
 from tests.faults.ledgers import InPostgres
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
-from tests.faults.trial import Trial
+from tests.harness import InProcessSpark, StreamHarness
 from tests.ledger_database import connect, disconnect
-from tests.real import InProcessSpark, World
 from tideline.kafka_io.client import KafkaCluster
 
 _ROWS = pytest.StashKey[list[Row | CrashRow]]()
@@ -51,9 +51,9 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
 
 
 @pytest.fixture
-def trial(world: World, spark: InProcessSpark, report: Report) -> Trial:
+def fault_case(harness: StreamHarness, spark: InProcessSpark, report: Report) -> FaultCase:
     """A stream of its own on the shared broker."""
-    return Trial(world, spark, report)
+    return FaultCase(harness, spark, report)
 
 
 @pytest.fixture(params=["delta", pytest.param("airflow", marks=pytest.mark.slow)])
@@ -76,14 +76,14 @@ def database(request: pytest.FixtureRequest, ledger: str) -> Iterator[InPostgres
 
 @pytest.fixture
 def crash(
-    world: World,
+    harness: StreamHarness,
     spark: InProcessSpark,
     report: Report,
     ledger: str,
     database: InPostgres | None,
 ) -> Crash:
     """A stream of its own on the shared broker, one of whose runs dies."""
-    found = Crash(world, spark, report)
+    found = Crash(harness, spark, report)
     found.ledger = ledger
     return found
 
@@ -113,10 +113,12 @@ def linked(
     tmp_path: Path,
     spark: InProcessSpark,
     report: Report,
-) -> Trial:
+) -> FaultCase:
     """A stream whose runs go through the proxy and give up soon; its producer goes past it."""
-    found = Trial(World(proxied[0], tmp_path, f"linked-{next(_numbers)}"), spark, report)
-    found.world.connect(
+    found = FaultCase(
+        StreamHarness(proxied[0], tmp_path, f"linked-{next(_numbers)}"), spark, report
+    )
+    found.harness.connect(
         proxy.bootstrap_servers, default_api_timeout_ms=4000, request_timeout_ms=1000
     )
     return found

@@ -10,10 +10,10 @@ from pathlib import Path
 from deltalake import DeltaTable
 from kafka import TopicPartition
 
+from tests.faults.fault_case import FaultCase
 from tests.faults.killable import Killable
 from tests.faults.oracle import Record, assert_exact
-from tests.faults.trial import Trial
-from tests.real import head, spans, table_rows, table_version
+from tests.harness import head, spans, table_rows, table_version
 from tideline.errors import Halted, Transient
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
@@ -27,7 +27,7 @@ _AT_MOST = 6
 """Attempts after the crash; more would be a stream that is stuck."""
 
 
-class Crash(Trial):
+class Crash(FaultCase):
     """A stream of one topic, one of whose runs dies.
 
     `attempts` counts every run of it that was started, the one that died included; `halts_first`
@@ -51,7 +51,7 @@ class Crash(Trial):
     @property
     def file(self) -> Path:
         """The stream's file."""
-        return self.world.folder / "orders.yaml"
+        return self.harness.folder / "orders.yaml"
 
     def waits(self, partitions: int = 1, **stream: object) -> None:
         """A new stream with records waiting in every partition."""
@@ -63,7 +63,7 @@ class Crash(Trial):
         """`tideline run` in a process of its own."""
         self.attempts += 1
         arguments = ("run", self.file, "--run-id", run_id, "--json")
-        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.world.folder))
+        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.harness.folder))
         return Killable(spark or self.spark, folder, *arguments, **options)
 
     def dies(self, place: str, run_id: str = "one", spark: object = None) -> None:
@@ -80,7 +80,7 @@ class Crash(Trial):
         for _ in range(_AT_MOST):
             self.attempts += 1
             try:
-                return self.world.run(self.stream, run_id, spark or self.spark)
+                return self.harness.run(self.stream, run_id, spark or self.spark)
             except Transient as error:
                 last = error
             except Halted as error:
@@ -120,7 +120,7 @@ class Crash(Trial):
         behind = self._ends()[self.topic, 0]
         self.send(7)
         if lands_more:
-            record = self.world.run(self.stream, "goes on", self.spark)
+            record = self.harness.run(self.stream, "goes on", self.spark)
             assert spans(record) == [(0, behind, behind + 7)]
             assert_exact(self.stream, self.log)
             assert head(self.stream) == self._ends() == self._told()
@@ -133,7 +133,7 @@ class Crash(Trial):
         assert not state.control.incidents
         assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
         assert not state.runs
-        found, findings = self.world.audit(self.stream)
+        found, findings = self.harness.audit(self.stream)
         assert found.clean, found
         assert not findings
         self.tell(point)
@@ -147,7 +147,7 @@ class Crash(Trial):
 
     def _ends(self) -> dict[tuple[str, int], int]:
         """Where the topic ends, by the broker."""
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             (topic,) = admin.describe_topics([self.topic])
             places = [TopicPartition(self.topic, p["partition_index"]) for p in topic["partitions"]]
             found = admin.list_partition_offsets(dict.fromkeys(places, -1))
@@ -155,6 +155,6 @@ class Crash(Trial):
 
     def _told(self) -> dict[tuple[str, int], int]:
         """What the consumer group knows."""
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             found = admin.list_group_offsets(self.group)[self.group]
         return {p.topic_partition: o.offset for p, o in found.items()}

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from devstack.sample import compare, value_hash
 from tests.faults.recorder import Record, Recorder
-from tests.real import table_rows
+from tests.harness import table_rows
 from tideline.model.incident import Incident
 from tideline.model.stream import Stream
 from tideline.wiring import open_ledger
@@ -119,7 +119,7 @@ def _doubts(incident: Incident, record: Record) -> bool:
     return any(
         (r.topic_id, r.partition) == (topic_id, partition)
         and r.start_offset <= offset < r.end_offset
-        for r in incident.doubtful
+        for r in incident.unverified
     )
 
 

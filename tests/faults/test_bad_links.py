@@ -4,8 +4,8 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from tests.faults import rules
-from tests.faults.trial import LANDED, Meddled
-from tests.real import head, spans
+from tests.faults.fault_case import LANDED, HookedSpark
+from tests.harness import head, spans
 from tideline.errors import ServiceAway
 
 CALLS = [ApiKey.Metadata, ApiKey.ListOffsets, ApiKey.OffsetForLeaderEpoch]
@@ -59,7 +59,7 @@ def test_a_bad_link_after_the_read(proxy, linked, link, call):
     linked.lands()
     linked.log.transact(linked.topic, (20, True))  # its marker has to be looked at
     rule = LINKS[link](call)
-    linked.fails(ServiceAway, Meddled(linked.spark, after=lambda: proxy.add(rule)))
+    linked.fails(ServiceAway, HookedSpark(linked.spark, after=lambda: proxy.add(rule)))
     assert rule.applied > 1
     said = linked.said
     proxy.clear()

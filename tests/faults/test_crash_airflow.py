@@ -7,7 +7,7 @@ import pytest
 
 from devstack.process import wait_until
 from devstack.stack import Stack
-from tests.airflow_world import AirflowWorld, started
+from tests.airflow_harness import AirflowHarness, started
 from tests.faults.crash import Crash
 from tests.faults.processes import descendants, is_spark, processes, state
 from tideline.wiring import open_ledger
@@ -43,13 +43,13 @@ def client(stack):
 def crash(stack, client, tmp_path, request, monkeypatch, spark, report, ledger):
     """A stream of its own that Airflow schedules, with records waiting."""
     name = f"{request.node.name.split('[')[0].replace('_', '-')[5:40]}-{ledger}"
-    world = AirflowWorld(stack, tmp_path, name)
-    found = Crash(world, spark, report)
+    harness = AirflowHarness(stack, tmp_path, name)
+    found = Crash(harness, spark, report)
     found.ledger, found.dag_id = ledger, name
     monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", stack.airflow.ledger_connection)
-    world.create(partitions=1)
+    harness.create(partitions=1)
     kafka = {"topics": [found.topic], "commit_group": found.group}
-    found.stream = started(world, client, name, kafka=kafka, ledger=ledger, airflow=RETRIES)
+    found.stream = started(harness, client, name, kafka=kafka, ledger=ledger, airflow=RETRIES)
     found.send(100)
     return found
 

@@ -7,8 +7,8 @@ import pytest
 from devstack.broker import Broker
 from tests.faults.crash import Crash
 from tests.faults.disk import QUICK_RESTART, kill, started
-from tests.faults.trial import Meddled
-from tests.real import World
+from tests.faults.fault_case import HookedSpark
+from tests.harness import StreamHarness
 from tideline.errors import ServiceAway
 
 pytestmark = pytest.mark.slow
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 def own(tmp_path, spark, report, ledger, database):
     """A stream on a broker of its own."""
     with started(Broker(tmp_path / "kafka", settings=QUICK_RESTART)) as broker:
-        found = Crash(World(broker, tmp_path, "own"), spark, report)
+        found = Crash(StreamHarness(broker, tmp_path, "own"), spark, report)
         found.ledger = ledger
-        found.world.connect(broker.bootstrap_servers, default_api_timeout_ms=20_000)
+        found.harness.connect(broker.bootstrap_servers, default_api_timeout_ms=20_000)
         yield found
 
 
@@ -37,9 +37,9 @@ def test_the_broker_is_away_and_comes_back(own, place, meanwhile):
     own.waits()
     with own.start("one", point=f"{place}:stop") as run:
         run.stopped()
-        kill(own.world.broker)
+        kill(own.harness.broker)
         run.resume()
-        own.world.broker.start()
+        own.harness.broker.start()
         status = run.ended()
         assert status in (0, 4), run.said
     if status:
@@ -51,13 +51,13 @@ def test_the_broker_is_away_and_comes_back(own, place, meanwhile):
 def test_the_broker_stays_away(own, place):
     """The run ends as retriable; nothing has moved."""
     own.waits()
-    own.world.connect(own.world.broker.bootstrap_servers, default_api_timeout_ms=3000)
+    own.harness.connect(own.harness.broker.bootstrap_servers, default_api_timeout_ms=3000)
     with own.start("one", point=f"{place}:stop") as run:
         run.stopped()
-        kill(own.world.broker)
+        kill(own.harness.broker)
         run.resume()
         assert run.ended(240) == 4, run.said
-    own.world.broker.start()
+    own.harness.broker.start()
     own.repeat()
     own.judge_crash(f"broker away from {place} on, back for the next attempt", lands_more=False)
 
@@ -66,16 +66,16 @@ def test_the_broker_is_killed_while_spark_reads(own):
     """Spark waits for it, or fails: read again, the rows are there once."""
     own.waits()
     own.send(200_000, size=500)
-    restarts = threading.Thread(target=own.world.broker.start)
+    restarts = threading.Thread(target=own.harness.broker.start)
 
     def killed_soon():
-        kill(own.world.broker)
+        kill(own.harness.broker)
         restarts.start()
 
     timer = threading.Timer(1.5, killed_soon)
     own.attempts += 1
     try:
-        own.world.run(own.stream, "one", Meddled(own.spark, before=timer.start))
+        own.harness.run(own.stream, "one", HookedSpark(own.spark, before=timer.start))
         status = "done"
     except ServiceAway:
         status = "retry"

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.crash import SENT
 from tests.faults.ledgers import InFiles
 from tests.faults.oracle import assert_exact
-from tests.real import finished, head, tideline
+from tests.harness import finished, head, tideline
 from tideline.errors import Halted
 from tideline.wiring import open_store
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def kept(crash, database):
     """The store that the ledger is in."""
-    return database or InFiles(Path(crash.world.folder, "lake", "orders.ledger"))
+    return database or InFiles(Path(crash.harness.folder, "lake", "orders.ledger"))
 
 
 @pytest.mark.parametrize("kind", ["away", "conflict"])
@@ -120,7 +120,7 @@ def test_an_older_copy_of_the_ledger_and_the_log_has_moved_on(crash, kept):
     crash.repeat("newer")
     before = crash.rows()
     kept.restore()
-    crash.world.delete_records(before=130)
+    crash.harness.delete_records(before=130)
     crash.attempts = 0
     with pytest.raises(Halted):
         crash.repeat("two")
@@ -136,7 +136,7 @@ def test_older_copies_of_ledger_and_table(crash, kept):
     crash.repeat("one")
     kept.save()
     table = Path(crash.stream.table.uri)
-    copy = crash.world.folder / "table-copy"
+    copy = crash.harness.folder / "table-copy"
     shutil.copytree(table, copy)
     crash.send(50)
     crash.repeat("newer")

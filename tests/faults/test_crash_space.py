@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from tests.faults.oracle import assert_exact
+from tests.harness import head
 from tests.ledger_database import connect, create_tables
-from tests.real import head
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def disk(tmp_path):
 @pytest.mark.parametrize("whose", ["table", "ledger"])
 def test_no_space_is_left(crash, disk, whose):
     """What is not committed is not there; with space again, the same run leaves one copy."""
-    lake, elsewhere = str(disk.folder / "on"), str(crash.world.folder / "off")
+    lake, elsewhere = str(disk.folder / "on"), str(crash.harness.folder / "off")
     uris = {"table": {"uri": lake if whose == "table" else elsewhere}}
     if crash.ledger == "delta":
         uris["ledger_uri"] = f"{lake if whose == 'ledger' else elsewhere}.ledger"

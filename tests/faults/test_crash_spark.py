@@ -8,9 +8,9 @@ import pytest
 
 from devstack.process import wait_until
 from tests.faults.crash import SENT
+from tests.faults.fault_case import HookedSpark
 from tests.faults.processes import descendants, is_spark, state
-from tests.faults.trial import Meddled
-from tests.real import finished, tideline
+from tests.harness import finished, tideline
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 
@@ -117,7 +117,7 @@ def test_spark_stopped_before_it_writes_resumes_after_the_retry(crash, overlappi
         process.wait()
         crash.send(20)
         if overlapping:
-            crash.world.delete_records(before=40)
+            crash.harness.delete_records(before=40)
             crash.forget({r for r in crash.log.acknowledged if r[2] < 40})
             crash.policy("retention_loss", "accept_loss")
             crash.repeat("two")
@@ -142,7 +142,7 @@ def test_the_run_is_killed_and_spark_goes_on(crash, moment):
         os.kill(run.process.pid, signal.SIGKILL)
         run.process.wait()
 
-    with crash.start("one", Meddled(crash.spark, **{moment: kill})) as run:
+    with crash.start("one", HookedSpark(crash.spark, **{moment: kill})) as run:
         assert run.ended() == -signal.SIGKILL
     read = crash.spark.submits
     assert crash.rows() == []
@@ -159,7 +159,7 @@ def test_spark_has_written_and_reports_a_failure(crash):
     def fail():
         raise ServiceAway("spark-submit ended with status 143")
 
-    crash.fails(ServiceAway, Meddled(crash.spark, after=fail), run_id="one")
+    crash.fails(ServiceAway, HookedSpark(crash.spark, after=fail), run_id="one")
     crash.attempts += 1
     read = crash.spark.submits
     assert crash.rows() == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.crash import SENT
-from tests.real import decide, head
+from tests.harness import decide, head
 
 pytestmark = pytest.mark.slow
 

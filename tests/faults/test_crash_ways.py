@@ -3,9 +3,9 @@
 import pytest
 
 from tests.faults.crash import SENT
+from tests.faults.fault_case import HookedSpark
 from tests.faults.killable import Killable
-from tests.faults.trial import Meddled
-from tests.real import decide
+from tests.harness import decide
 from tests.spark.test_gaps import Lossy
 from tideline.failpoints import RARE_PLACES
 
@@ -30,7 +30,7 @@ def superseded(crash, place):
     """A plan that can no longer be read; what it lost is found anew."""
     crash.waits()
     crash.dies("detect:frozen")
-    crash.world.delete_records(before=40)
+    crash.harness.delete_records(before=40)
     crash.dies(place, "two")
     decide_loss(crash)
     crash.forget({r for r in crash.log.acknowledged if r[2] < 40})
@@ -61,7 +61,7 @@ def answering(crash, place):
     crash.halts("retention_loss", run_id="two")
     command = ("resolve", crash.file, "--incident", "incident-1", "--choice", "accept_loss")
     with Killable(
-        crash.spark, crash.world.folder, *command, "--reason", "x", point=f"{place}:kill"
+        crash.spark, crash.harness.folder, *command, "--reason", "x", point=f"{place}:kill"
     ) as dying:
         assert dying.ended() == -9, dying.said
     crash.verdict = "halted: retention_loss, then one copy"
@@ -100,13 +100,13 @@ def removing(crash, place):
     crash.waits()
 
     def recreate():
-        crash.world.delete()
-        crash.world.create(partitions=1)
+        crash.harness.delete()
+        crash.harness.create(partitions=1)
         crash.log.written.clear()
         crash.send(300)
 
     crash.attempts += 1
-    crash.halts("topic_recreated", Meddled(crash.spark, before=recreate), run_id="one")
+    crash.halts("topic_recreated", HookedSpark(crash.spark, before=recreate), run_id="one")
     decide(crash.stream, "restart")
     crash.verdict = "halted: topic_recreated, then one copy"
     crash.dies(place, "two")
@@ -165,7 +165,7 @@ def retention_loss(crash):
     crash.waits()
     crash.repeat("zero")
     crash.send(50)
-    crash.world.delete_records(before=130)
+    crash.harness.delete_records(before=130)
     crash.forget({r for r in crash.log.acknowledged if 100 <= r[2] < 130})
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from devstack.process import wait_until
-from tests.real import head
+from tests.harness import head
 from tideline.failpoints import PLACES
 from tideline.wiring import open_ledger
 
@@ -94,7 +94,7 @@ def test_a_stopped_run_resumes_after_an_overlapping_range(crash, place):
     crash.waits()
     with stops(crash, place) as zombie:
         crash.send(20)
-        crash.world.delete_records(before=40)
+        crash.harness.delete_records(before=40)
         crash.forget({r for r in crash.log.acknowledged if r[2] < 40})
         crash.policy("retention_loss", "accept_loss")
         crash.repeat("two")

@@ -13,8 +13,8 @@ from tests.faults.disk import (
     started,
     wipe,
 )
-from tests.faults.trial import LANDED, Trial
-from tests.real import World, decide
+from tests.faults.fault_case import LANDED, FaultCase
+from tests.harness import StreamHarness, decide
 
 
 @pytest.fixture
@@ -25,58 +25,58 @@ def broker(tmp_path):
 
 
 @pytest.fixture
-def trial(broker, tmp_path, spark, report):
-    return Trial(World(broker, tmp_path, "cut"), spark, report)
+def fault_case(broker, tmp_path, spark, report):
+    return FaultCase(StreamHarness(broker, tmp_path, "cut"), spark, report)
 
 
-def assert_cut(trial, start, end):
+def assert_cut(fault_case, start, end):
     """Halted as truncation of exactly these offsets."""
-    finding = trial.halts("truncation").finding
+    finding = fault_case.halts("truncation").finding
     assert (finding.lost_start, finding.lost_end) == (start, end)
-    assert trial.is_untouched
+    assert fault_case.is_untouched
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("refill", [10, 200])
-def test_cut_tail(trial, broker, refill):
+def test_cut_tail(fault_case, broker, refill):
     """Detection: the known leader epoch ends below the position (KIP-101, KIP-320)."""
-    trial.follow()
-    trial.lands(each_alone=True)
+    fault_case.follow()
+    fault_case.lands(each_alone=True)
     kill(broker)
-    cut_tail(broker, trial.topic, 60)
+    cut_tail(broker, fault_case.topic, 60)
     broker.start()
-    trial.send(refill)
-    assert_cut(trial, 60, LANDED)
+    fault_case.send(refill)
+    assert_cut(fault_case, 60, LANDED)
     past = "past" if 60 + refill > LANDED else "below"
-    trial.judge(9, f"kill -9, tail cut, refilled {past} the position")
+    fault_case.judge(9, f"kill -9, tail cut, refilled {past} the position")
 
 
 @pytest.mark.slow
-def test_cut_tail_that_nobody_has_read_yet(trial, broker):
+def test_cut_tail_that_nobody_has_read_yet(fault_case, broker):
     """Detection: the epoch ends below the high watermark that was seen with it."""
-    trial.follow(limits={"max_records_per_run": LANDED})
-    trial.send(LANDED + 50, each_alone=True)
-    trial.run()
-    trial.mark()
+    fault_case.follow(limits={"max_records_per_run": LANDED})
+    fault_case.send(LANDED + 50, each_alone=True)
+    fault_case.run()
+    fault_case.mark()
     kill(broker)
-    cut_tail(broker, trial.topic, LANDED + 20)
+    cut_tail(broker, fault_case.topic, LANDED + 20)
     broker.start()
-    trial.send(200)
-    assert_cut(trial, LANDED + 20, LANDED + 50)
-    trial.judge(9, "kill -9, an unread tail cut, refilled past it")
+    fault_case.send(200)
+    assert_cut(fault_case, LANDED + 20, LANDED + 50)
+    fault_case.judge(9, "kill -9, an unread tail cut, refilled past it")
 
 
 @pytest.mark.slow
-def test_wiped_and_refilled(trial, broker):
+def test_wiped_and_refilled(fault_case, broker):
     """Detection: the known leader epoch ends at 0 (KIP-320)."""
-    trial.follow()
-    trial.lands()
+    fault_case.follow()
+    fault_case.lands()
     kill(broker)
-    wipe(broker, trial.topic)
+    wipe(broker, fault_case.topic)
     broker.start()
-    trial.send(LANDED * 3)
-    assert_cut(trial, 0, LANDED)
-    trial.judge(10, "wiped, refilled past the position")
+    fault_case.send(LANDED * 3)
+    assert_cut(fault_case, 0, LANDED)
+    fault_case.judge(10, "wiped, refilled past the position")
 
 
 @pytest.mark.parametrize(
@@ -87,41 +87,41 @@ def test_wiped_and_refilled(trial, broker):
         pytest.param("from inside it on", marks=pytest.mark.slow),
     ],
 )
-def test_missing_middle_segment(trial, broker, where):
+def test_missing_middle_segment(fault_case, broker, where):
     """Count of committed rows: nothing in the metadata shows it."""
-    trial.follow(config={"internal.segment.bytes": "2000"})
-    trial.send(LANDED, each_alone=True)
-    start, end = middle_segment(broker, trial.topic)
+    fault_case.follow(config={"internal.segment.bytes": "2000"})
+    fault_case.send(LANDED, each_alone=True)
+    start, end = middle_segment(broker, fault_case.topic)
     inside = (start + end) // 2
     assert 10 < start < inside < end < LANDED
     before = inside if where == "from inside it on" else 10
     until = inside if where == "up to inside it" else LANDED
-    trial.stream = trial.world.stream(limits={"max_records_per_run": before})
-    trial.run()
-    trial.mark()
-    trial.stream = trial.world.stream(limits={"max_records_per_run": until - before})
+    fault_case.stream = fault_case.harness.stream(limits={"max_records_per_run": before})
+    fault_case.run()
+    fault_case.mark()
+    fault_case.stream = fault_case.harness.stream(limits={"max_records_per_run": until - before})
     kill(broker)
-    remove_segment(broker, trial.topic, start)
+    remove_segment(broker, fault_case.topic, start)
     broker.start()
-    finding = trial.halts("log_hole").finding
+    finding = fault_case.halts("log_hole").finding
     assert (finding.lost_start, finding.lost_end) == (max(start, before), min(end, until))
     if until < end:  # the rest is found by the run that comes to it
-        decide(trial.stream, "accept_loss")
-        trial.run()
-        finding = trial.halts("log_hole").finding
+        decide(fault_case.stream, "accept_loss")
+        fault_case.run()
+        finding = fault_case.halts("log_hole").finding
         assert (finding.lost_start, finding.lost_end) == (until, end)
-    trial.judge(11, f"missing middle segment, range {where}")
+    fault_case.judge(11, f"missing middle segment, range {where}")
 
 
 @pytest.mark.slow
 def test_unclean_election(tmp_path, spark, report):
     """Detection: the known leader epoch ends below the position (KIP-320)."""
     with ThreeBrokers(tmp_path / "kafka") as brokers:
-        trial = Trial(World(brokers, tmp_path, "election"), spark, report)
-        brokers.create_topic(trial.topic)
-        trial.stream = trial.world.stream()
-        trial.lands(10)
-        brokers.unclean_election(trial.topic, while_alone=lambda: trial.lands(20))
-        trial.send(50)
-        assert_cut(trial, 10, 30)
-        trial.judge(12, "unclean election, refilled past the position")
+        fault_case = FaultCase(StreamHarness(brokers, tmp_path, "election"), spark, report)
+        brokers.create_topic(fault_case.topic)
+        fault_case.stream = fault_case.harness.stream()
+        fault_case.lands(10)
+        brokers.unclean_election(fault_case.topic, while_alone=lambda: fault_case.lands(20))
+        fault_case.send(50)
+        assert_cut(fault_case, 10, 30)
+        fault_case.judge(12, "unclean election, refilled past the position")

@@ -2,78 +2,78 @@
 
 import pytest
 
+from tests.faults.fault_case import LANDED, HookedSpark
 from tests.faults.oracle import assert_exact
-from tests.faults.trial import LANDED, Meddled
-from tests.real import decide
+from tests.harness import decide
 
 
-def recreate(trial, records):
+def recreate(fault_case, records):
     """Another topic of the same name, with records of its own."""
-    trial.world.delete()
-    trial.world.create(partitions=1)
+    fault_case.harness.delete()
+    fault_case.harness.create(partitions=1)
     if records:
-        trial.send(records)
+        fault_case.send(records)
 
 
-def assert_names_both_ids(trial, finding, old):
+def assert_names_both_ids(fault_case, finding, old):
     assert finding.topic_id == old
     assert old in finding.expected
-    assert trial.world.topic_id() in finding.actual
+    assert fault_case.harness.topic_id() in finding.actual
 
 
-def test_recreated_below_the_position(trial):
+def test_recreated_below_the_position(fault_case):
     """Detection: the topic id (KIP-516)."""
-    trial.follow()
-    trial.lands()
-    trial.send(50)
-    old = trial.world.topic_id()
-    recreate(trial, 10)
-    assert_names_both_ids(trial, trial.halts("topic_recreated").finding, old)
-    assert trial.is_untouched
-    trial.judge(6, "re-created, below the position")
+    fault_case.follow()
+    fault_case.lands()
+    fault_case.send(50)
+    old = fault_case.harness.topic_id()
+    recreate(fault_case, 10)
+    assert_names_both_ids(fault_case, fault_case.halts("topic_recreated").finding, old)
+    assert fault_case.is_untouched
+    fault_case.judge(6, "re-created, below the position")
 
 
 @pytest.mark.slow
-def test_recreated_and_refilled_past_the_position(trial):
+def test_recreated_and_refilled_past_the_position(fault_case):
     """Detection: the topic id (KIP-516); epoch and offsets look healthy."""
-    trial.follow()
-    trial.lands()
-    trial.send(50)
-    old = trial.world.topic_id()
-    recreate(trial, 300)
-    submits = trial.spark.submits
-    assert_names_both_ids(trial, trial.halts("topic_recreated").finding, old)
-    assert trial.is_untouched
-    assert trial.spark.submits == submits
-    trial.judge(7, "re-created, refilled past the position")
+    fault_case.follow()
+    fault_case.lands()
+    fault_case.send(50)
+    old = fault_case.harness.topic_id()
+    recreate(fault_case, 300)
+    submits = fault_case.spark.submits
+    assert_names_both_ids(fault_case, fault_case.halts("topic_recreated").finding, old)
+    assert fault_case.is_untouched
+    assert fault_case.spark.submits == submits
+    fault_case.judge(7, "re-created, refilled past the position")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_recreated_while_it_was_read(trial, moment):
+def test_recreated_while_it_was_read(fault_case, moment):
     """R7 after the read: the topic id; Spark reads by name, so its rows are in doubt."""
-    trial.follow()
-    trial.lands()
-    trial.send(50)
-    meddled = Meddled(trial.spark, **{moment: lambda: recreate(trial, 300)})
-    incident = trial.halts("topic_recreated", meddled)
-    assert [str(r.offsets) for r in incident.doubtful] == [f"[{LANDED}, {LANDED + 50})"]
-    assert "unverified rows of plan" in trial.said
-    trial.judge(8, f"re-created between check and check, {moment} Spark read")
+    fault_case.follow()
+    fault_case.lands()
+    fault_case.send(50)
+    hooked_spark = HookedSpark(fault_case.spark, **{moment: lambda: recreate(fault_case, 300)})
+    incident = fault_case.halts("topic_recreated", hooked_spark)
+    assert [str(r.offsets) for r in incident.unverified] == [f"[{LANDED}, {LANDED + 50})"]
+    assert "unverified rows of plan" in fault_case.said
+    fault_case.judge(8, f"re-created between check and check, {moment} Spark read")
 
 
 @pytest.mark.slow
-def test_what_was_read_from_another_incarnation_does_not_stay(trial):
+def test_what_was_read_from_another_incarnation_does_not_stay(fault_case):
     """R6: its unverified rows are removed before the decision takes effect."""
-    trial.follow()
-    trial.lands()
-    meddled = Meddled(trial.spark, before=lambda: recreate(trial, 300))
-    trial.send(50)
-    unread = {place for place in trial.log.written if place[2] >= LANDED}
-    incident = trial.halts("topic_recreated", meddled)
-    decide(trial.stream, "restart", incident.incident_id)
-    trial.run()
+    fault_case.follow()
+    fault_case.lands()
+    hooked_spark = HookedSpark(fault_case.spark, before=lambda: recreate(fault_case, 300))
+    fault_case.send(50)
+    unread = {place for place in fault_case.log.written if place[2] >= LANDED}
+    incident = fault_case.halts("topic_recreated", hooked_spark)
+    decide(fault_case.stream, "restart", incident.incident_id)
+    fault_case.run()
     for place in unread:
-        del trial.log.written[place]
-    assert_exact(trial.stream, trial.log)
-    trial.judge(8, "re-created before Spark read, then restarted by a decision")
+        del fault_case.log.written[place]
+    assert_exact(fault_case.stream, fault_case.log)
+    fault_case.judge(8, "re-created before Spark read, then restarted by a decision")

@@ -6,40 +6,40 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.faults.fault_case import LANDED, FaultCase
 from tests.faults.report import Report
-from tests.faults.trial import LANDED, Trial
 from tideline.wiring import open_ledger
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def landed(world, spark):
+def landed(harness, spark):
     """A stream whose table is exactly the producer's log; these tests have no row."""
-    trial = Trial(world, spark, Report([], ""))
-    trial.follow()
-    trial.lands()
-    return trial
+    fault_case = FaultCase(harness, spark, Report([], ""))
+    fault_case.follow()
+    fault_case.lands()
+    return fault_case
 
 
-def counts(trial):
+def counts(fault_case):
     """Lost, duplicate, silent."""
-    return astuple(trial.counts())
+    return astuple(fault_case.counts())
 
 
-def skip(trial, next_offset):
+def skip(fault_case, next_offset):
     """What a silent jump would do to the ledger."""
 
     def jump(state):
         positions = tuple(replace(p, next_offset=next_offset) for p in state.head.positions)
         return replace(state, head=replace(state.head, positions=positions))
 
-    open_ledger(trial.stream).update(jump)
+    open_ledger(fault_case.stream).update(jump)
 
 
-def append(trial, like, **changes):
+def append(fault_case, like, **changes):
     """A row more, as somebody else might write it: like that of an offset, with changes."""
-    table = DeltaTable(trial.stream.table.uri)
+    table = DeltaTable(fault_case.stream.table.uri)
     rows = [r for r in table.to_pyarrow_table().to_pylist() if r["offset"] == like]
     schema = table.to_pyarrow_table().schema
     write_deltalake(
@@ -63,7 +63,7 @@ def test_a_jump_over_readable_records_is_a_silent_loss(landed):
 def test_a_jump_to_the_log_start_is_a_silent_loss(landed):
     """As auto.offset.reset=earliest makes it; an incident that names the loss makes it none."""
     landed.send(50)
-    landed.world.delete_records(before=130)
+    landed.harness.delete_records(before=130)
     assert counts(landed) == (30, 0, 0)
     skip(landed, 130)
     assert counts(landed) == (30, 0, 1)
@@ -88,8 +88,8 @@ def test_rows_that_nobody_wrote_are_silent_damage(landed):
 
 def test_a_position_that_moves_on_after_a_reset_is_silent_damage(landed):
     """All old rows had landed; the offsets of the new topic are other records."""
-    landed.world.delete()
-    landed.world.create(partitions=1)
+    landed.harness.delete()
+    landed.harness.create(partitions=1)
     landed.send(LANDED * 2)
     assert counts(landed) == (0, 0, 0)
     skip(landed, LANDED * 2)

@@ -11,8 +11,8 @@ import pytest
 from devstack.broker import Broker
 from tests.faults import rules
 from tests.faults.disk import QUICK_RESTART, started
-from tests.faults.trial import LANDED, Meddled, Trial
-from tests.real import World, head, spans
+from tests.faults.fault_case import LANDED, FaultCase, HookedSpark
+from tests.harness import StreamHarness, head, spans
 from tideline.errors import ServiceAway, Transient
 
 HALF_A_MINUTE = 30
@@ -117,7 +117,7 @@ def test_a_reader_is_told_that_its_offset_is_out_of_range(proxy, linked):
     linked.lands()
     linked.send(20)
     rule = rules.out_of_range(times=1)
-    linked.fails(ServiceAway, Meddled(linked.spark, before=lambda: proxy.add(rule)))
+    linked.fails(ServiceAway, HookedSpark(linked.spark, before=lambda: proxy.add(rule)))
     assert rule.applied == 1
     assert linked.is_untouched
     said = linked.said
@@ -138,19 +138,19 @@ def half_a_minute_later(back):
             timer.join()
 
 
-def lands_after_all(trial, timer, spark=None):
+def lands_after_all(fault_case, timer, spark=None):
     """The run waits and completes, or asks to be tried again and the next one goes on."""
-    before = head(trial.stream)
+    before = head(fault_case.stream)
     try:
-        trial.run(spark)
+        fault_case.run(spark)
     except Transient as error:
         said = f"{type(error).__name__}: {error.message}"
-        assert head(trial.stream) == before
-        trial.run()
-        trial.said = said
+        assert head(fault_case.stream) == before
+        fault_case.run()
+        fault_case.said = said
     assert timer.finished.is_set()
-    assert head(trial.stream) == {(trial.topic, 0): LANDED + 20}
-    trial.assert_exact()
+    assert head(fault_case.stream) == {(fault_case.topic, 0): LANDED + 20}
+    fault_case.assert_exact()
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_half_a_minute_away(proxy, linked, moment):
     Connections are cut and refused, as when brokers are restarted one after the other.
     """
     linked.follow()
-    linked.world.connect(proxy.bootstrap_servers)
+    linked.harness.connect(proxy.bootstrap_servers)
     linked.lands()
     linked.send(20)
     with half_a_minute_later(proxy.restore) as timer:
@@ -175,7 +175,7 @@ def test_half_a_minute_away(proxy, linked, moment):
             lands_after_all(linked, timer)
         else:
             when = {"read": "before", "verified": "after"}[moment]
-            lands_after_all(linked, timer, Meddled(linked.spark, **{when: go_away}))
+            lands_after_all(linked, timer, HookedSpark(linked.spark, **{when: go_away}))
     linked.judge(18, f"half a minute without a broker while it is {moment}")
 
 
@@ -187,10 +187,10 @@ def test_half_a_minute_frozen(tmp_path, spark, report, moment):
     SIGSTOP: connections stay open and nobody answers, as when sessions are lost.
     """
     with started(Broker(tmp_path / "kafka", settings=QUICK_RESTART)) as broker:
-        trial = Trial(World(broker, tmp_path, "frozen"), spark, report)
-        trial.follow()
-        trial.lands()
-        trial.send(20)
+        fault_case = FaultCase(StreamHarness(broker, tmp_path, "frozen"), spark, report)
+        fault_case.follow()
+        fault_case.lands()
+        fault_case.send(20)
         with half_a_minute_later(lambda: broker.server.signal(signal.SIGCONT)) as timer:
 
             def freeze():
@@ -199,7 +199,7 @@ def test_half_a_minute_frozen(tmp_path, spark, report, moment):
 
             if moment == "planned":
                 freeze()
-                lands_after_all(trial, timer)
+                lands_after_all(fault_case, timer)
             else:
-                lands_after_all(trial, timer, Meddled(trial.spark, before=freeze))
-        trial.judge(18, f"half a minute of a frozen broker while it is {moment}")
+                lands_after_all(fault_case, timer, HookedSpark(fault_case.spark, before=freeze))
+        fault_case.judge(18, f"half a minute of a frozen broker while it is {moment}")

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from devstack.process import wait_until
-from tests.real import head, spans, table_rows
+from tests.harness import head, spans, table_rows
 from tests.spark.test_gaps import reasons
 
 COMPACTED = {
@@ -34,92 +34,92 @@ DIES = textwrap.dedent("""
 """)
 
 
-def test_aborted_records_and_trailing_markers(trial):
+def test_aborted_records_and_trailing_markers(fault_case):
     """Count of committed rows, and evidence from the log for every offset without one."""
-    trial.follow()
-    trial.log.transact(trial.topic, (10, True), (10, False), (10, True), (5, False))
-    record = trial.run()
+    fault_case.follow()
+    fault_case.log.transact(fault_case.topic, (10, True), (10, False), (10, True), (5, False))
+    record = fault_case.run()
     assert spans(record) == [(0, 0, 39)]
     assert reasons(record) == {"marker": 4, "aborted": 15}
-    trial.assert_exact()
-    trial.judge(15, "aborted transactions, trailing marker")
+    fault_case.assert_exact()
+    fault_case.judge(15, "aborted transactions, trailing marker")
 
 
 @pytest.mark.slow
-def test_ranges_of_markers_and_aborted_records_only(trial):
+def test_ranges_of_markers_and_aborted_records_only(fault_case):
     """Evidence from the log: an empty read is a success where every offset is explained."""
-    trial.follow(limits={"max_records_per_run": 10})
-    trial.log.transact(trial.topic, (10, True), (9, False), (10, True))
-    found = [reasons(trial.run()) for _ in range(4)]
+    fault_case.follow(limits={"max_records_per_run": 10})
+    fault_case.log.transact(fault_case.topic, (10, True), (9, False), (10, True))
+    found = [reasons(fault_case.run()) for _ in range(4)]
     assert found == [{}, {"marker": 1, "aborted": 9}, {"marker": 1}, {"marker": 1}]
-    assert trial.run().status == "nothing_to_do"
-    assert head(trial.stream) == {(trial.topic, 0): 32}
-    trial.assert_exact()
-    trial.judge(15, "ranges of markers and aborted records only")
+    assert fault_case.run().status == "nothing_to_do"
+    assert head(fault_case.stream) == {(fault_case.topic, 0): 32}
+    fault_case.assert_exact()
+    fault_case.judge(15, "ranges of markers and aborted records only")
 
 
 @pytest.mark.slow
-def test_an_open_transaction(trial):
+def test_an_open_transaction(fault_case):
     """Planning up to the last stable offset; a notice says what waits behind it."""
-    trial.follow()
-    trial.lands(10)
-    with trial.log.open_transaction(trial.topic, 10):
-        trial.send(5)
-        record = trial.run()
+    fault_case.follow()
+    fault_case.lands(10)
+    with fault_case.log.open_transaction(fault_case.topic, 10):
+        fault_case.send(5)
+        record = fault_case.run()
         assert record.status == "nothing_to_do"
         (notice,) = record.notices
         assert notice.kind == "open_transaction"
         assert "last stable offset at 10; 15 offsets wait" in notice.text
-        assert trial.is_untouched
-        said = trial.said
-    assert spans(trial.run()) == [(0, 10, 26)]
-    trial.assert_exact()
-    trial.said = said
-    trial.judge(16, "open transaction")
+        assert fault_case.is_untouched
+        said = fault_case.said
+    assert spans(fault_case.run()) == [(0, 10, 26)]
+    fault_case.assert_exact()
+    fault_case.said = said
+    fault_case.judge(16, "open transaction")
 
 
 @pytest.mark.slow
-def test_a_transaction_whose_producer_died(trial):
+def test_a_transaction_whose_producer_died(fault_case):
     """Planning up to the last stable offset, until the coordinator has written the abort marker."""
-    trial.follow()
-    trial.lands(10)
+    fault_case.follow()
+    fault_case.lands(10)
     died = subprocess.run(
-        [sys.executable, "-c", DIES, trial.world.broker.bootstrap_servers, trial.topic],
+        [sys.executable, "-c", DIES, fault_case.harness.broker.bootstrap_servers, fault_case.topic],
         check=False,
         timeout=60,
     )
     assert died.returncode == -9
-    trial.send(5)
-    record = trial.run()
+    fault_case.send(5)
+    record = fault_case.run()
     assert record.status == "nothing_to_do"
     assert [n.kind for n in record.notices] == ["open_transaction"]
-    assert trial.is_untouched
-    said = trial.said
+    assert fault_case.is_untouched
+    said = fault_case.said
 
     def is_over():
-        record = trial.run()
+        record = fault_case.run()
         return record.status == "done"
 
     wait_until(is_over, "the coordinator does not abort the transaction", 60, 1)
-    assert head(trial.stream) == {(trial.topic, 0): 26}
-    trial.assert_exact()
-    trial.said = said
-    trial.judge(16, "transaction whose producer died")
+    assert head(fault_case.stream) == {(fault_case.topic, 0): 26}
+    fault_case.assert_exact()
+    fault_case.said = said
+    fault_case.judge(16, "transaction whose producer died")
 
 
 @pytest.fixture
-def compacted(trial):
+def compacted(fault_case):
     """A topic that the cleaner has removed records from."""
-    trial.follow(config=COMPACTED)
-    trial.send(50, keys=KEYS)
+    fault_case.follow(config=COMPACTED)
+    fault_case.send(50, keys=KEYS)
 
     def was_cleaned():
-        trial.send(1, keys=["tick"])  # a segment rolls when something is appended
-        return len(trial.log.readable()[0]) < len(trial.log.acknowledged) - 20
+        fault_case.send(1, keys=["tick"])  # a segment rolls when something is appended
+        return len(fault_case.log.readable()[0]) < len(fault_case.log.acknowledged) - 20
 
     wait_until(was_cleaned, "the cleaner has removed nothing", 90, 0.3)
-    trial.mark()
-    return trial
+    fault_case.mark()
+    return fault_case
 
 
 @pytest.mark.slow
@@ -135,11 +135,11 @@ def test_compaction_nobody_declared(compacted):
 @pytest.mark.slow
 def test_compaction_that_was_declared(compacted):
     """Gaps: compacted admits missing offsets, and the run records them."""
-    trial = compacted
-    trial.stream = trial.world.stream(gaps="compacted")
-    record = trial.run()
+    fault_case = compacted
+    fault_case.stream = fault_case.harness.stream(gaps="compacted")
+    record = fault_case.run()
     assert reasons(record)["compacted"] >= 20
-    assert trial.incidents_opened == 0
-    landed = {key for (key,) in table_rows(trial.stream, "key")}
+    assert fault_case.incidents_opened == 0
+    landed = {key for (key,) in table_rows(fault_case.stream, "key")}
     assert landed == {key.encode() for key in [*KEYS, "tick"]}
-    trial.judge(17, "compaction, gaps: compacted")
+    fault_case.judge(17, "compaction, gaps: compacted")

@@ -30,10 +30,10 @@ def ledger_commits(stream):
     return len(list(Path(f"{stream.table.uri}.ledger", "_delta_log").glob("*.json")))
 
 
-def test_a_run_with_nothing_new_costs_little(world):
+def test_a_run_with_nothing_new_costs_little(harness):
     """No Spark, no table, one look at the cluster, four commits to the ledger."""
-    world.create(partitions=3)
-    stream = world.stream(start="latest")
+    harness.create(partitions=3)
+    stream = harness.stream(start="latest")
     for run_id in ("first", "idle"):
         before = ledger_commits(stream)
         with open_run(stream, run_id, RunRequest(), NoSpark()) as run:
@@ -44,10 +44,10 @@ def test_a_run_with_nothing_new_costs_little(world):
 
 
 @pytest.mark.parametrize("partitions", [10, 1000])
-def test_planning_asks_as_often_for_a_thousand_partitions_as_for_ten(world, partitions):
+def test_planning_asks_as_often_for_a_thousand_partitions_as_for_ten(harness, partitions):
     """Requests go by leaders (R14's look among them), headroom apart."""
-    world.create(partitions=partitions)
-    stream = world.stream()
+    harness.create(partitions=partitions)
+    stream = harness.stream()
     with open_run(stream, "plan", RunRequest(), NoSpark()) as run:
         assert len(dry_run(run).proposal.observation.topics[0].partitions) == partitions
         assert run.kafka.requests <= 3 * 1 + 6

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.real import finished, tideline
+from tests.harness import finished, tideline
 from tideline.model.request import RunRequest
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.stream_files import read_stream
@@ -14,12 +14,12 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def path(world):
+def path(harness):
     """Two unread partitions of three, kept for one hour."""
-    world.create(partitions=3, **{"retention.ms": str(HOUR_MS)})
-    world.send(5)
-    world.send(50, partition=1)
-    return world.stream_file(headroom_warning_seconds=2 * HOUR_MS // 1000)
+    harness.create(partitions=3, **{"retention.ms": str(HOUR_MS)})
+    harness.send(5)
+    harness.send(50, partition=1)
+    return harness.stream_file(headroom_warning_seconds=2 * HOUR_MS // 1000)
 
 
 def detected(path, run_id):
@@ -27,7 +27,7 @@ def detected(path, run_id):
         return detect_earliest_reset(run)
 
 
-def test_plan_shows_the_time_left_per_unread_partition(path, world):
+def test_plan_shows_the_time_left_per_unread_partition(path, harness):
     """An hour less the age of the oldest unread record."""
     status, answer, _ = finished(tideline("plan", path, "--json"))
     assert status == 0
@@ -36,7 +36,7 @@ def test_plan_shows_the_time_left_per_unread_partition(path, world):
         assert (headroom["next_offset"], headroom["retention_ms"]) == (0, HOUR_MS)
         assert 3500 < headroom["seconds_left"] <= 3600
     _, text, _ = finished(tideline("plan", path))
-    assert f"{world.topic()}-1: retention reaches offset 0 in 3,5" in text
+    assert f"{harness.topic()}-1: retention reaches offset 0 in 3,5" in text
 
 
 def test_a_run_warns_below_the_threshold_and_the_ledger_remembers(path, caplog):
@@ -49,11 +49,11 @@ def test_a_run_warns_below_the_threshold_and_the_ledger_remembers(path, caplog):
     assert [0 < h["seconds_left"] <= 3600 for h in ledger["headroom"]] == [True, True]
 
 
-def test_what_is_kept_for_good_has_no_limit(world, caplog):
+def test_what_is_kept_for_good_has_no_limit(harness, caplog):
     """retention.ms = -1: nothing to warn about."""
-    world.create(partitions=1, **{"retention.ms": "-1"})
-    world.send(5)
-    path = world.stream_file()
+    harness.create(partitions=1, **{"retention.ms": "-1"})
+    harness.send(5)
+    path = harness.stream_file()
     with caplog.at_level(logging.WARNING, logger="tideline"):
         detected(path, "run")
     assert "retention reaches" not in caplog.text

@@ -27,11 +27,11 @@ def examined(cluster, place, *missing, isolation_level="read_committed"):
     return [(g.offsets.start_offset, g.offsets.end_offset, g.reason) for g in found]
 
 
-def test_markers_aborted_and_plain_records_are_told_apart(world, cluster):
+def test_markers_aborted_and_plain_records_are_told_apart(harness, cluster):
     """Offsets 0-2 committed, 3 marker, 4-6 aborted, 7 marker, 8-10 plain."""
-    place = (world.create(partitions=1), 0)
-    world.transactions((b"yes", 3, True), (b"no", 3, False))
-    world.send(3)
+    place = (harness.create(partitions=1), 0)
+    harness.transactions((b"yes", 3, True), (b"no", 3, False))
+    harness.send(3)
     assert examined(cluster, place, (0, 11)) == [
         (0, 3, "record"),
         (3, 4, "marker"),
@@ -43,18 +43,18 @@ def test_markers_aborted_and_plain_records_are_told_apart(world, cluster):
     assert uncommitted == [(3, 4, "marker"), (4, 7, "record"), (7, 8, "marker")]
 
 
-def test_what_is_gone_from_the_log_is_no_evidence(world, cluster):
+def test_what_is_gone_from_the_log_is_no_evidence(harness, cluster):
     """Below the log start nobody can look."""
-    place = (world.create(partitions=1), 0)
-    world.send(10)
-    world.delete_records(before=6)
+    place = (harness.create(partitions=1), 0)
+    harness.send(10)
+    harness.delete_records(before=6)
     assert examined(cluster, place, (4, 8)) == [(4, 6, "expired"), (6, 8, "record")]
 
 
-def test_many_small_gaps_cost_one_pass(world, cluster):
+def test_many_small_gaps_cost_one_pass(harness, cluster):
     """A marker after every transaction: the steps grow, the requests do not."""
-    name = world.create(partitions=1)
-    world.transactions(*[(b"x" * 100, 1, True)] * TRANSACTIONS)
+    name = harness.create(partitions=1)
+    harness.transactions(*[(b"x" * 100, 1, True)] * TRANSACTIONS)
     markers = tuple(OffsetRange(n * 2 + 1, n * 2 + 2) for n in range(TRANSACTIONS))
     cluster.examine({(name, 0): markers[:1]}, "read_committed")
     before, began = cluster.requests, time.monotonic()
@@ -66,24 +66,24 @@ def test_many_small_gaps_cost_one_pass(world, cluster):
     assert requests <= 5  # metadata, log start, and three steps of 64 KiB, 256 KiB, ...
 
 
-def test_a_lonely_gap_is_picked_out(world, cluster):
+def test_a_lonely_gap_is_picked_out(harness, cluster):
     """However long the log: one small step."""
-    name = world.create(partitions=1)
-    world.send(20_000, value=b"x" * 200)
-    world.transactions((b"x", 1, True))
+    name = harness.create(partitions=1)
+    harness.send(20_000, value=b"x" * 200)
+    harness.transactions((b"x", 1, True))
     before = cluster.requests
     assert examined(cluster, (name, 0), (20_001, 20_002)) == [(20_001, 20_002, "marker")]
     assert cluster.requests - before == 3
 
 
-def test_records_tell_when_they_were_written(world, cluster):
+def test_records_tell_when_they_were_written(harness, cluster):
     """All partitions of a leader in one request; nothing there, nothing known."""
-    name = world.create(partitions=3, **{"retention.ms": "-1"})
+    name = harness.create(partitions=3, **{"retention.ms": "-1"})
     then = datetime.now(UTC) - timedelta(days=3)
-    producer = KafkaProducer(bootstrap_servers=world.broker.bootstrap_servers)
+    producer = KafkaProducer(bootstrap_servers=harness.broker.bootstrap_servers)
     producer.send(name, b"old", partition=0, timestamp_ms=round(then.timestamp() * 1000))
     producer.close()
-    world.send(5, partition=1)
+    harness.send(5, partition=1)
     found = cluster.written_at({(name, 0): 0, (name, 1): 4, (name, 2): 0})
     assert abs(found[name, 0] - then) < timedelta(milliseconds=2)
     assert timedelta(0) <= datetime.now(UTC) - found[name, 1] < timedelta(minutes=1)
@@ -100,7 +100,7 @@ def test_records_tell_when_they_were_written(world, cluster):
         ({"cleanup.policy": "compact,delete", "retention.ms": "5000"}, 5000),
     ],
 )
-def test_the_time_that_a_topic_keeps_records(world, cluster, config, expected):
+def test_the_time_that_a_topic_keeps_records(harness, cluster, config, expected):
     """None where time deletes nothing."""
-    name = world.create(partitions=1, **config)
+    name = harness.create(partitions=1, **config)
     assert cluster.retention_ms([name]) == {name: expected}

@@ -22,50 +22,50 @@ def only_partition(cluster, name, epochs=None):
     return cluster.observe([name], epochs or {}).topics[0].partitions[0]
 
 
-def test_a_look_gives_ids_offsets_and_epochs(world, cluster):
+def test_a_look_gives_ids_offsets_and_epochs(harness, cluster):
     """Topic id, log start, high watermark, last stable offset, leader epoch, cluster id."""
-    name = world.create(partitions=2)
-    world.send(10)
+    name = harness.create(partitions=2)
+    harness.send(10)
     seen = cluster.observe([name], {})
     topic = seen.topic(name)
-    assert topic.topic_id == world.topic_id()
+    assert topic.topic_id == harness.topic_id()
     assert len(seen.cluster_id) == 22
     first, second = topic.partitions
     assert (first.log_start_offset, first.high_watermark, first.last_stable_offset) == (0, 10, 10)
     assert (first.leader_epoch, second.high_watermark) == (0, 0)
 
 
-def test_a_look_costs_one_request_per_leader_and_kind(world, cluster):
+def test_a_look_costs_one_request_per_leader_and_kind(harness, cluster):
     """Two Metadata, three ListOffsets, one OffsetsForLeaderEpoch, however many partitions."""
-    name = world.create(partitions=30)
+    name = harness.create(partitions=30)
     cluster.observe([name], {})
     before = cluster.requests
     cluster.observe([name], {(name, p): 0 for p in range(30)})
     assert cluster.requests - before == 6
 
 
-def test_an_epoch_s_end_is_where_its_records_end(world, cluster):
+def test_an_epoch_s_end_is_where_its_records_end(harness, cluster):
     """The known epoch reaches the log's end; an epoch from the future is undefined."""
-    name = world.create(partitions=1)
-    world.send(10)
+    name = harness.create(partitions=1)
+    harness.send(10)
     assert only_partition(cluster, name, {(name, 0): 0}).epoch_end_offset == 10
     future = only_partition(cluster, name, {(name, 0): 99})
     assert future.epoch_end_offset == UNDEFINED_EPOCH_END
 
 
-def test_deleted_records_move_the_log_start(world, cluster):
+def test_deleted_records_move_the_log_start(harness, cluster):
     """What retention does, on demand."""
-    name = world.create(partitions=1)
-    world.send(10)
-    world.delete_records(before=4)
+    name = harness.create(partitions=1)
+    harness.send(10)
+    harness.delete_records(before=4)
     assert only_partition(cluster, name).log_start_offset == 4
 
 
-def test_an_open_transaction_holds_the_last_stable_offset(world, cluster):
+def test_an_open_transaction_holds_the_last_stable_offset(harness, cluster):
     """The isolation level reaches ListOffsets (older clients ignored it)."""
-    name = world.create(partitions=1)
+    name = harness.create(partitions=1)
     producer = KafkaProducer(
-        bootstrap_servers=world.broker.bootstrap_servers, transactional_id=world.name
+        bootstrap_servers=harness.broker.bootstrap_servers, transactional_id=harness.name
     )
     producer.init_transactions()
     producer.begin_transaction()
@@ -76,25 +76,25 @@ def test_an_open_transaction_holds_the_last_stable_offset(world, cluster):
     producer.close()
 
 
-def test_a_missing_topic_has_no_id(world, cluster):
+def test_a_missing_topic_has_no_id(harness, cluster):
     """The cluster said so, twice."""
-    topic = cluster.observe([world.topic("nowhere")], {}).topics[0]
+    topic = cluster.observe([harness.topic("nowhere")], {}).topics[0]
     assert (topic.topic_id, topic.fault, topic.refusal) == (None, None, None)
 
 
-def test_a_recreated_topic_has_another_id(world, cluster):
+def test_a_recreated_topic_has_another_id(harness, cluster):
     """The name alone would not tell."""
-    name = world.create(partitions=1)
+    name = harness.create(partitions=1)
     first = cluster.observe([name], {}).topics[0].topic_id
-    world.delete()
-    world.create(partitions=1)
+    harness.delete()
+    harness.create(partitions=1)
     assert cluster.observe([name], {}).topics[0].topic_id not in (first, None)
 
 
-def test_times_become_offsets(world, cluster):
+def test_times_become_offsets(harness, cluster):
     """First record at or after; None where no record is that young."""
-    name = world.create(partitions=2)
-    world.send(3)
+    name = harness.create(partitions=2)
+    harness.send(3)
     places = [(name, 0), (name, 1)]
     hour = timedelta(hours=1)
     found = cluster.offsets_at(datetime.now(UTC) - hour, places)
@@ -105,19 +105,19 @@ def test_times_become_offsets(world, cluster):
     assert set(cluster.offsets_at(datetime.now(UTC) + hour, places).values()) == {None}
 
 
-def test_a_group_is_told_and_asked_next_offsets(world, cluster):
+def test_a_group_is_told_and_asked_next_offsets(harness, cluster):
     """A committed offset means next to read (story 1)."""
-    name = world.create(partitions=2)
+    name = harness.create(partitions=2)
     places = [(name, 0), (name, 1)]
-    cluster.commit_group(world.name, {(name, 0): 7})
-    assert cluster.committed_offsets(world.name, places) == {(name, 0): 7, (name, 1): None}
+    cluster.commit_group(harness.name, {(name, 0): 7})
+    assert cluster.committed_offsets(harness.name, places) == {(name, 0): 7, (name, 1): None}
 
 
-def test_a_pattern_matches_whole_names(world, cluster):
+def test_a_pattern_matches_whole_names(harness, cluster):
     """`orders` must not drag in `orders-archive`, and internal topics stay out."""
-    world.create("a", partitions=1)
-    world.create("a-archive", partitions=1)
-    assert cluster.topics_matching(world.topic("a")) == [world.topic("a")]
+    harness.create("a", partitions=1)
+    harness.create("a-archive", partitions=1)
+    assert cluster.topics_matching(harness.topic("a")) == [harness.topic("a")]
     assert not [t for t in cluster.topics_matching(".*") if t.startswith("__")]
 
 

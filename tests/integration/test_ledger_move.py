@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devstack.airflow_services import connection_to
-from tests.real import finished, tideline
+from tests.harness import finished, tideline
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.json_codec import from_json, to_json
 from tideline.ledger import move as ledger_move

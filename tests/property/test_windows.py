@@ -61,16 +61,16 @@ OUT_OF_ORDER = [milliseconds(HOURS[n]) for n in (2, 0, 3)]
 
 @given(stories())
 @example((OUT_OF_ORDER, [(2, 0), (0, 1)]))  # what the later window has read begins with its hour
-def test_windows_never_overlap(story):
+def test_windows_never_overlap(scenario):
     """Whatever the times are, and whatever retention takes between two reads."""
-    read, _ = told(*story)
+    read, _ = told(*scenario)
     assert overlaps(read) == ()
 
 
 @given(stories())
-def test_every_record_is_read_by_one_window_or_named_as_gone(story):
+def test_every_record_is_read_by_one_window_or_named_as_gone(scenario):
     """In a log that times order; retention only ever takes more."""
-    times, reads = sorted(story[0]), story[1]
+    times, reads = sorted(scenario[0]), scenario[1]
     read, gone = told(times, reads)
     ends = [look_up(times, 0, at) for at in (HOURS[0], HOURS[-1])]
     first, last = (len(times) if end is None else end.offset for end in ends)

@@ -1,7 +1,7 @@
 """`make soak SEED=7 MINUTES=10`: everything at once, in an order that the seed decides.
 
 Ends with status 1 if a record was lost, copied, skipped or left unseen, or if anything was said
-that the story does not explain. `ACTIONS=N` replays the first N actions instead of a time.
+that the scenario does not explain. `ACTIONS=N` replays the first N actions instead of a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.soak.judge import judge
-from tests.soak.story import ACTIONS, Story
+from tests.soak.scenario import ACTIONS, Scenario
 
 
 def main() -> int:
@@ -32,20 +32,20 @@ def main() -> int:
     done: Counter[str] = Counter()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tideline-soak-") as folder:
-        story = Story(Path(folder), options.seed, options.ledger)
+        scenario = Scenario(Path(folder), options.seed, options.ledger)
         try:
-            story.begin()
+            scenario.begin()
             while _goes_on(options, done.total(), began):
-                name = story.next_action()
+                name = scenario.next_action()
                 done[name] += 1
-                _say(began, done.total(), name, story.act(name))
-            _say(began, done.total(), "drain", story.drain())
-            found = judge(story)
+                _say(began, done.total(), name, scenario.act(name))
+            _say(began, done.total(), "drain", scenario.drain())
+            found = judge(scenario)
         except Exception:
             traceback.print_exc()
             found = None
         finally:
-            story.end()
+            scenario.end()
     seconds = time.monotonic() - began
     kinds = ", ".join(f"{done[name]} {name}" for name in ACTIONS if done[name])
     print(f"\nsoak seed {options.seed}, ledger {options.ledger}: {done.total()} actions in"

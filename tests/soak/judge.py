@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from devstack.sample import value_hash
 from tests.faults.recorder import Record
-from tests.real import table_rows
-from tests.soak.story import Story
+from tests.harness import table_rows
+from tests.soak.scenario import Scenario
 from tideline.model.coverage import Intervals, union
 from tideline.model.offsets import OffsetRange
 from tideline.wiring import open_ledger
@@ -58,49 +58,49 @@ class Verdict:
         )
 
 
-def judge(story: Story) -> Verdict:
-    """Judge a story that has come to rest."""
-    head = open_ledger(story.stream).read().head
+def judge(scenario: Scenario) -> Verdict:
+    """Judge a scenario that has come to rest."""
+    head = open_ledger(scenario.stream).read().head
     positions = {(p.topic_id, p.partition): p.next_offset for p in head.positions}
-    excused: dict[Log, Intervals] = {}
-    for accepted in (*head.excused, *_accepted_losses(story)):
+    accepted_loss: dict[Log, Intervals] = {}
+    for accepted in (*head.accepted_loss, *_accepted_losses(scenario)):
         log, intervals = accepted if isinstance(accepted, tuple) else (
             (accepted.identity.topic_id, accepted.identity.partition), accepted.intervals
         )  # fmt: skip
-        excused[log] = union(excused.get(log, ()), intervals)
+        accepted_loss[log] = union(accepted_loss.get(log, ()), intervals)
     rows: Counter[Record] = Counter()
-    for *place, value in table_rows(story.stream, "topic_id", "partition", "offset", "value"):
+    for *place, value in table_rows(scenario.stream, "topic_id", "partition", "offset", "value"):
         rows[(*place, value_hash(value))] += 1
     places = Counter({place[:3]: 0 for place in rows})
     for record, copies in rows.items():
         places[record[:3]] += copies
-    absent = story.log.acknowledged - set(rows)
+    absent = scenario.log.acknowledged - set(rows)
     behind = {r for r in absent if r[2] < positions.get(r[:2], 0)}
-    accepted_records = {r for r in behind if _holds(excused.get(r[:2], ()), r[2])}
-    audit, findings = story.audit()
+    accepted_records = {r for r in behind if _holds(accepted_loss.get(r[:2], ()), r[2])}
+    audit, findings = scenario.audit()
     wrong = [
         f"{len(flaws)} {kind} {flaws[0]}"
         for kind in ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
         if (flaws := getattr(audit, kind))
     ]
     return Verdict(
-        acknowledged=len(story.log.acknowledged),
+        acknowledged=len(scenario.log.acknowledged),
         rows=rows.total(),
         accepted=len(accepted_records),
         lost=len(behind - accepted_records),
         duplicate=sum(copies - 1 for copies in places.values()),
         skipped=sum(flaw.offsets for flaw in audit.gaps),
         unseen=len(absent - behind),
-        inconsistent=len(set(rows) - story.log.acknowledged),
+        inconsistent=len(set(rows) - scenario.log.acknowledged),
         audit="; ".join([*wrong, *map(str, findings)]) or "clean",
     )
 
 
-def _accepted_losses(story: Story) -> list[tuple[Log, Intervals]]:
+def _accepted_losses(scenario: Scenario) -> list[tuple[Log, Intervals]]:
     """Intervals of incidents that somebody has decided to accept."""
     return [
         ((str(i.finding.topic_id), int(i.finding.partition or 0)), i.finding.intervals)
-        for i in open_ledger(story.stream).closed_incidents()
+        for i in open_ledger(scenario.stream).closed_incidents()
         if i.decision is not None and i.decision.choice == "accept_loss"
     ]
 

@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.fixture
-def landed(world, spark):
+def landed(harness, spark):
     """A stream of one topic with 100 records landed."""
-    world.create(partitions=1)
-    world.send(100)
-    stream = world.stream()
-    world.run(stream, "lands", spark)
+    harness.create(partitions=1)
+    harness.send(100)
+    stream = harness.stream()
+    harness.run(stream, "lands", spark)
     return stream

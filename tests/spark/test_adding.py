@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.faults.trial import Meddled
-from tests.real import decide, head, table_rows, table_version
+from tests.faults.fault_case import HookedSpark
+from tests.harness import decide, head, table_rows, table_version
 from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
 from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkJob
@@ -24,12 +24,12 @@ SENT = 60
 
 
 @pytest.fixture
-def stream(world):
+def stream(harness):
     """A stream with records waiting in two partitions."""
-    world.create(partitions=2)
-    world.send(SENT)
-    world.send(SENT, partition=1)
-    return world.stream()
+    harness.create(partitions=2)
+    harness.send(SENT)
+    harness.send(SENT, partition=1)
+    return harness.stream()
 
 
 def operations(stream):
@@ -66,14 +66,14 @@ def rewrite(stream):
         pytest.param(["generation"], marks=pytest.mark.slow),
     ],
 )
-def test_the_files_statistics_are_those_that_spark_would_count(world, spark, columns):
+def test_the_files_statistics_are_those_that_spark_would_count(harness, spark, columns):
     """Whatever the table is partitioned by: Delta's own count of the same rows is the same."""
-    name = world.create(partitions=2)
-    world.send(SENT)
-    world.send(SENT, partition=1)
-    stream = world.stream(table={"uri": str(world.folder / "t"), "partition_by": columns})
-    world.run(stream, "one", spark)
-    copy = str(world.folder / "copy")
+    name = harness.create(partitions=2)
+    harness.send(SENT)
+    harness.send(SENT, partition=1)
+    stream = harness.stream(table={"uri": str(harness.folder / "t"), "partition_by": columns})
+    harness.run(stream, "one", spark)
+    copy = str(harness.folder / "copy")
     TargetTable(copy).create("copy", "l", columns)
     rows = spark.session.read.format("delta").load(stream.table.uri)
     for partition in (0, 1):  # a task of the run read one partition
@@ -101,40 +101,40 @@ def statistics(uri):
     return sorted(found, key=str)
 
 
-def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, world, spark, monkeypatch):
+def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, harness, spark, monkeypatch):
     """It changes no row at the coordinates: our files come after it."""
     at_adding(monkeypatch, lambda: rewrite(stream))
-    assert world.run(stream, "one", spark).status == "done"
+    assert harness.run(stream, "one", spark).status == "done"
     assert operations(stream) == ["CREATE TABLE", "SET TBLPROPERTIES", "WRITE"]
     assert len(table_rows(stream)) == 2 * SENT
 
 
-def test_others_who_never_stop_committing_are_a_passing_fault(stream, world, spark, monkeypatch):
+def test_others_who_never_stop_committing_are_a_passing_fault(stream, harness, spark, monkeypatch):
     """Nothing was added; the next try finds the table at rest."""
     at_adding(monkeypatch, lambda: rewrite(stream), times=100)
     with pytest.raises(ServiceAway, match="others have committed first"):
-        world.run(stream, "one", spark)
+        harness.run(stream, "one", spark)
     assert table_rows(stream) == []
     monkeypatch.undo()
-    assert world.run(stream, "one", spark).status == "done"
+    assert harness.run(stream, "one", spark).status == "done"
     assert len(table_rows(stream)) == 2 * SENT
 
 
 def test_rows_that_somebody_put_there_in_between_get_no_second_copy(
-    stream, world, spark, monkeypatch
+    stream, harness, spark, monkeypatch
 ):
     """The transaction holds for a version in which nothing stood at the coordinates."""
-    elsewhere = world.stream(name="copy", table={"uri": str(world.folder / "copy")})
-    world.run(elsewhere, "one", spark)
+    elsewhere = harness.stream(name="copy", table={"uri": str(harness.folder / "copy")})
+    harness.run(elsewhere, "one", spark)
     rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
     at_adding(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
     with pytest.raises(AttemptFenced):
-        world.run(stream, "one", spark)
+        harness.run(stream, "one", spark)
     assert len(table_rows(stream)) == 2 * SENT
     assert set(head(stream).values()) == {0}
 
 
-def test_an_older_attempt_s_files_are_not_added(stream, world, spark, monkeypatch):
+def test_an_older_attempt_s_files_are_not_added(stream, harness, spark, monkeypatch):
     """R5: a newer attempt has committed elsewhere in the table since the last look."""
     with open_run(stream, "one", RunRequest(), spark) as run:
         plan_offset_ranges(run)
@@ -153,7 +153,7 @@ def test_an_older_attempt_s_files_are_not_added(stream, world, spark, monkeypatc
             ingest_ranges(run)
     assert table_rows(stream) == []
     monkeypatch.undo()
-    assert world.run(stream, "one", spark).status == "done"
+    assert harness.run(stream, "one", spark).status == "done"
     assert len(table_rows(stream)) == 2 * SENT
 
 
@@ -171,24 +171,24 @@ def test_an_older_attempt_s_files_are_not_added(stream, world, spark, monkeypatc
         "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     ],
 )
-def test_a_table_that_others_have_changed_is_written_by_delta(stream, world, spark, change):
+def test_a_table_that_others_have_changed_is_written_by_delta(stream, harness, spark, change):
     """Delta's own writer knows what columns, constraints and features ask for."""
-    world.run(stream, "one", spark)
+    harness.run(stream, "one", spark)
     spark.session.sql(change.format(f"delta.`{stream.table.uri}`"))
     assert TargetTable(stream.table.uri).observe().partition_by is None
-    world.send(10)
+    harness.send(10)
     if "ADD" in change:
         with pytest.raises(ResetDetected, match="table_changed"):
-            world.run(stream, "two", spark)
+            harness.run(stream, "two", spark)
         decide(stream, "approve")
-    assert world.run(stream, "two", spark).status == "done"
+    assert harness.run(stream, "two", spark).status == "done"
     seen = spark.session.read.format("delta").load(stream.table.uri)
     assert seen.count() == seen.select("partition", "offset").distinct().count() == 2 * SENT + 10
     (newest,) = DeltaTable(stream.table.uri).history(1)
     assert "predicate" in newest["operationParameters"]
 
 
-def test_a_table_changed_while_spark_was_writing_takes_no_files(stream, world, spark):
+def test_a_table_changed_while_spark_was_writing_takes_no_files(stream, harness, spark):
     """The files are of the old shape; the next try has Delta write."""
 
     def change():
@@ -196,9 +196,9 @@ def test_a_table_changed_while_spark_was_writing_takes_no_files(stream, world, s
         spark.session.sql(f"ALTER TABLE delta.`{uri}` ADD COLUMNS (note STRING)")
 
     with pytest.raises(AttemptFenced):
-        world.run(stream, "one", Meddled(spark, after=change))
+        harness.run(stream, "one", HookedSpark(spark, after=change))
     assert table_rows(stream) == []
-    assert world.run(stream, "one", spark).status == "done"
+    assert harness.run(stream, "one", spark).status == "done"
     assert len(table_rows(stream)) == 2 * SENT
 
 
@@ -216,28 +216,28 @@ class Farther:
         self.spark.submit(job_path)
 
 
-def test_rows_that_were_not_planned_are_refused(stream, world, spark):
+def test_rows_that_were_not_planned_are_refused(stream, harness, spark):
     """Nothing of the attempt is added, and the position stays."""
-    capped = world.stream(limits={"max_records_per_run": 100})
+    capped = harness.stream(limits={"max_records_per_run": 100})
     with pytest.raises(VerificationFailed, match=r"offsets 0 to 59, which are not all planned"):
-        world.run(capped, "one", Farther(spark))
+        harness.run(capped, "one", Farther(spark))
     assert table_rows(capped) == []
-    assert world.run(capped, "one", spark).status == "done"
+    assert harness.run(capped, "one", spark).status == "done"
     assert len(table_rows(capped)) == 100
 
 
-def test_an_attempt_s_folder_is_its_own(stream, world, spark):
+def test_an_attempt_s_folder_is_its_own(stream, harness, spark):
     """What a failed attempt has written stays outside of the table."""
 
     def fail():
         raise ServiceAway("spark-submit ended with status 143")
 
     with pytest.raises(ServiceAway):
-        world.run(stream, "one", Meddled(spark, after=fail))
+        harness.run(stream, "one", HookedSpark(spark, after=fail))
     left = set(Path(stream.table.uri).glob("landed-*"))
-    record = world.run(stream, "one", spark)
+    record = harness.run(stream, "one", spark)
     (added,) = {Path(u).relative_to(stream.table.uri).parts[0] for u in files(stream)}
-    assert added == landing_folder(record.plan.plan_id, record.landing.token)
+    assert added == landing_folder(record.plan.plan_id, record.table_commit.token)
     assert len(left) == 1
     assert Path(stream.table.uri, added) not in left
     assert len(table_rows(stream)) == 2 * SENT
@@ -247,8 +247,8 @@ def files(stream):
     return DeltaTable(stream.table.uri).file_uris()
 
 
-def test_it_is_one_commit_and_no_second_read(stream, world, spark):
+def test_it_is_one_commit_and_no_second_read(stream, harness, spark):
     """Counted: a start of Spark and a version of the table."""
     before = spark.submits
-    world.run(stream, "one", spark)
+    harness.run(stream, "one", spark)
     assert (spark.submits - before, table_version(stream)) == (1, 1)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from devstack.process import free_ports
-from tests.real import ConnectSpark, head, table_rows
+from tests.harness import ConnectSpark, head, table_rows
 from tests.spark.test_creation import test_a_table_s_creation_that_was_cut_off_is_begun_again
 from tests.spark.test_landing import (
     test_everything_about_a_record_is_kept,
@@ -33,24 +33,24 @@ def spark(tmp_path_factory):
     found.stop()
 
 
-def test_a_server_that_is_away_may_be_tried_again(world, spark):
+def test_a_server_that_is_away_may_be_tried_again(harness, spark):
     """Said at once, and nothing moved."""
-    world.create(partitions=1)
-    world.send(10)
-    stream = world.stream()
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream()
     away = SparkConnect(f"sc://127.0.0.1:{free_ports(1)[0]}")
     with pytest.raises(ServiceAway, match="no Spark Connect server"):
-        world.run(stream, "one", away)
-    assert world.run(stream, "one", spark).status == "done"
+        harness.run(stream, "one", away)
+    assert harness.run(stream, "one", spark).status == "done"
     assert len(table_rows(stream)) == 10
 
 
-def test_the_connection_s_type_chooses_the_server(world, spark, monkeypatch):
+def test_the_connection_s_type_chooses_the_server(harness, spark, monkeypatch):
     """No spark-submit is started for a connection of type spark_connect."""
     monkeypatch.setenv("AIRFLOW_CONN_WARM", json.dumps(spark.server.connection))
     monkeypatch.setattr("tideline.wiring.SparkSubmit", None)
-    world.create(partitions=1)
-    world.send(10)
-    stream = world.stream(spark={"connection": "warm"})
-    assert world.run(stream, "one", None).status == "done"
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream(spark={"connection": "warm"})
+    assert harness.run(stream, "one", None).status == "done"
     assert list(head(stream).values()) == [10]

@@ -6,37 +6,37 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.real import table_rows
+from tests.harness import table_rows
 from tideline.errors import BadInput
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS
 
 
-def test_a_table_s_creation_that_was_cut_off_is_begun_again(world, spark):
+def test_a_table_s_creation_that_was_cut_off_is_begun_again(harness, spark):
     """Spark takes what a creation left for a table, and would write one without our marks."""
-    world.create(partitions=1)
-    world.send(10)
-    stream = world.stream()
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream()
     log = Path(stream.table.uri, "_delta_log")
     (log / "_staged_commits").mkdir(parents=True)
     (log / ".00000000000000000000.json.a.tmp").touch()
     (log / "_commit_a.json.tmp").touch()
-    world.run(stream, "one", spark)
+    harness.run(stream, "one", spark)
     assert len(table_rows(stream)) == 10
     assert TargetTable(stream.table.uri).observe().stream == stream.stream
-    assert world.audit(stream)[0].clean
+    assert harness.audit(stream)[0].clean
 
 
-def test_a_folder_with_other_things_is_no_table_s_place(world, spark):
+def test_a_folder_with_other_things_is_no_table_s_place(harness, spark):
     """Refused before anything is written into it."""
-    world.create(partitions=1)
-    world.send(10)
-    stream = world.stream()
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream()
     folder = Path(stream.table.uri)
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(BadInput, match=r"not empty and holds no Delta table: notes\.txt"):
-        world.run(stream, "one", spark)
+        harness.run(stream, "one", spark)
     assert [p.name for p in folder.iterdir()] == ["notes.txt"]
 
 

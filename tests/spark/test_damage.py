@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.real import table_rows
+from tests.harness import table_rows
 from tideline.cli.main import main
 from tideline.json_codec import to_json
 from tideline.model.coverage import Coverage, subtract
@@ -22,14 +22,14 @@ OTHER_ID = "22222222-2222-4222-8222-222222222222"
 
 
 @pytest.fixture
-def orders(world, spark):
+def orders(harness, spark):
     """A stream file with two runs of 100 records in two partitions each."""
-    world.create(partitions=2)
-    path = world.stream_file()
+    harness.create(partitions=2)
+    path = harness.stream_file()
     for run_id in ("first", "second"):
         for partition in (0, 1):
-            world.send(100, partition=partition)
-        world.run(read_stream(path), run_id, spark)
+            harness.send(100, partition=partition)
+        harness.run(read_stream(path), run_id, spark)
     return path
 
 
@@ -80,17 +80,17 @@ def changed(rows, **columns):
     return rows
 
 
-def test_a_row_written_twice_is_a_duplicate(world, table, audited):
+def test_a_row_written_twice_is_a_duplicate(harness, table, audited):
     """By somebody's append, which no version check stops."""
     write_deltalake(table, rows_at(table, 1, 7, 8), mode="append")
     status, answer = audited()
     assert status == 6
-    assert found(answer, "duplicates") == [(world.topic(), 0, 1, 7, 9, 2)]
+    assert found(answer, "duplicates") == [(harness.topic(), 0, 1, 7, 9, 2)]
     assert answer["findings"] == []
 
 
 @pytest.mark.slow
-def test_two_copies_in_one_file_are_duplicates_as_well(world, table, audited):
+def test_two_copies_in_one_file_are_duplicates_as_well(harness, table, audited):
     """Named by their own offsets, not by the file's; both copies beside the row in its file."""
     rows = rows_at(table, 0, 150)
     write_deltalake(table, pa.concat_tables([rows, rows]), mode="append")
@@ -101,12 +101,12 @@ def test_two_copies_in_one_file_are_duplicates_as_well(world, table, audited):
     assert sum(f["offsets"] for f in answer["duplicates"]) == 2
 
 
-def test_a_deleted_range_is_missing(world, table, audited):
+def test_a_deleted_range_is_missing(harness, table, audited):
     """And the removal is a finding of its own (R13)."""
     table.delete("partition = 0 AND offset >= 40 AND offset < 60")
     status, answer = audited()
     assert status == 6
-    assert found(answer, "missing") == [(world.topic(), 0, 0, 40, 60, 20)]
+    assert found(answer, "missing") == [(harness.topic(), 0, 0, 40, 60, 20)]
     assert [f["class"] for f in answer["findings"]] == ["table_changed"]
 
 
@@ -133,29 +133,29 @@ def test_a_deleted_file_s_rows_are_missing(orders, audited):
         ({"topic_id": OTHER_ID}, (0, 0, 3, 4)),
     ],
 )
-def test_a_row_at_coordinates_of_no_plan_is_foreign(world, table, audited, columns, place):
+def test_a_row_at_coordinates_of_no_plan_is_foreign(harness, table, audited, columns, place):
     """Beyond the head, in another generation, partition or incarnation."""
     write_deltalake(table, changed(rows_at(table, 0, 3), **columns), mode="append")
     status, answer = audited()
     assert status == 6
     ((topic, *rest, count),) = found(answer, "foreign")
     assert (tuple(rest), count) == (place, 1)
-    assert topic == (None if "topic_id" in columns else world.topic())
+    assert topic == (None if "topic_id" in columns else harness.topic())
 
 
-def test_a_record_taken_out_of_the_history_is_a_gap(world, orders, audited):
+def test_a_record_taken_out_of_the_history_is_a_gap(harness, orders, audited):
     """The head still has its coverage, so no row is foreign."""
     store = open_ledger(read_stream(orders)).store
     ledger = DeltaTable(store.location)
     ledger.delete("kind = 'run' AND key = 'second'")
     status, answer = audited()
     assert status == 6
-    expected = [(world.topic(), 0, partition, 100, 200, 100) for partition in (0, 1)]
+    expected = [(harness.topic(), 0, partition, 100, 200, 100) for partition in (0, 1)]
     assert found(answer, "gaps") == expected
 
 
 @pytest.mark.slow
-def test_coverage_cut_out_of_the_head_is_a_gap(world, orders, audited):
+def test_coverage_cut_out_of_the_head_is_a_gap(harness, orders, audited):
     """The closed runs still know of it."""
     ledger = open_ledger(read_stream(orders))
     first, *others = ledger.read().head.coverage
@@ -166,7 +166,7 @@ def test_coverage_cut_out_of_the_head_is_a_gap(world, orders, audited):
     status, answer = audited()
     assert status == 6
     ((topic, _, partition, *span),) = found(answer, "gaps")
-    assert (topic, partition, span) == (world.topic(), first.identity.partition, [90, 110, 20])
+    assert (topic, partition, span) == (harness.topic(), first.identity.partition, [90, 110, 20])
 
 
 @pytest.mark.slow

@@ -5,7 +5,15 @@ import shutil
 import pytest
 
 from devstack.broker import Broker
-from tests.real import World, closed_incidents, decide, head, spans, table_rows, table_version
+from tests.harness import (
+    StreamHarness,
+    closed_incidents,
+    decide,
+    head,
+    spans,
+    table_rows,
+    table_version,
+)
 from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.json_codec import from_json
 from tideline.launch.job import SparkJob
@@ -18,10 +26,10 @@ from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 
-def halts(world, stream, spark, run_id="halted"):
+def halts(harness, stream, spark, run_id="halted"):
     """A run that halts; its findings' classes."""
     with pytest.raises(ResetDetected) as halted:
-        world.run(stream, run_id, spark)
+        harness.run(stream, run_id, spark)
     return [i.finding.kind for i in halted.value.incidents]
 
 
@@ -32,19 +40,19 @@ def copies(stream):
     return found
 
 
-def clean(world, stream):
-    found, findings = world.audit(stream)
+def clean(harness, stream):
+    found, findings = harness.audit(stream)
     return found.clean and not findings
 
 
-def test_an_accepted_loss_goes_on_at_the_log_start(world, landed, spark):
+def test_an_accepted_loss_goes_on_at_the_log_start(harness, landed, spark):
     """The halted run, run again; lost interval, name and reason are in the ledger."""
-    name = world.topic()
-    world.send(50)
-    world.delete_records(before=130)
-    assert halts(world, landed, spark) == ["retention_loss"]
+    name = harness.topic()
+    harness.send(50)
+    harness.delete_records(before=130)
+    assert halts(harness, landed, spark) == ["retention_loss"]
     decide(landed, "accept_loss", by="ann", reason="those were tests")
-    record = world.run(landed, "halted", spark)
+    record = harness.run(landed, "halted", spark)
     assert spans(record) == [(0, 130, 150)]
     assert head(landed) == {(name, 0): 150}
     (incident,) = closed_incidents(landed)
@@ -53,85 +61,85 @@ def test_an_accepted_loss_goes_on_at_the_log_start(world, landed, spark):
     assert "lost: [100, 130): 30 offsets" in incident.outcome
     assert incident.finding.lost_from is not None
     assert incident.finding.lost_until >= incident.finding.lost_from
-    assert clean(world, landed)
+    assert clean(harness, landed)
 
 
 @pytest.mark.slow
-def test_what_is_really_lost_is_recorded_when_the_decision_is_carried_out(world, landed, spark):
+def test_what_is_really_lost_is_recorded_when_the_decision_is_carried_out(harness, landed, spark):
     """Retention went on after the decision."""
-    world.send(50)
-    world.delete_records(before=130)
-    halts(world, landed, spark)
+    harness.send(50)
+    harness.delete_records(before=130)
+    halts(harness, landed, spark)
     decide(landed, "accept_loss")
-    world.delete_records(before=140)
-    assert spans(world.run(landed, "later", spark)) == [(0, 140, 150)]
+    harness.delete_records(before=140)
+    assert spans(harness.run(landed, "later", spark)) == [(0, 140, 150)]
     (incident,) = closed_incidents(landed)
     assert "lost: [100, 140): 40 offsets" in incident.outcome
 
 
-def test_a_policy_decides_without_a_person(world, landed, spark):
+def test_a_policy_decides_without_a_person(harness, landed, spark):
     """on_reset.retention_loss: accept_loss; no run fails, the ledger says by policy."""
     stream = landed.model_copy(
         update={"on_reset": landed.on_reset.model_copy(update={"retention_loss": "accept_loss"})}
     )
-    world.send(50)
-    world.delete_records(before=130)
-    record = world.run(stream, "goes on", spark)
+    harness.send(50)
+    harness.delete_records(before=130)
+    record = harness.run(stream, "goes on", spark)
     assert spans(record) == [(0, 130, 150)]
     assert record.resolved[0].decision.by == "policy"
-    assert clean(world, stream)
+    assert clean(harness, stream)
 
 
 @pytest.mark.slow
-def test_fail_keeps_the_incident_open_until_somebody_decides_otherwise(world, landed, spark):
+def test_fail_keeps_the_incident_open_until_somebody_decides_otherwise(harness, landed, spark):
     """It is an answer, and not the last."""
-    world.send(50)
-    world.delete_records(before=130)
-    halts(world, landed, spark)
+    harness.send(50)
+    harness.delete_records(before=130)
+    halts(harness, landed, spark)
     decide(landed, "fail")
-    assert halts(world, landed, spark, "later") == ["retention_loss"]
+    assert halts(harness, landed, spark, "later") == ["retention_loss"]
     decide(landed, "accept_loss")
-    assert world.run(landed, "at last", spark).status == "done"
+    assert harness.run(landed, "at last", spark).status == "done"
 
 
-def test_one_bad_partition_does_not_hold_up_the_others(world, spark):
+def test_one_bad_partition_does_not_hold_up_the_others(harness, spark):
     """on_incident: proceed: the finder halts, later runs land the healthy partitions."""
-    name = world.create(partitions=2)
-    world.send(10)
-    world.send(10, partition=1)
-    stream = world.stream(on_incident="proceed")
-    world.run(stream, "lands", spark)
-    world.send(10)
-    world.send(10, partition=1)
-    world.delete_records(before=15)
-    assert halts(world, stream, spark) == ["retention_loss"]
+    name = harness.create(partitions=2)
+    harness.send(10)
+    harness.send(10, partition=1)
+    stream = harness.stream(on_incident="proceed")
+    harness.run(stream, "lands", spark)
+    harness.send(10)
+    harness.send(10, partition=1)
+    harness.delete_records(before=15)
+    assert halts(harness, stream, spark) == ["retention_loss"]
     assert head(stream) == {(name, 0): 10, (name, 1): 10}
-    assert spans(world.run(stream, "healthy", spark)) == [(1, 10, 20)]
-    world.send(5, partition=1)
-    assert spans(world.run(stream, "healthy again", spark)) == [(1, 20, 25)]
+    assert spans(harness.run(stream, "healthy", spark)) == [(1, 10, 20)]
+    harness.send(5, partition=1)
+    assert spans(harness.run(stream, "healthy again", spark)) == [(1, 20, 25)]
     (incident,) = open_ledger(stream).read().control.incidents
     assert incident.run_id == "halted"
     decide(stream, "accept_loss")
-    assert spans(world.run(stream, "decided", spark)) == [(0, 15, 20)]
+    assert spans(harness.run(stream, "decided", spark)) == [(0, 15, 20)]
     assert head(stream) == {(name, 0): 20, (name, 1): 25}
-    assert clean(world, stream)
+    assert clean(harness, stream)
 
 
 @pytest.mark.parametrize("choice", ["restart", "accept_loss"])
-def test_a_recreated_topic_is_read_beside_the_old_one(world, landed, spark, choice):
+def test_a_recreated_topic_is_read_beside_the_old_one(harness, landed, spark, choice):
     """The old incarnation's rows stay; the same offsets under the new id are other records."""
-    old = world.topic_id()
-    world.delete()
-    world.create(partitions=2)
-    world.send(30, value=b"new")
-    assert halts(world, landed, spark) == ["topic_recreated"]
+    old = harness.topic_id()
+    harness.delete()
+    harness.create(partitions=2)
+    harness.send(30, value=b"new")
+    assert halts(harness, landed, spark) == ["topic_recreated"]
     decide(landed, choice)
-    record = world.run(landed, "later", spark)
+    record = harness.run(landed, "later", spark)
     assert spans(record) == [(0, 0, 30)]
     assert len(copies(landed)) == 130
     by_id = [topic_id for (topic_id,) in table_rows(landed, "topic_id")]
-    assert (by_id.count(old), by_id.count(world.topic_id())) == (100, 30)
-    assert clean(world, landed)
+    assert (by_id.count(old), by_id.count(harness.topic_id())) == (100, 30)
+    assert clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -142,144 +150,144 @@ def test_a_wiped_log_goes_on_in_a_new_generation(tmp_path, spark, choice, expect
     """Cut at 0, so both read all that is there; the old rows stay in generation 0."""
     broker = Broker(tmp_path / "kafka").start()
     try:
-        world = World(broker, tmp_path, "wiped")
-        name = world.create(partitions=1)
-        world.send(100)
-        stream = world.stream()
-        world.run(stream, "lands", spark)
+        harness = StreamHarness(broker, tmp_path, "wiped")
+        name = harness.create(partitions=1)
+        harness.send(100)
+        stream = harness.stream()
+        harness.run(stream, "lands", spark)
         broker.stop()
         shutil.rmtree(broker.data / f"{name}-0")
         broker.start()
-        world.send(300)
-        assert halts(world, stream, spark) == ["truncation"]
+        harness.send(300)
+        assert halts(harness, stream, spark) == ["truncation"]
         decide(stream, choice)
-        assert spans(world.run(stream, "later", spark)) == [expected]
+        assert spans(harness.run(stream, "later", spark)) == [expected]
         generations = [g for (g,) in table_rows(stream, "generation")]
         assert (generations.count(0), generations.count(1)) == (100, 300)
         assert len(copies(stream)) == 400
-        assert clean(world, stream)
-        world.send(5)
-        assert spans(world.run(stream, "goes on", spark)) == [(0, 300, 305)]
+        assert clean(harness, stream)
+        harness.send(5)
+        assert spans(harness.run(stream, "goes on", spark)) == [(0, 300, 305)]
     finally:
         broker.stop()
 
 
 @pytest.mark.slow
-def test_a_retired_topic_is_no_longer_missed(world, spark):
+def test_a_retired_topic_is_no_longer_missed(harness, spark):
     """The other topic goes on; the name may come back as a new topic."""
-    world.create("a", partitions=1)
-    world.create("b", partitions=1)
-    world.send(5, "a")
-    world.send(5, "b")
-    stream = world.stream(topics=("a", "b"))
-    world.run(stream, "lands", spark)
-    world.delete("a")
-    world.send(5, "b")
-    assert halts(world, stream, spark) == ["topic_missing"]
+    harness.create("a", partitions=1)
+    harness.create("b", partitions=1)
+    harness.send(5, "a")
+    harness.send(5, "b")
+    stream = harness.stream(topics=("a", "b"))
+    harness.run(stream, "lands", spark)
+    harness.delete("a")
+    harness.send(5, "b")
+    assert halts(harness, stream, spark) == ["topic_missing"]
     decide(stream, "retire")
-    world.run(stream, "decided", spark)
-    assert head(stream) == {(world.topic("b"), 0): 10}
-    assert world.run(stream, "quiet", spark).status == "nothing_to_do"
-    world.create("a", partitions=1)
-    world.send(3, "a")
-    record = world.run(stream, "new topic", spark)
+    harness.run(stream, "decided", spark)
+    assert head(stream) == {(harness.topic("b"), 0): 10}
+    assert harness.run(stream, "quiet", spark).status == "nothing_to_do"
+    harness.create("a", partitions=1)
+    harness.send(3, "a")
+    record = harness.run(stream, "new topic", spark)
     assert [n.kind for n in record.notices] == ["new_topic"]
-    assert head(stream) == {(world.topic("a"), 0): 3, (world.topic("b"), 0): 10}
+    assert head(stream) == {(harness.topic("a"), 0): 3, (harness.topic("b"), 0): 10}
     assert len(copies(stream)) == 18
 
 
 @pytest.mark.slow
-def test_a_stream_may_move_to_another_cluster(world, landed, spark, tmp_path):
+def test_a_stream_may_move_to_another_cluster(harness, landed, spark, tmp_path):
     """Every topic starts anew there, beside the old rows."""
     other = Broker(tmp_path / "other").start()
     try:
-        moved = World(other, world.folder, world.name)
+        moved = StreamHarness(other, harness.folder, harness.name)
         moved.create(partitions=1)
         moved.send(30)
-        assert halts(world, landed, spark) == ["cluster_changed"]
+        assert halts(harness, landed, spark) == ["cluster_changed"]
         decide(landed, "restart")
-        assert spans(world.run(landed, "moved", spark)) == [(0, 0, 30)]
+        assert spans(harness.run(landed, "moved", spark)) == [(0, 0, 30)]
         assert len(copies(landed)) == 130
         assert clean(moved, landed)
     finally:
         other.stop()
 
 
-def doubtful(world, stream, spark):
+def unverified(harness, stream, spark):
     """A plan whose topic was re-created while it was read: landed, halted, not verified."""
-    world.send(10)
+    harness.send(10)
     with open_run(stream, "doubtful", RunRequest(), spark) as run:
         plan_offset_ranges(run)
         detect_earliest_reset(run)
         ingest_ranges(run)
-        world.delete()
-        world.create(partitions=1)
-        world.send(30)
+        harness.delete()
+        harness.create(partitions=1)
+        harness.send(30)
         with pytest.raises(ResetDetected, match=r"topic_recreated.*unverified rows of plan"):
             verify_ranges(run)
 
 
-def test_unverified_rows_do_not_stay(world, landed, spark):
+def test_unverified_rows_do_not_stay(harness, landed, spark):
     """R6: nobody knows whose records they are; the version that removed them is on record."""
-    doubtful(world, landed, spark)
+    unverified(harness, landed, spark)
     assert len(table_rows(landed)) == 110
-    assert halts(world, landed, spark, "later") == ["topic_recreated"]
+    assert halts(harness, landed, spark, "later") == ["topic_recreated"]
     decide(landed, "restart")
-    record = world.run(landed, "decided", spark)
+    record = harness.run(landed, "decided", spark)
     assert spans(record) == [(0, 0, 30)]
     (incident,) = record.resolved
     assert incident.removed_in_version == table_version(landed) - 1
     assert len(copies(landed)) == 130
-    assert world.run(landed, "doubtful", spark).status == "superseded"
-    assert clean(world, landed)
+    assert harness.run(landed, "doubtful", spark).status == "superseded"
+    assert clean(harness, landed)
 
 
-def test_the_halted_run_itself_carries_the_decision_out(world, landed, spark):
+def test_the_halted_run_itself_carries_the_decision_out(harness, landed, spark):
     """Cleared after the decision, it ends green; the next run reads the new incarnation."""
-    doubtful(world, landed, spark)
+    unverified(harness, landed, spark)
     decide(landed, "restart")
-    assert world.run(landed, "doubtful", spark).status == "superseded"
-    assert spans(world.run(landed, "next", spark)) == [(0, 0, 30)]
+    assert harness.run(landed, "doubtful", spark).status == "superseded"
+    assert spans(harness.run(landed, "next", spark)) == [(0, 0, 30)]
     assert len(copies(landed)) == 130
-    assert clean(world, landed)
+    assert clean(harness, landed)
 
 
-def test_somebody_else_s_delete_halts_and_can_be_approved(world, landed, spark):
+def test_somebody_else_s_delete_halts_and_can_be_approved(harness, landed, spark):
     """R13: a legitimate delete is recorded; audit knows about it afterwards."""
     spark.session.sql(f"DELETE FROM delta.`{landed.table.uri}` WHERE offset < 40")
-    world.send(10)
+    harness.send(10)
     version = table_version(landed)
-    assert halts(world, landed, spark) == ["table_changed"]
+    assert halts(harness, landed, spark) == ["table_changed"]
     (incident,) = open_ledger(landed).read().control.incidents
     assert f"version {version}: DELETE" in incident.finding.actual
     assert table_version(landed) == version
     decide(landed, "approve")
-    record = world.run(landed, "approved", spark)
+    record = harness.run(landed, "approved", spark)
     assert "40 verified offsets are no longer in it" in record.resolved[0].outcome
     assert spans(record) == [(0, 100, 110)]
-    assert clean(world, landed)
+    assert clean(harness, landed)
 
 
 @pytest.mark.slow
-def test_a_restored_table_halts(world, landed, spark):
+def test_a_restored_table_halts(harness, landed, spark):
     """Rows that the ledger counts on are gone, whatever the log still holds."""
-    world.send(10)
-    world.run(landed, "second", spark)
+    harness.send(10)
+    harness.run(landed, "second", spark)
     spark.session.sql(f"RESTORE TABLE delta.`{landed.table.uri}` TO VERSION AS OF 1")
-    assert halts(world, landed, spark) == ["table_changed"]
+    assert halts(harness, landed, spark) == ["table_changed"]
     assert len(table_rows(landed)) == 100
 
 
 @pytest.mark.slow
-def test_upkeep_by_others_is_no_finding(world, landed, spark):
+def test_upkeep_by_others_is_no_finding(harness, landed, spark):
     """OPTIMIZE and properties move no row."""
     table = f"delta.`{landed.table.uri}`"
-    world.send(10)
-    world.run(landed, "second", spark)
+    harness.send(10)
+    harness.run(landed, "second", spark)
     spark.session.sql(f"OPTIMIZE {table}")
     spark.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('kept.by' = 'ann')")
-    world.send(10)
-    assert world.run(landed, "third", spark).status == "done"
+    harness.send(10)
+    assert harness.run(landed, "third", spark).status == "done"
 
 
 class BetweenStagingAndPublishing:
@@ -297,23 +305,23 @@ class BetweenStagingAndPublishing:
             self.happens()
 
 
-def test_a_replay_is_checked_again_before_it_is_published(world, landed, spark):
+def test_a_replay_is_checked_again_before_it_is_published(harness, landed, spark):
     """Re-created between staging and publishing: what was staged may be foreign; the rows stay."""
 
     def recreate():
-        world.delete()
-        world.create(partitions=1)
-        world.send(100, value=b"foreign")
+        harness.delete()
+        harness.create(partitions=1)
+        harness.send(100, value=b"foreign")
 
     version = table_version(landed)
     between = BetweenStagingAndPublishing(spark, recreate)
     with pytest.raises(ReplayUnavailable, match="is not the plan's"):
-        world.run(landed, "lands", between)
+        harness.run(landed, "lands", between)
     assert between.actions == ["stage"]
     assert table_version(landed) == version
 
 
-def test_a_shorter_replay_never_replaces_what_is_there(world, landed, spark):
+def test_a_shorter_replay_never_replaces_what_is_there(harness, landed, spark):
     """Counted before it is published."""
 
     class Shorter(BetweenStagingAndPublishing):
@@ -326,32 +334,32 @@ def test_a_shorter_replay_never_replaces_what_is_there(world, landed, spark):
 
     version = table_version(landed)
     with pytest.raises(ReplayUnavailable, match="99 offsets were read where the table holds 100"):
-        world.run(landed, "lands", Shorter(spark, lambda: None))
+        harness.run(landed, "lands", Shorter(spark, lambda: None))
     assert table_version(landed) == version
 
 
 @pytest.mark.slow
-def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(world, landed, spark):
+def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(harness, landed, spark):
     """Planning has not seen it; the plan goes on once somebody has."""
-    world.send(10)
+    harness.send(10)
     with open_run(landed, "frozen", RunRequest(), spark) as run:
         plan_offset_ranges(run)
         detect_earliest_reset(run)
     spark.session.sql(f"DELETE FROM delta.`{landed.table.uri}` WHERE offset < 40")
-    assert halts(world, landed, spark, "frozen") == ["table_changed"]
-    assert halts(world, landed, spark, "later") == ["table_changed"]
+    assert halts(harness, landed, spark, "frozen") == ["table_changed"]
+    assert halts(harness, landed, spark, "later") == ["table_changed"]
     decide(landed, "approve")
-    record = world.run(landed, "later", spark)
+    record = harness.run(landed, "later", spark)
     assert spans(record) == [(0, 100, 110)]
     assert [i.decision.choice for i in record.resolved] == ["approve"]
-    assert clean(world, landed)
+    assert clean(harness, landed)
 
 
 @pytest.mark.slow
-def test_a_dry_run_tells_whether_a_run_would_halt(world, landed, spark):
+def test_a_dry_run_tells_whether_a_run_would_halt(harness, landed, spark):
     """By findings, policies and decisions; it opens no incident."""
-    world.send(50)
-    world.delete_records(before=130)
+    harness.send(50)
+    harness.delete_records(before=130)
 
     def dry(stream):
         with open_run(stream, "plan", RunRequest()) as run:
@@ -362,6 +370,6 @@ def test_a_dry_run_tells_whether_a_run_would_halt(world, landed, spark):
     )
     assert (dry(landed), dry(lenient)) == (True, False)
     assert not open_ledger(landed).read().control.incidents
-    halts(world, landed, spark)
+    halts(harness, landed, spark)
     decide(landed, "accept_loss")
     assert not dry(landed)

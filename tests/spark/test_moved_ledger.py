@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from devstack.airflow_services import connection_to
+from tests.harness import head, spans, table_rows, table_version
 from tests.ledger_database import create_tables
-from tests.real import head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline.errors import LedgerElsewhere
 from tideline.ledger.move import move_ledger
@@ -13,31 +13,31 @@ from tideline.wiring import open_store
 
 
 @pytest.fixture
-def in_database(world, landed, monkeypatch):
+def in_database(harness, landed, monkeypatch):
     """The landed stream's file, changed to `ledger: airflow`."""
-    file = world.folder / "ledgers.db"
+    file = harness.folder / "ledgers.db"
     url = create_tables(URL.create("sqlite", database=str(file)))
     monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", connection_to(url))
-    return world.stream(ledger="airflow")
+    return harness.stream(ledger="airflow")
 
 
-def test_runs_replays_and_open_plans_go_on_in_the_new_home(world, landed, in_database, spark):
+def test_runs_replays_and_open_plans_go_on_in_the_new_home(harness, landed, in_database, spark):
     """Same positions, same plans, same fence; the old home lets nobody in."""
-    world.send(20)
+    harness.send(20)
     commit_only(landed, "cut off", spark)  # in the table, not in the head
     submits = spark.submits
     move_ledger(landed.ledger_location, in_database.ledger_location, open_store)
-    assert spans(world.run(in_database, "cut off", spark)) == [(0, 100, 120)]
+    assert spans(harness.run(in_database, "cut off", spark)) == [(0, 100, 120)]
     assert spark.submits == submits  # the table proves the rows
-    world.send(30)
-    assert spans(world.run(in_database, "next", spark)) == [(0, 120, 150)]
+    harness.send(30)
+    assert spans(harness.run(in_database, "next", spark)) == [(0, 120, 150)]
     version = table_version(in_database)
     with pytest.raises(LedgerElsewhere, match="ledger: airflow"):
-        world.run(landed, "with the old file", spark)
+        harness.run(landed, "with the old file", spark)
     assert table_version(in_database) == version
     move_ledger(in_database.ledger_location, landed.ledger_location, open_store)
-    world.send(5)
-    world.run(landed, "back", spark)
-    assert head(landed) == {(world.topic(), 0): 155}
+    harness.send(5)
+    harness.run(landed, "back", spark)
+    assert head(landed) == {(harness.topic(), 0): 155}
     assert len(set(table_rows(landed))) == len(table_rows(landed)) == 155
-    assert world.audit(landed)[0].clean
+    assert harness.audit(landed)[0].clean

@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.faults.proxy import proxied_broker
-from tests.real import World
+from tests.harness import StreamHarness
 
 FETCH = 1
 """Kafka's api key of a fetch request."""
@@ -28,17 +28,17 @@ def log_bytes(broker, topic):
 def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark):
     """One read lands and verifies it; one commit, and a file per task."""
     broker, proxy = proxied
-    world = World(broker, tmp_path, "costs")
-    world.create(partitions=3)
+    harness = StreamHarness(broker, tmp_path, "costs")
+    harness.create(partitions=3)
     for partition in range(3):
-        world.send(20_000, partition=partition, value=b"x" * 500)
-    world.connect(proxy.bootstrap_servers)
-    stream = world.stream()
+        harness.send(20_000, partition=partition, value=b"x" * 500)
+    harness.connect(proxy.bootstrap_servers)
+    stream = harness.stream()
     proxy.answered.clear()
     starts = spark.submits
-    assert world.run(stream, "one", spark).status == "done"
-    assert log_bytes(broker, world.topic()) > 30_000_000
-    assert proxy.answered[FETCH] <= HEADERS * log_bytes(broker, world.topic())
+    assert harness.run(stream, "one", spark).status == "done"
+    assert log_bytes(broker, harness.topic()) > 30_000_000
+    assert proxy.answered[FETCH] <= HEADERS * log_bytes(broker, harness.topic())
     assert spark.submits == starts + 1
     table = DeltaTable(stream.table.uri)
     assert len(table.file_uris()) == 3
@@ -48,11 +48,11 @@ def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark):
 
 def test_many_short_ranges_share_tasks_and_files(proxied, tmp_path, spark):
     """Sixty partitions of ten records are no sixty files."""
-    world = World(proxied[0], tmp_path, "short")
-    world.create(partitions=60)
+    harness = StreamHarness(proxied[0], tmp_path, "short")
+    harness.create(partitions=60)
     for partition in range(60):
-        world.send(10, partition=partition)
-    stream = world.stream()
-    assert world.run(stream, "one", spark).status == "done"
+        harness.send(10, partition=partition)
+    stream = harness.stream()
+    assert harness.run(stream, "one", spark).status == "done"
     assert len(DeltaTable(stream.table.uri).file_uris()) == 4
-    assert world.audit(stream)[0].clean
+    assert harness.audit(stream)[0].clean

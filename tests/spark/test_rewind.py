@@ -4,7 +4,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-from tests.real import closed_incidents, head, spans, table_rows, table_version
+from tests.harness import closed_incidents, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
 from tideline import failpoints
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
@@ -17,8 +17,8 @@ from tideline.wiring import open_ledger, open_run
 CONTENT = tuple(name for name in COLUMNS if name != "plan_id")
 
 
-def clean(world, stream):
-    found, findings = world.audit(stream)
+def clean(harness, stream):
+    found, findings = harness.audit(stream)
     return found.clean and not findings
 
 
@@ -28,45 +28,45 @@ def rewind(stream, spark, to_run, reason="wrong filter", **asked):
         return rewind_stream(run, RewindRequest(to_run, reason, "ann", **asked))
 
 
-def lands(world, stream, spark, *run_ids, count=50):
+def lands(harness, stream, spark, *run_ids, count=50):
     """Runs with new records each, in two partitions."""
     for number, run_id in enumerate(run_ids):
-        world.send(count, partition=number % 2, value=run_id.encode())
-        world.run(stream, run_id, spark)
+        harness.send(count, partition=number % 2, value=run_id.encode())
+        harness.run(stream, run_id, spark)
 
 
 @pytest.fixture
-def pair(world, spark):
+def pair(harness, spark):
     """A stream with two runs of 50 rows each, in a partition each."""
-    world.create(partitions=2)
-    stream = world.stream()
-    lands(world, stream, spark, "one", "two")
+    harness.create(partitions=2)
+    stream = harness.stream()
+    lands(harness, stream, spark, "one", "two")
     return stream
 
 
-def test_three_runs_back_and_forward_again_is_the_same_table(world, pair, spark):
+def test_three_runs_back_and_forward_again_is_the_same_table(harness, pair, spark):
     """Row by row in every column but the plan's id; the audit is clean at every stage."""
     four = pair
-    lands(world, four, spark, "three", "four")
+    lands(harness, four, spark, "three", "four")
     before, positions = table_rows(four, *CONTENT), head(four)
-    assert clean(world, four)
+    assert clean(harness, four)
     done = rewind(four, spark, "one")
     assert (done.rows, done.undone_runs, done.lost) == (150, ("two", "three", "four"), ())
     assert done.removed_in_version == table_version(four)
     assert table_rows(four, *CONTENT) == [r for r in before if r[8] == b"one"]
-    assert clean(world, four)
-    assert world.run(four, "again", spark).status == "done"
+    assert clean(harness, four)
+    assert harness.run(four, "again", spark).status == "done"
     assert (table_rows(four, *CONTENT), head(four)) == (before, positions)
-    assert clean(world, four)
-    assert world.run(four, "idle", spark).status == "nothing_to_do"
+    assert clean(harness, four)
+    assert harness.run(four, "idle", spark).status == "nothing_to_do"
 
 
 @pytest.mark.slow
-def test_an_undone_run_cleared_ends_as_superseded(world, pair, spark):
+def test_an_undone_run_cleared_ends_as_superseded(harness, pair, spark):
     """Green, naming the rewind; it reads nothing, and nothing can be rewound to it (R3)."""
     rewind(pair, spark, "one")
     version = table_version(pair)
-    record = world.run(pair, "two", spark)
+    record = harness.run(pair, "two", spark)
     assert (record.status, record.superseded_by) == ("superseded", "rewind-1 (wrong filter)")
     assert table_version(pair) == version
     with pytest.raises(BadInput, match=r"'two': rewind-1 has undone it; allowed.*: one$"):
@@ -86,47 +86,47 @@ def test_a_run_nobody_knows_is_refused_with_what_is_allowed(pair, spark):
 
 
 @pytest.mark.slow
-def test_a_replay_keeps_the_run_where_it_first_closed(world, pair, spark):
+def test_a_replay_keeps_the_run_where_it_first_closed(harness, pair, spark):
     """Clearing an old run rewrites its record, and moves nothing in the order of runs."""
-    world.run(pair, "one", spark)
+    harness.run(pair, "one", spark)
     assert rewind(pair, spark, "one").undone_runs == ("two",)
-    assert clean(world, pair)
+    assert clean(harness, pair)
 
 
 @pytest.mark.slow
-def test_backfills_of_later_are_undone_and_what_they_read_again_stays(world, spark):
+def test_backfills_of_later_are_undone_and_what_they_read_again_stays(harness, spark):
     """By offsets, whichever lane landed them; forward again all is as it was."""
-    topic = world.create(partitions=1)
-    world.send(100)
-    stream = world.stream(start={"offsets": {topic: {0: 50}}})
-    world.run(stream, "one", spark)
+    topic = harness.create(partitions=1)
+    harness.send(100)
+    stream = harness.stream(start={"offsets": {topic: {0: 50}}})
+    harness.run(stream, "one", spark)
     place = {"topic": topic, "partition": 0}
     ranges = [{**place, "start_offset": 20, "end_offset": 70}]
-    world.run(stream, "back", spark, ranges=ranges)
-    assert (len(table_rows(stream)), clean(world, stream)) == (80, True)
+    harness.run(stream, "back", spark, ranges=ranges)
+    assert (len(table_rows(stream)), clean(harness, stream)) == (80, True)
     done = rewind(stream, spark, "one")
     assert (done.rows, done.undone_runs) == (30, ("back",))
     assert [offset for *_, offset in table_rows(stream)] == list(range(50, 100))
-    assert clean(world, stream)
-    assert world.run(stream, "back", spark, ranges=ranges).status == "superseded"
-    world.run(stream, "anew", spark, ranges=ranges)
-    assert (len(table_rows(stream)), clean(world, stream)) == (80, True)
+    assert clean(harness, stream)
+    assert harness.run(stream, "back", spark, ranges=ranges).status == "superseded"
+    harness.run(stream, "anew", spark, ranges=ranges)
+    assert (len(table_rows(stream)), clean(harness, stream)) == (80, True)
 
 
-def test_rows_of_an_open_plan_go_too(world, pair, spark):
+def test_rows_of_an_open_plan_go_too(harness, pair, spark):
     """Committed and never advanced: undone with the runs that follow."""
-    world.send(10)
+    harness.send(10)
     commit_only(pair, "three", spark)
     assert rewind(pair, spark, "two").rows == 10
     assert len(table_rows(pair)) == 100
-    assert world.run(pair, "three", spark).status == "superseded"
-    world.run(pair, "four", spark)
-    assert (len(table_rows(pair)), clean(world, pair)) == (110, True)
+    assert harness.run(pair, "three", spark).status == "superseded"
+    harness.run(pair, "four", spark)
+    assert (len(table_rows(pair)), clean(harness, pair)) == (110, True)
 
 
-def test_what_kafka_cannot_give_back_is_refused(world, pair, spark):
+def test_what_kafka_cannot_give_back_is_refused(harness, pair, spark):
     """Naming partition, offsets and rows; table, ledger and runs are as they were."""
-    world.delete_records(before=20, partition=1)
+    harness.delete_records(before=20, partition=1)
     state = (table_version(pair), open_ledger(pair).read().head)
     with pytest.raises(ReplayUnavailable, match=r"-1 \[0, 20\): 20 rows") as refused:
         rewind(pair, spark, "one")
@@ -134,43 +134,45 @@ def test_what_kafka_cannot_give_back_is_refused(world, pair, spark):
     assert (lost.rows, lost.planned.start_offset, lost.planned.end_offset) == (20, 0, 20)
     assert (table_version(pair), open_ledger(pair).read().head) == state
     assert open_ledger(pair).rewinds() == []
-    assert clean(world, pair)
+    assert clean(harness, pair)
 
 
 @pytest.mark.slow
-def test_a_compacted_topic_may_not_give_everything_back(world, spark):
+def test_a_compacted_topic_may_not_give_everything_back(harness, spark):
     """Log start and end show nothing of it: refused, unless the loss is accepted."""
-    world.create(partitions=1, **{"cleanup.policy": "compact"})
-    producer = KafkaProducer(bootstrap_servers=world.broker.bootstrap_servers)
-    stream = world.stream()
+    harness.create(partitions=1, **{"cleanup.policy": "compact"})
+    producer = KafkaProducer(bootstrap_servers=harness.broker.bootstrap_servers)
+    stream = harness.stream()
     for run_id in ("one", "two"):
-        producer.send(world.topic(), run_id.encode(), key=b"key", partition=0)
+        producer.send(harness.topic(), run_id.encode(), key=b"key", partition=0)
         producer.flush()
-        world.run(stream, run_id, spark)
+        harness.run(stream, run_id, spark)
     producer.close()
     with pytest.raises(ReplayUnavailable, match=r"\[1, 2\): 1 rows \(the topic is compacted"):
         rewind(stream, spark, "one")
     assert rewind(stream, spark, "one", accept_loss=True).lost_rows == 1
-    assert head(stream) == {(world.topic(), 0): 1}
+    assert head(stream) == {(harness.topic(), 0): 1}
 
 
 @pytest.mark.slow
-def test_an_accepted_loss_is_recorded_and_asked_about_once(world, pair, spark):
+def test_an_accepted_loss_is_recorded_and_asked_about_once(harness, pair, spark):
     """The position moves over what is gone; the audit knows, and the next run reads the rest."""
     before = table_rows(pair)
-    world.delete_records(before=20, partition=1)
+    harness.delete_records(before=20, partition=1)
     done = rewind(pair, spark, "one", accept_loss=True)
     assert (done.rows, done.lost_rows) == (50, 20)
-    assert head(pair) == {(world.topic(), 0): 50, (world.topic(), 1): 20}
-    assert clean(world, pair)
-    world.run(pair, "again", spark)
-    assert clean(world, pair)
-    assert set(before) - set(table_rows(pair)) == {(world.topic(), 1, n) for n in range(20)}
+    assert head(pair) == {(harness.topic(), 0): 50, (harness.topic(), 1): 20}
+    assert clean(harness, pair)
+    harness.run(pair, "again", spark)
+    assert clean(harness, pair)
+    assert set(before) - set(table_rows(pair)) == {(harness.topic(), 1, n) for n in range(20)}
     assert rewind(pair, spark, "again") is None
 
 
 @pytest.mark.parametrize("place", ["rewind:begun", "rewind:removed", "rewind:finished"])
-def test_a_rewind_that_dies_is_finished_by_the_same_command(world, pair, spark, monkeypatch, place):
+def test_a_rewind_that_dies_is_finished_by_the_same_command(
+    harness, pair, spark, monkeypatch, place
+):
     """Until then everybody else is kept out, with what to do; afterwards nothing tells."""
 
     class Died(Exception):
@@ -187,7 +189,7 @@ def test_a_rewind_that_dies_is_finished_by_the_same_command(world, pair, spark, 
     unfinished = place != "rewind:finished"
     if unfinished:
         with pytest.raises(Halted, match=r"rewind-1 to run one was begun .* same tideline rewind"):
-            world.run(pair, "three", spark)
+            harness.run(pair, "three", spark)
         assert open_ledger(pair).rewinds()[0].finished_at is None
     finished = rewind(pair, spark, "one")
     assert (finished is not None) == unfinished
@@ -195,15 +197,15 @@ def test_a_rewind_that_dies_is_finished_by_the_same_command(world, pair, spark, 
     assert (only.rows, only.undone_runs) == (50, ("two",))
     assert only.finished_at is not None
     assert len(table_rows(pair)) == 50
-    assert clean(world, pair)
-    assert spans(world.run(pair, "again", spark)) == [(1, 0, 50)]
-    assert clean(world, pair)
+    assert clean(harness, pair)
+    assert spans(harness.run(pair, "again", spark)) == [(1, 0, 50)]
+    assert clean(harness, pair)
 
 
 @pytest.mark.slow
-def test_another_rewind_finishes_the_one_before_it(world, pair, spark, monkeypatch):
+def test_another_rewind_finishes_the_one_before_it(harness, pair, spark, monkeypatch):
     """Then it does its own."""
-    lands(world, pair, spark, "three")
+    lands(harness, pair, spark, "three")
     monkeypatch.setattr(rewinding, "_remove", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         rewind(pair, spark, "two")
@@ -211,11 +213,11 @@ def test_another_rewind_finishes_the_one_before_it(world, pair, spark, monkeypat
     assert rewind(pair, spark, "one").undone_runs == ("two",)
     assert [r.undone_runs for r in open_ledger(pair).rewinds()] == [("three",), ("two",)]
     assert len(table_rows(pair)) == 50
-    assert clean(world, pair)
+    assert clean(harness, pair)
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_meanwhile_moves_nothing(world, pair, spark):
+def test_a_run_that_was_stopped_meanwhile_moves_nothing(harness, pair, spark):
     """Its lease ran out, the stream was rewound; what it writes to the ledger is refused (R5)."""
     stale = open_ledger(pair)
     with stale.lease("backfill"):
@@ -235,23 +237,23 @@ def test_nothing_is_rewound_while_somebody_is_at_work(pair, spark, name):
 
 
 @pytest.mark.slow
-def test_proposals_and_later_incidents_are_gone(world, pair, spark):
+def test_proposals_and_later_incidents_are_gone(harness, pair, spark):
     """What is still there is found again, as an incident of its own."""
-    world.delete("orders")
+    harness.delete("orders")
     with pytest.raises(ResetDetected):
-        world.run(pair, "halted", spark)
+        harness.run(pair, "halted", spark)
     assert list(open_ledger(pair).read().runs) == ["halted"]
     rewind(pair, spark, "one", accept_loss=True)
     state = open_ledger(pair).read()
     assert (state.runs, state.control.incidents) == ({}, ())
     assert "rewind-1" in closed_incidents(pair)[-1].outcome
     with pytest.raises(ResetDetected, match="topic_missing"):
-        world.run(pair, "halted", spark)
+        harness.run(pair, "halted", spark)
     assert open_ledger(pair).read().control.incidents[0].incident_id == "incident-2"
 
 
 @pytest.mark.slow
-def test_a_table_that_somebody_changed_is_settled_first(world, pair, spark):
+def test_a_table_that_somebody_changed_is_settled_first(harness, pair, spark):
     """A rewind writes to it, so it asks the same question as a run does (R13)."""
     spark.session.sql(f"DELETE FROM delta.`{pair.table.uri}` WHERE offset = 3")
     with pytest.raises(ResetDetected, match="table_changed"):
@@ -260,12 +262,12 @@ def test_a_table_that_somebody_changed_is_settled_first(world, pair, spark):
 
 
 @pytest.mark.slow
-def test_files_that_vacuum_and_optimize_left_do_not_matter(world, pair, spark):
+def test_files_that_vacuum_and_optimize_left_do_not_matter(harness, pair, spark):
     """Rows are removed, no old version is restored (0012)."""
     before = table_rows(pair, *CONTENT)
     spark.session.sql(f"OPTIMIZE delta.`{pair.table.uri}`")
     DeltaTable(pair.table.uri).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert rewind(pair, spark, "one").rows == 50
-    world.run(pair, "again", spark)
+    harness.run(pair, "again", spark)
     assert table_rows(pair, *CONTENT) == before
-    assert clean(world, pair)
+    assert clean(harness, pair)

@@ -17,7 +17,7 @@ class Sight:
     text: str = ""
 
 
-LOSS, PASSING = Sight("retention_loss"), Sight("passing", "no leader")
+LOSS, PASSING = Sight("retention_loss"), Sight("transient", "no leader")
 
 
 @pytest.fixture(autouse=True)

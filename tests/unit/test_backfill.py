@@ -139,7 +139,7 @@ def test_rows_that_are_in_the_table_are_not_gone():
 
 def test_a_loss_is_accepted_once():
     """What a decision has excused is not asked about again."""
-    assert proposal(Asked(20, 180), seen(100, 200), excused=covered((0, 100))).gone == ()
+    assert proposal(Asked(20, 180), seen(100, 200), accepted_loss=covered((0, 100))).gone == ()
 
 
 def test_a_window_before_the_log_is_gone_altogether():

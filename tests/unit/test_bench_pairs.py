@@ -33,10 +33,10 @@ def test_a_drift_over_all_pairs_falls_out():
 def test_the_interval_holds_the_true_ratio_as_often_as_it_says():
     """95 %, give or take what 100 trials allow."""
     chance, held = random.Random(7), 0
-    for trial in range(100):
+    for fault_case in range(100):
         ours = [chance.lognormvariate(0, 0.1) for _ in range(10)]
         others = [1.3 * chance.lognormvariate(0, 0.1) for _ in range(10)]
-        found = estimate(ours, others, seed=trial)
+        found = estimate(ours, others, seed=fault_case)
         held += found.low <= 1.3 <= found.high
     assert held >= 88
 

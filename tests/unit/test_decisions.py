@@ -15,10 +15,10 @@ from tideline.rules.resolution import execute, next_generation
 HEALTHY = position(500, partition=1)
 
 
-def decided(kind, choice, partition=0, intervals=(), topic="orders", doubtful=()):
+def decided(kind, choice, partition=0, intervals=(), topic="orders", unverified=()):
     finding = Finding(kind, "e", "a", topic, ID, partition, intervals)
     decision = Decision(choice, "ann", NOW, "because")
-    return Incident("incident-1", "run-1", NOW, finding, doubtful=doubtful, decision=decision)
+    return Incident("incident-1", "run-1", NOW, finding, unverified=unverified, decision=decision)
 
 
 def moved(effect, partition=0):
@@ -33,7 +33,7 @@ def test_a_retention_loss_goes_on_at_the_log_start_and_records_what_is_lost():
     effect = execute(known, decided("retention_loss", "accept_loss"), now)
     assert moved(effect) == position(150, epoch=7, seen_end=300)
     assert moved(effect, 1) == HEALTHY
-    assert effect.head.excused[0].intervals == (OffsetRange(100, 120), OffsetRange(130, 150))
+    assert effect.head.accepted_loss[0].intervals == (OffsetRange(100, 120), OffsetRange(130, 150))
     assert "lost: [100, 120), [130, 150): 40 offsets" in effect.outcome
 
 
@@ -128,11 +128,13 @@ def test_an_accepted_gap_is_excused_and_moves_nothing():
     """The rows that are there can be verified then."""
     known = head(position(100), HEALTHY)
     incident = decided(
-        "log_hole", "accept_loss", intervals=one_interval(150, 160), doubtful=(planned(100, 200),)
+        "log_hole", "accept_loss", intervals=one_interval(150, 160), unverified=(planned(100, 200),)
     )
     effect = execute(known, incident, observation())
     assert effect.head.positions == known.positions
-    assert effect.head.excused == (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(150, 160),)),)
+    assert effect.head.accepted_loss == (
+        Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(150, 160),)),
+    )
 
 
 def test_an_approved_table_is_taken_as_it_is():
@@ -142,7 +144,7 @@ def test_an_approved_table_is_taken_as_it_is():
     incident = decided("table_changed", "approve", topic=None, partition=None)
     effect = execute(head(position(100), table_id="t"), incident, now, gone)
     assert (effect.head.table_id, effect.head.table_version) == ("t2", 12)
-    assert effect.head.excused == gone
+    assert effect.head.accepted_loss == gone
 
 
 def test_generations_never_repeat():

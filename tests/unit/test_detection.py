@@ -61,13 +61,13 @@ def found(known, seen_now):
         ),
         ("epoch unknown to the leader", seen(end=500, epoch_end=-1), ["truncation"]),
         ("truncation goes before loss", seen(start=150, end=500, epoch_end=50), ["truncation"]),
-        ("stale leader", seen(epoch=2, epoch_end=50), ["passing"]),
+        ("stale leader", seen(epoch=2, epoch_end=50), ["transient"]),
         (
             "lagging leader: end below the position, epoch intact",
             seen(end=80, epoch_end=P),
-            ["passing"],
+            ["transient"],
         ),
-        ("leader gone", seen(fault="LeaderNotAvailableError"), ["passing"]),
+        ("leader gone", seen(fault="LeaderNotAvailableError"), ["transient"]),
         ("access taken away", seen(refusal="TopicAuthorizationFailedError"), ["unknown"]),
     ],
 )
@@ -132,8 +132,10 @@ def test_another_cluster_ends_the_comparison():
 
 def test_a_topic_that_did_not_answer_is_never_called_missing():
     """A faulty answer and no answer are passing; missing rights are neither that nor a loss."""
-    assert verdicts(head(position(P)), observation(topic(topic_id=None, fault="x"))) == ["passing"]
-    assert verdicts(head(position(P)), observation()) == ["passing"]
+    assert verdicts(head(position(P)), observation(topic(topic_id=None, fault="x"))) == [
+        "transient"
+    ]
+    assert verdicts(head(position(P)), observation()) == ["transient"]
     refused = observation(topic(topic_id=None, refusal="TopicAuthorizationFailedError"))
     assert verdicts(head(position(P)), refused) == ["unknown"]
 
@@ -148,7 +150,7 @@ def test_a_new_partition_of_a_known_topic_must_begin_at_zero():
 def test_a_new_topic_that_did_not_answer_is_not_passed_over():
     """Freezing without it would skip it silently for this run."""
     now = observation(topic(seen()), topic(topic_id=None, name="new", fault="x"))
-    assert verdicts(head(position(P)), now) == ["passing"]
+    assert verdicts(head(position(P)), now) == ["transient"]
 
 
 def test_one_bad_partition_is_one_finding():
@@ -173,7 +175,7 @@ def test_one_bad_partition_is_one_finding():
         ("cut below the end", observation(topic(seen(epoch=4, epoch_end=150))), ["truncation"]),
         ("gone", observation(topic(topic_id=None)), ["topic_missing"]),
         ("another cluster", observation(topic(seen()), cluster="other"), ["cluster_changed"]),
-        ("no answer", observation(topic(seen(fault="NotLeaderError"))), ["passing"]),
+        ("no answer", observation(topic(seen(fault="NotLeaderError"))), ["transient"]),
     ],
 )
 def test_what_happened_while_a_plan_was_read(case, now, verdict):

@@ -83,7 +83,7 @@ def test_records_without_a_transaction_are_never_aborted():
         ([records(0, 4), records(10, 14)], 15, (5, 10, "hole")),
         ([records(10, 14)], 15, (5, 10, "hole")),
         ([], 15, (5, 10, "hole")),
-        ([records(0, 14, count=10)], 15, (5, 10, "thinned")),
+        ([records(0, 14, count=10)], 15, (5, 10, "compacted_batch")),
         ([records(0, 14)], 15, (5, 10, "record")),
     ],
 )

@@ -95,7 +95,7 @@ def test_an_incident_of_a_landed_plan_remembers_the_doubtful_ranges():
     state = LedgerState(0, Control("ledger-1", "orders"))
     after = state.with_incidents([LOSS], "run-1", NOW, frozen)
     (incident,) = after.incidents_of_plan("plan-1")
-    assert incident.doubtful == (planned(partition=0),)
+    assert incident.unverified == (planned(partition=0),)
     assert incident.plan_run_id == "run-1"
     assert after.with_incidents_closed([incident]).control.incidents == ()
 

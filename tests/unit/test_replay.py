@@ -35,11 +35,11 @@ def test_nothing_stands_in_the_way_of_a_whole_range():
 @pytest.mark.parametrize(
     ("now", "kind"),
     [
-        (observation(), "passing"),
-        (observation(topic(topic_id=None, fault="x")), "passing"),
-        (observation(topic(seen(fault="NotLeaderError"))), "passing"),
-        (observation(topic(seen(end=150, epoch_end=200))), "passing"),
-        (observation(topic(seen(end=300, epoch=2, epoch_end=150))), "passing"),
+        (observation(), "transient"),
+        (observation(topic(topic_id=None, fault="x")), "transient"),
+        (observation(topic(seen(fault="NotLeaderError"))), "transient"),
+        (observation(topic(seen(end=150, epoch_end=200))), "transient"),
+        (observation(topic(seen(end=300, epoch=2, epoch_end=150))), "transient"),
         (observation(topic(topic_id=None, refusal="x")), "refused"),
         (observation(topic(seen(refusal="TopicAuthorizationFailedError"))), "refused"),
     ],

@@ -93,8 +93,8 @@ def test_positions_go_back_and_the_table_stays_the_one_that_is_there():
 
 def test_excuses_of_what_stays_stay():
     """Somebody removed verified rows since, and that was approved."""
-    today = replace(TODAY, excused=covered((10, 20), (150, 160)))
-    assert rewound_head(today, THEN, REWIND, 11).excused == covered((10, 20))
+    today = replace(TODAY, accepted_loss=covered((10, 20), (150, 160)))
+    assert rewound_head(today, THEN, REWIND, 11).accepted_loss == covered((10, 20))
 
 
 def test_an_accepted_loss_moves_the_position_over_what_expired():
@@ -104,7 +104,7 @@ def test_an_accepted_loss_moves_the_position_over_what_expired():
     lost = tuple(Lost(g, 20, True, "expired") for g in gone)
     found = rewound_head(TODAY, then, replace(REWIND, lost=lost), 11)
     assert (found.positions[0].next_offset, found.positions[0].leader_epoch) == (150, 4)
-    assert found.excused == covered((100, 120), (130, 150))
+    assert found.accepted_loss == covered((100, 120), (130, 150))
 
 
 def test_what_was_cut_or_replaced_moves_no_position():
@@ -117,7 +117,7 @@ def test_an_undone_run_covers_nothing_and_names_the_rewind():
     """Cleared later it ends green."""
     found = undone_record(run("b", planned(100, 200)), REWIND, NOW)
     assert (found.status, found.superseded_by) == ("superseded", "rewind-1 (wrong)")
-    assert (found.verified, found.landing) == ((), None)
+    assert (found.verified, found.table_commit) == ((), None)
 
 
 def test_what_a_kept_run_verified_later_is_undone_alone():

@@ -21,13 +21,13 @@ def gap(start, end, reason):
     return Gap(OffsetRange(start, end), reason)
 
 
-def checked(*offsets, rows=None, gaps="refuse", evidence=(), excused=()):
+def checked(*offsets, rows=None, gaps="refuse", evidence=(), accepted_loss=()):
     return verify_ranges(
         [planned(100, 200)],
         table(*offsets, rows=rows),
         gaps=gaps,
         evidence={IDENTITY: evidence},
-        excused={IDENTITY: tuple(OffsetRange(*o) for o in excused)},
+        accepted_loss={IDENTITY: tuple(OffsetRange(*o) for o in accepted_loss)},
     )
 
 
@@ -58,7 +58,7 @@ def test_explain_admits_markers_and_aborted_records_that_were_shown():
     ("evidence", "kind"),
     [
         ([gap(150, 151, "hole")], "log_hole"),
-        ([gap(150, 151, "thinned")], "log_hole"),
+        ([gap(150, 151, "compacted_batch")], "log_hole"),
         ([gap(150, 151, "record")], "unexplained_gap"),
         ([gap(150, 151, "expired")], "unexplained_gap"),
         ([], "unexplained_gap"),
@@ -75,9 +75,9 @@ def test_explain_admits_nothing_without_evidence(evidence, kind):
 
 def test_an_excused_offset_needs_no_evidence():
     """A decision accepted its loss; its neighbour's it did not."""
-    good, bad = checked((100, 150), (151, 200), gaps="explain", excused=[(150, 151)])
+    good, bad = checked((100, 150), (151, 200), gaps="explain", accepted_loss=[(150, 151)])
     assert good[0].gaps == (gap(150, 151, "accepted"),)
-    _, bad = checked((100, 150), (152, 200), gaps="explain", excused=[(150, 151)])
+    _, bad = checked((100, 150), (152, 200), gaps="explain", accepted_loss=[(150, 151)])
     assert [g.offsets for g in bad[0].gaps] == [OffsetRange(151, 152)]
 
 

@@ -180,10 +180,10 @@ class IngestRanges(SparkSubmitOperator):
             raise AirflowSkipException("plan_only")
         self._context = context
         with airflow_run(self.stream, context, spark=self) as run:
-            landing = ingest_ranges(run)
-        if landing is None:
+            table_commit = ingest_ranges(run)
+        if table_commit is None:
             raise AirflowSkipException("nothing to land")
-        return to_data(landing)
+        return to_data(table_commit)
 
     def submit(self, job_path: str) -> None:
         """Run the application on a job file (the steps' `SparkPort`)."""
@@ -244,7 +244,7 @@ class AdvanceOffsets(StreamOperator):
         """Advance; repeating it moves nothing and publishes the event again."""
         with airflow_run(self.stream, context) as run:
             record = advance_offsets(run)
-        if record.plan is None or record.landing is None:
+        if record.plan is None or record.table_commit is None:
             raise AirflowSkipException("nothing was landed")
         event = asset_event(record)
         reach("event:ready")
@@ -266,13 +266,13 @@ def tell_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
 def asset_event(record: RunRecord) -> dict[str, Any]:
     """What a closed run tells those who wait for its table."""
     assert record.plan is not None
-    assert record.landing is not None
+    assert record.table_commit is not None
     names = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
     return {
         "plan_id": record.plan.plan_id,
         "lane": record.lane,
         "rows": sum(v.rows for v in record.verified),
-        "table_version": record.landing.version,
+        "table_version": record.table_commit.version,
         "ranges": [
             {**{n: getattr(v.planned, n) for n in names}, "rows": v.rows} for v in record.verified
         ],

@@ -94,7 +94,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     )
     if found.halts:
         return Halted.exit_code
-    return ServiceAway.exit_code if any(f.kind == "passing" for f in findings) else 0
+    return ServiceAway.exit_code if any(f.kind == "transient" for f in findings) else 0
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -116,9 +116,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
     summary = "nothing to do"
     if record.superseded_by is not None:
         summary = f"nothing to do: superseded by {record.superseded_by}"
-    elif record.landing is not None:
+    elif record.table_commit is not None:
         summary = (
-            f"done: {data['rows']} rows, table version {record.landing.version},"
+            f"done: {data['rows']} rows, table version {record.table_commit.version},"
             f" {data['offset_lag']} offsets left for later"
         )
     output.answer(data, *lines, summary)
@@ -137,7 +137,7 @@ def run_data(record: RunRecord) -> dict[str, Any]:
         "ranges": ranges,
         "rows": sum(r["rows"] for r in ranges),
         "offset_lag": found.offset_lag if found is not None else 0,
-        "table_version": record.landing.version if record.landing is not None else None,
+        "table_version": record.table_commit.version if record.table_commit is not None else None,
         "incidents": [incident_data(i) for i in record.resolved],
         "notices": [to_data(n) for n in record.notices],
         "superseded_by": record.superseded_by,
@@ -246,7 +246,7 @@ def _plan_data(record: RunRecord) -> dict[str, Any]:
         "status": record.status,
         "offsets": sum(len(r.offsets) for r in found.ranges) if found is not None else None,
         "rows": sum(v.rows for v in record.verified) if record.verified else None,
-        "table_version": record.landing.version if record.landing is not None else None,
+        "table_version": record.table_commit.version if record.table_commit is not None else None,
         "ranges": [_range_data(r) for r in found.ranges] if found is not None else [],
     }
 

@@ -90,7 +90,7 @@ def _with_blast_radius(closed: list[RunRecord], known: Incident) -> dict[str, An
         **incident_data(known),
         "doubtful": [
             [r.topic, r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
-            for r in known.doubtful
+            for r in known.unverified
         ],
         "affected_versions": [version for version, _ in affected],
         "affected_runs": [record.run_id for _, record in affected],

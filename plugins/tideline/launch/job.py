@@ -10,7 +10,7 @@ from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import PlannedRange
 from tideline.table.schema import commit_metadata
 
-SparkAction = Literal["write", "land", "stage", "publish", "remove"]
+SparkAction = Literal["append_files", "replace_where", "stage", "publish", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class SparkJob:
     ranges: tuple[PlannedRange, ...]
     kafka_options: Mapping[str, str]
     result_path: str
-    action: SparkAction = "land"
+    action: SparkAction = "replace_where"
     staged_rows: int = 0
     partition_by: tuple[str, ...] = ()
 
-    def mark(self, **counts: int) -> str:
+    def commit_metadata(self, **counts: int) -> str:
         """User metadata of the commit that it leads to; see `core.table.commit_mark`."""
         return commit_metadata(
             ledger_id=self.ledger_id,

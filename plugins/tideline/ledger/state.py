@@ -161,13 +161,13 @@ class LedgerState:
         opened = self.control.incidents_opened
         for finding in findings:
             known = incidents.get(incident_key(finding))
-            doubtful = () if plan is None else _in_scope(plan, finding)
+            unverified = () if plan is None else _in_scope(plan, finding)
             if known is None:
                 opened += 1
                 known = Incident(f"incident-{opened}", run_id, now, finding)
-            if doubtful and plan is not None:
+            if unverified and plan is not None:
                 known = replace(
-                    known, plan_id=plan.plan_id, plan_run_id=plan.run_id, doubtful=doubtful
+                    known, plan_id=plan.plan_id, plan_run_id=plan.run_id, unverified=unverified
                 )
             if finding.kind == "table_changed" and finding.actual != known.finding.actual:
                 known = replace(known, decision=None, asked_in=None)  # about another change

@@ -64,7 +64,7 @@ class Head:
         table_version: Newest version known to hold only what the ledger knows.
         live_runs: How many live runs have advanced.
         bytes_per_record: Table bytes per landed row of the last run; None before the first.
-        excused: Offsets without a row whose loss was accepted by a decision.
+        accepted_loss: Offsets without a row whose loss was accepted by a decision.
         retired: Positions of topics and partitions that are no longer followed.
         headroom: Where retention is nearest, as last measured; of at most 200 partitions.
     """
@@ -77,14 +77,14 @@ class Head:
     table_version: int | None = None
     live_runs: int = 0
     bytes_per_record: float | None = None
-    excused: tuple[Coverage, ...] = ()
+    accepted_loss: tuple[Coverage, ...] = ()
     retired: tuple[PartitionPosition, ...] = ()
     headroom: tuple[Headroom, ...] = ()
 
     @property
     def digest(self) -> str:
         """A fingerprint of what decisions and runs move: a proposal made from others is stale."""
-        moving = (self.cluster_id, self.positions, self.retired, self.excused)
+        moving = (self.cluster_id, self.positions, self.retired, self.accepted_loss)
         return hashlib.sha256(repr(moving).encode()).hexdigest()
 
     @property

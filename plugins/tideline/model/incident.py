@@ -143,7 +143,7 @@ class Incident:
         incident_id: Stable for the same finding of the same incarnation.
         run_id: The run that found it first.
         plan_id, plan_run_id: The landed plan that it puts in doubt, and the run that froze it.
-        doubtful: The plan's ranges that it keeps from being verified.
+        unverified: The plan's ranges that it keeps from being verified.
         asked_in: The run whose form asks about it.
         decision: What was decided last; None while nobody has.
         closed_at: When it was closed; None while it is open.
@@ -157,7 +157,7 @@ class Incident:
     finding: Finding
     plan_id: str | None = None
     plan_run_id: str | None = None
-    doubtful: tuple[PlannedRange, ...] = ()
+    unverified: tuple[PlannedRange, ...] = ()
     asked_in: str | None = None
     decision: Decision | None = None
     closed_at: datetime | None = None

@@ -80,7 +80,7 @@ class Rewind:
         return sum(item.rows for item in self.lost)
 
     @property
-    def mark(self) -> str:
+    def label(self) -> str:
         """Stands as `superseded_by` in what it undoes."""
         return f"{self.rewind_id} ({self.reason})"
 

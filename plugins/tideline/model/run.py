@@ -50,7 +50,7 @@ class RunRecord:
         request: What was asked.
         plan: None until frozen.
         finishes: The run whose open plan this one executes (R3), None for its own.
-        landing: The verified commit; None until verified.
+        table_commit: The verified commit; None until verified.
         verified: Ranges with rows and gaps, as verified.
         evidence: What the log showed at missing offsets; it can expire, so it is kept.
         resolved: Incidents whose decisions this run has executed.
@@ -66,7 +66,7 @@ class RunRecord:
     proposal: BatchProposal | None = None
     plan: BatchPlan | None = None
     finishes: str | None = None
-    landing: TableCommit | None = None
+    table_commit: TableCommit | None = None
     verified: tuple[VerifiedRange, ...] = ()
     superseded_by: str | None = None
     evidence: tuple[PartitionEvidence, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FindingClass = Literal[
-    "passing",
+    "transient",
     "retention_loss",
     "truncation",
     "topic_recreated",
@@ -47,7 +47,7 @@ _GAP_CHOICES = {
 }
 
 VERDICTS: dict[FindingClass, Verdict] = {
-    "passing": Verdict(
+    "transient": Verdict(
         cause="the cluster does not give a settled answer",
         told_by="an error that brokers themselves call retriable, a leader epoch below the known"
         " one, or looks that do not agree",
@@ -135,7 +135,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
 }
 
-HALTING: tuple[FindingClass, ...] = tuple(kind for kind in VERDICTS if kind != "passing")
+HALTING: tuple[FindingClass, ...] = tuple(kind for kind in VERDICTS if kind != "transient")
 
 POLICIES: dict[str, tuple[str, ...]] = {
     kind: ("fail", "approve", *(c for c in VERDICTS[kind].choices if c != "approve"))
@@ -168,7 +168,7 @@ def build_page() -> str:
         lines += [f"## {kind}", "", f"{_sentence(verdict.cause)}.", ""]
         lines += [f"- Told by: {verdict.told_by}.", f"- Next: {verdict.next_step}."]
         lines += [f"- `{choice}`: {text}." for choice, text in verdict.choices.items()]
-        if kind == "passing":
+        if kind == "transient":
             lines += ["- Not an incident: the run ends with exit status 4 and Airflow tries again."]
         lines += [""]
     return "\n".join(lines).rstrip() + "\n"

@@ -40,10 +40,10 @@ def dry_run(run: RunContext) -> DryRun:
     found = look(run, head, blocked_by(left_open, head), keep=False)
     observation = found.proposal.observation
     findings = findings_of(run, head, observation)
-    verdicts = [f for f in findings if f.kind != "passing"]
+    verdicts = [f for f in findings if f.kind != "transient"]
     keys = {incident_key(f) for f in verdicts}
     would_be = state.with_incidents(verdicts, run.run_id, now()).control.incidents
-    outlook = triage_incidents(run, (i for i in would_be if i.doubtful or i.key in keys))
+    outlook = triage_incidents(run, (i for i in would_be if i.unverified or i.key in keys))
     halts = bool(outlook.halting or outlook.asking)
     if run.request.lane == "backfill":
         halts = bool(verdicts or refuses(run, found.proposal))

@@ -39,7 +39,7 @@ def advance(
     run: RunContext,
     record: RunRecord,
     plan: BatchPlan,
-    landing: TableCommit,
+    table_commit: TableCommit,
     verified: tuple[VerifiedRange, ...],
 ) -> None:
     """Head, coverage and the records of every run that executes the plan, in one swap.
@@ -50,7 +50,7 @@ def advance(
     def move(state: LedgerState) -> LedgerState:
         head = state.head
         if record.is_open:
-            head = advance_head(head, plan, landing)
+            head = advance_head(head, plan, table_commit)
         rows_are_there = (
             i.closed(f"verified after all by run {run.run_id}", now())
             for i in state.incidents_of_plan(plan.plan_id)
@@ -58,7 +58,11 @@ def advance(
         latest = state.runs.get(record.run_id, record)
         moved = replace(state.with_run(latest), head=head).with_incidents_closed(rows_are_there)
         return moved.with_plan_closed(
-            plan.plan_id, status="done", landing=landing, verified=verified, updated_at=now()
+            plan.plan_id,
+            status="done",
+            table_commit=table_commit,
+            verified=verified,
+            updated_at=now(),
         )
 
     reach("advance:moving")

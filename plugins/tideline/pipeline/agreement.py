@@ -46,7 +46,7 @@ def agree(
     before: set[Hashable] = set()
     while True:
         found, sights = look()
-        passing = [s for s in sights if s.kind == "passing"]
+        passing = [s for s in sights if s.kind == "transient"]
         now = {key(s) for s in sights}
         if not passing and now == before:
             return found, sights

@@ -87,7 +87,7 @@ def resolve_table(run: RunContext) -> None:
                 state.head,
                 table_id=effect.head.table_id,
                 table_version=effect.head.table_version,
-                excused=effect.head.excused,
+                accepted_loss=effect.head.accepted_loss,
             )
             after = replace(state.with_incidents_closed([closed]), head=head)
             record = after.runs.get(run.run_id)
@@ -123,14 +123,14 @@ def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, .
     plan = record.plan
     assert plan is not None
     owner = run.ledger.find_run(plan.run_id) or record
-    landing = find_commit(run, owner)
+    table_commit = find_commit(run, owner)
     healthy = [
         r for r in plan.ranges if not any(i.finding.concerns(r.topic_partition) for i in held)
     ]
     good: tuple[VerifiedRange, ...] = ()
-    if landing is not None and healthy:
+    if table_commit is not None and healthy:
         head = run.ledger.read().head
-        good, bad, _ = count_rows(run, owner, healthy, landing.version, head)
+        good, bad, _ = count_rows(run, owner, healthy, table_commit.version, head)
         changed = check_after_read(run, replace(plan, ranges=tuple(healthy)))
         good = tuple(
             v for v in good if not any(f.concerns(v.planned.topic_partition) for f in changed)
@@ -147,15 +147,15 @@ def settle_partially(run: RunContext, record: RunRecord, held: tuple[Incident, .
 
     def close(state: LedgerState) -> LedgerState:
         head = state.head
-        if landing is not None and good:
+        if table_commit is not None and good:
             part = replace(plan, ranges=tuple(v.planned for v in good))
-            head = advance_head(head, part, landing)
+            head = advance_head(head, part, table_commit)
         runs = {k: r for k, r in state.runs.items() if k != run.run_id or r.finishes is None}
         return replace(state, head=head, runs=runs).with_plan_closed(
             plan.plan_id,
             status="superseded",
             superseded_by=ids,
-            landing=landing,
+            table_commit=table_commit,
             verified=good,
             updated_at=now(),
         )
@@ -197,18 +197,18 @@ def settle_doubtful(
     plan = record.plan if record is not None else None
     if record is None or plan is None:
         return Settled(head)
-    landing = find_commit(run, record)
+    table_commit = find_commit(run, record)
     newest = run.table.observe().version
-    if landing is None or newest is None:
+    if table_commit is None or newest is None:
         return Settled(head)
     if incident.finding.kind in GAPS:
-        good, _, _ = count_rows(run, record, incident.doubtful, newest, head)
+        good, _, _ = count_rows(run, record, incident.unverified, newest, head)
         part = replace(plan, ranges=tuple(v.planned for v in good))
         if not good or check_after_read(run, part):
             return Settled(head)
         learns = replace(record, verified=(*record.verified, *good), updated_at=now())
-        return Settled(advance_head(head, part, landing), amended=learns)
-    return Settled(head, remove_unverified(run, plan, incident.doubtful))
+        return Settled(advance_head(head, part, table_commit), amended=learns)
+    return Settled(head, remove_unverified(run, plan, incident.unverified))
 
 
 def remove_unverified(

@@ -124,7 +124,7 @@ def relevant_incidents(run: RunContext, findings: tuple[Finding, ...]) -> tuple[
     found = open_incidents(run, findings)
     ids = {i.incident_id for i in found}
     standing = run.ledger.read().live_incidents()
-    return (*found, *(i for i in standing if i.doubtful and i.incident_id not in ids))
+    return (*found, *(i for i in standing if i.unverified and i.incident_id not in ids))
 
 
 def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:

@@ -73,7 +73,7 @@ def freeze_run(
             i.closed(f"no longer found by run {run.run_id}", now())
             for i in latest.control.incidents
             if run.request.lane == "live"  # a backfill has not looked for them all
-            and not i.doubtful
+            and not i.unverified
             and i.incident_id not in ids
             and i.key not in still_open
         )

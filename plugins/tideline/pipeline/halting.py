@@ -105,7 +105,7 @@ def affected_versions(
         return []
     found = {}
     for record in closed:
-        if record.landing is None:
+        if record.table_commit is None:
             continue
         for verified in record.verified:
             planned = verified.planned
@@ -113,15 +113,15 @@ def affected_versions(
             if not same or not finding.concerns(planned.topic_partition):
                 continue
             if not finding.intervals or intersect([planned.offsets], finding.intervals):
-                found[record.landing.version] = record
+                found[record.table_commit.version] = record
     return sorted(found.items())
 
 
 def affected_text(incident: Incident, affected: list[tuple[int, RunRecord]]) -> str:
     """One sentence about landed rows that the finding touches."""
     parts = []
-    if incident.doubtful:
-        shown = ", ".join(str(r) for r in incident.doubtful[:5])
+    if incident.unverified:
+        shown = ", ".join(str(r) for r in incident.unverified[:5])
         parts.append(f"unverified rows of plan {incident.plan_id} at {shown}")
     if affected and incident.finding.kind == "truncation":
         shown = ", ".join(f"{version} (run {r.run_id})" for version, r in affected[:5])

@@ -49,14 +49,14 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         reach("ingest:leased")
         if landed:
-            landing = _replace_landed(run, plan, attempt, landed, table)
+            table_commit = _replace_landed(run, plan, attempt, landed, table)
         else:
             if not table.exists:
                 table = _create_table(run, plan, attempt)
-            landing = _land(run, plan, attempt, table)
+            table_commit = _land(run, plan, attempt, table)
         reach("ingest:committed")
     reach("ingest:released")
-    return landing
+    return table_commit
 
 
 def _land(
@@ -64,9 +64,9 @@ def _land(
 ) -> TableCommit:
     """Where nothing stands yet, the run adds Spark's data files itself (ADR 16)."""
     if table.partition_by is None:
-        job = spark_job(run, attempt, "land", plan)
+        job = spark_job(run, attempt, "replace_where", plan)
     else:
-        job = spark_job(run, attempt, "write", plan, partition_by=table.partition_by)
+        job = spark_job(run, attempt, "append_files", plan, partition_by=table.partition_by)
     return commit(run, job, after_version=table.version)
 
 
@@ -89,9 +89,9 @@ def _replace_landed(
     _check_target(run, plan)
     rows = (staged.rows or 0) if staged else 0
     job = spark_job(run, attempt, "publish", plan, staged_rows=rows)
-    landing = commit(run, job, after_version=table.version)
+    table_commit = commit(run, job, after_version=table.version)
     run.table.remove_staging(attempt.token)
-    return landing
+    return table_commit
 
 
 def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:

@@ -54,14 +54,14 @@ def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     """
     plan = record.plan
     assert plan is not None
-    landing = find_commit(run, record)
+    table_commit = find_commit(run, record)
     newest = run.table.observe().version
-    if landing is None or newest is None:
+    if table_commit is None or newest is None:
         return None
     landed = run.table.landed(plan.ranges, newest)
     rows = sum(found.rows for found in landed.values())
     distinct = sum(found.distinct for found in landed.values())
-    return landing if rows == distinct >= landing.rows else None
+    return table_commit if rows == distinct >= table_commit.rows else None
 
 
 def settled_head(run: RunContext, state: LedgerState) -> Head:
@@ -74,15 +74,19 @@ def settled_head(run: RunContext, state: LedgerState) -> Head:
         return state.head
     if state.incidents_of_plan(left_open.plan.plan_id):
         return state.head
-    landing = proven_commit(run, left_open)
-    return state.head if landing is None else advance_head(state.head, left_open.plan, landing)
+    table_commit = proven_commit(run, left_open)
+    return (
+        state.head
+        if table_commit is None
+        else advance_head(state.head, left_open.plan, table_commit)
+    )
 
 
 def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     """The newest commit with the plan's mark; looks no further back than it can be."""
     plan = record.plan
     assert plan is not None
-    after = plan.table_version if record.landing is None else record.landing.version - 1
+    after = plan.table_version if record.table_commit is None else record.table_commit.version - 1
     return run.table.find_commit(plan.plan_id, after_version=after)
 
 
@@ -99,7 +103,9 @@ def assess(run: RunContext, record: RunRecord, version: int) -> Assessment:
     assert plan is not None
     head = run.ledger.read().head
     verified, bad, evidence = count_rows(run, record, plan.ranges, version, head)
-    if record.landing is None or record.landing.version != version:  # read since it was verified
+    if (
+        record.table_commit is None or record.table_commit.version != version
+    ):  # read since it was verified
         changed = check_after_read(run, plan)
         if changed:
             doubted = {
@@ -113,7 +119,7 @@ def assess(run: RunContext, record: RunRecord, version: int) -> Assessment:
 
 
 def verified_after_all(
-    run: RunContext, record: RunRecord, landing: TableCommit, held: tuple[Incident, ...]
+    run: RunContext, record: RunRecord, table_commit: TableCommit, held: tuple[Incident, ...]
 ) -> tuple[VerifiedRange, ...] | None:
     """The ranges of a halted plan whose incidents have gone by; None where they have not.
 
@@ -123,7 +129,7 @@ def verified_after_all(
     """
     if any(i.finding.kind == "cluster_changed" for i in held):
         return None
-    found = assess(run, record, landing.version)
+    found = assess(run, record, table_commit.version)
     return found.verified if found.is_clean else None
 
 
@@ -162,16 +168,18 @@ def count_rows(
     """
     wanted = tuple(ranges)
     landed = run.table.landed(wanted, version)
-    excused = {c.identity: c.intervals for c in head.excused}
+    accepted_loss = {c.identity: c.intervals for c in head.accepted_loss}
     known = _known_gaps(record)
     if run.stream.gaps == "explain":
         missing = {
             identity: rest
             for identity, offsets in missing_offsets(wanted, landed).items()
-            if (rest := subtract(offsets, excused.get(identity, ())))
+            if (rest := subtract(offsets, accepted_loss.get(identity, ())))
         }
         _look_at(run, record, wanted, unexplained_by(missing, known), known)
-    good, bad = verify_ranges(wanted, landed, gaps=run.stream.gaps, evidence=known, excused=excused)
+    good, bad = verify_ranges(
+        wanted, landed, gaps=run.stream.gaps, evidence=known, accepted_loss=accepted_loss
+    )
     evidence = tuple(PartitionEvidence(i, merge_gaps(known[i])) for i in sorted(known))
     return good, bad, evidence
 

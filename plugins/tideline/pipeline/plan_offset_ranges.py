@@ -85,17 +85,17 @@ def _settle_open_plan(run: RunContext) -> RunRecord | None:
     assert plan is not None
     log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
     held = run.ledger.read().incidents_of_plan(plan.plan_id)
-    landing = proven_commit(run, left_open)
+    table_commit = proven_commit(run, left_open)
     verified = None
-    if landing is not None and not foreign_changes(run, plan)[1]:
-        verified = verified_after_all(run, left_open, landing, held)
+    if table_commit is not None and not foreign_changes(run, plan)[1]:
+        verified = verified_after_all(run, left_open, table_commit, held)
     if held and verified is None:
         return _meet_halted_plan(run, plan, held)
-    if landing is not None:
+    if table_commit is not None:
         if verified is None:
             return _finish(run, left_open, plan)  # verify_ranges says what is wrong
         log.info("its rows are in the table: verified, nothing is read again")
-        advance(run, left_open, plan, landing, verified)
+        advance(run, left_open, plan, table_commit, verified)
         commit_group_offsets(run)
         run.settled = run.ledger.find_run(left_open.run_id)
         return None

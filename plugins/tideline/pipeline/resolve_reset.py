@@ -79,8 +79,8 @@ def _resolve_held(run: RunContext, record: RunRecord) -> None:
     outlook = triage_incidents(run, held)
     if record.finishes is None and not outlook.decided:
         return  # its own run, cleared: ingest_ranges looks again, and reads again if it must
-    landing = proven_commit(run, record)
-    if landing is not None and verified_after_all(run, record, landing, held) is not None:
+    table_commit = proven_commit(run, record)
+    if table_commit is not None and verified_after_all(run, record, table_commit, held) is not None:
         return  # what was found has gone by; verify_ranges closes the incidents
     decided = _decided(run, outlook)
     if all(i.finding.kind in GAPS for i in held):
@@ -175,7 +175,7 @@ def _execute_all(
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
     # Where the log itself is doubted, accepting a gap proves no row.
-    in_doubt = any(i.doubtful and i.finding.kind not in GAPS for i in state.control.incidents)
+    in_doubt = any(i.unverified and i.finding.kind not in GAPS for i in state.control.incidents)
     for incident in decided:
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         is_gap = incident.finding.kind in GAPS
@@ -183,7 +183,7 @@ def _execute_all(
             removed = rows_removed_by_others(run, incident)
             effect = execute(head, incident, observation, removed)
             head, outcome = effect.head, effect.outcome
-        if incident.doubtful and not (is_gap and in_doubt):
+        if incident.unverified and not (is_gap and in_doubt):
             settled_rows = settle_doubtful(run, head, incident, amended)
             head, version = settled_rows.head, settled_rows.removed_in_version
             if settled_rows.amended is not None:

@@ -29,8 +29,8 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     record, plan = run.frozen_plan()
     if plan is None:
         return None
-    landing = find_commit(run, record)
-    if landing is None:
+    table_commit = find_commit(run, record)
+    if table_commit is None:
         raise AttemptFenced(
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
@@ -39,26 +39,30 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
         _, foreign = foreign_changes(run, plan)
         if foreign:
             halt(run, open_incidents(run, foreign))
-    found = assess(run, record, landing.version)
+    found = assess(run, record, table_commit.version)
     if found.evidence and found.evidence != record.evidence:
         _keep(run, plan, found)
     if found.findings:
-        found = _decided_or_halt(run, record, plan, found, landing)
+        found = _decided_or_halt(run, record, plan, found, table_commit)
     if found.mismatches:
         raise VerificationFailed(
-            f"table version {landing.version} is not what plan {plan.plan_id} says: "
+            f"table version {table_commit.version} is not what plan {plan.plan_id} says: "
             + "; ".join(str(b) for b in found.mismatches)
             + ". The position did not move",
             plan_id=plan.plan_id,
-            table_version=landing.version,
+            table_version=table_commit.version,
             mismatches=[str(b) for b in found.mismatches],
         )
     reach("verify:verified")
-    return landing, found.verified
+    return table_commit, found.verified
 
 
 def _decided_or_halt(
-    run: RunContext, record: RunRecord, plan: BatchPlan, found: Assessment, landing: TableCommit
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    found: Assessment,
+    table_commit: TableCommit,
 ) -> Assessment:
     """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
     incidents = open_incidents(run, found.findings, plan)
@@ -67,7 +71,7 @@ def _decided_or_halt(
     if not gaps_only or len(outlook.decided) < len(incidents) or not record.is_open:
         halt(run, incidents)
     execute_on_plan(run, outlook.decided)
-    return assess(run, record, landing.version)
+    return assess(run, record, table_commit.version)
 
 
 def _keep(run: RunContext, plan: BatchPlan, found: Assessment) -> None:

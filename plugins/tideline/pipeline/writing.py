@@ -55,18 +55,18 @@ def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> Tabl
         TidelineError: As `submit` raises.
     """
     submit(run, job)
-    if job.action == "write" and after_version is not None:
+    if job.action == "append_files" and after_version is not None:
         run.table.add_files(job, after_version)
-    landing = run.table.find_commit(job.plan_id, after_version)
-    if landing is None or landing.token != job.token:
+    table_commit = run.table.find_commit(job.plan_id, after_version)
+    if table_commit is None or table_commit.token != job.token:
         raise AttemptFenced(
             f"plan {job.plan_id}: the table does not show the commit of attempt {job.token}:"
             " a newer one has written; run again, the ledger knows what is done",
             plan_id=job.plan_id,
             token=job.token,
         )
-    log.info("%s: %d rows, table version %d", job.action, landing.rows, landing.version)
-    return landing
+    log.info("%s: %d rows, table version %d", job.action, table_commit.rows, table_commit.version)
+    return table_commit
 
 
 def commit_id(plan: BatchPlan, action: SparkAction) -> str:

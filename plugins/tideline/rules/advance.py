@@ -12,7 +12,7 @@ from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import TableCommit
 
 
-def advance_head(head: Head, plan: BatchPlan, landing: TableCommit) -> Head:
+def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head after a plan's rows have been verified in the table.
 
     A partition whose position is at or past the plan's end in the same generation stays where
@@ -23,14 +23,14 @@ def advance_head(head: Head, plan: BatchPlan, landing: TableCommit) -> Head:
     Args:
         head: The head as the ledger holds it now.
         plan: The frozen plan.
-        landing: The verified commit.
+        table_commit: The verified commit.
 
     Raises:
         StreamBusy: The head is neither at the plan's start nor past its end.
     """
-    if head.table_id not in (None, landing.table_id):
+    if head.table_id not in (None, table_commit.table_id):
         raise StreamBusy(
-            f"plan {plan.plan_id} landed in table {landing.table_id}, the ledger knows table"
+            f"plan {plan.plan_id} landed in table {table_commit.table_id}, the ledger knows table"
             f" {head.table_id}; nothing moved"
         )
     positions = {p.topic_partition: p for p in head.positions}
@@ -60,13 +60,15 @@ def advance_head(head: Head, plan: BatchPlan, landing: TableCommit) -> Head:
         head,
         positions=tuple(positions[key] for key in sorted(positions)),
         coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
-        table_id=landing.table_id,
-        table_version=max(landing.version, head.table_version or 0),
+        table_id=table_commit.table_id,
+        table_version=max(table_commit.version, head.table_version or 0),
         headroom=tuple(
             h for h in head.headroom if _is_at(positions, h.topic, h.partition, h.next_offset)
         ),
         live_runs=head.live_runs + (1 if moved else 0),
-        bytes_per_record=landing.bytes / landing.rows if landing.rows else head.bytes_per_record,
+        bytes_per_record=table_commit.bytes / table_commit.rows
+        if table_commit.rows
+        else head.bytes_per_record,
     )
 
 

@@ -100,7 +100,7 @@ class _Partition:
         self.live: list[OffsetRange] = []
         self.verified: list[OffsetRange] = []
         self.accounted: list[OffsetRange] = []
-        self.excused: list[OffsetRange] = []
+        self.accepted_loss: list[OffsetRange] = []
         self.open: list[OffsetRange] = []
         self.stored: list[Stored] = []
         self.topic: str | None = None
@@ -136,7 +136,7 @@ def audit(
             place = partitions[verified.planned.identity]
             place.topic = verified.planned.topic
             place.verified.append(verified.planned.offsets)
-            place.excused.extend(gap.offsets for gap in verified.gaps)
+            place.accepted_loss.extend(gap.offsets for gap in verified.gaps)
             if record.lane == "live":
                 place.live.append(verified.planned.offsets)
     for record in open_runs:
@@ -157,8 +157,8 @@ def audit(
 def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
     for account in head.coverage:
         partitions[account.identity].accounted.extend(account.intervals)
-    for accepted in head.excused:
-        partitions[accepted.identity].excused.extend(accepted.intervals)
+    for accepted in head.accepted_loss:
+        partitions[accepted.identity].accepted_loss.extend(accepted.intervals)
     for position in head.positions:
         partitions[position.identity].next_offset = position.next_offset
 
@@ -171,7 +171,7 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
         for kind, intervals in {
             "gaps": _uncovered(place),
             "overlaps": overlaps(place.live),
-            "missing": subtract(subtract(place.covered, place.excused), present),
+            "missing": subtract(subtract(place.covered, place.accepted_loss), present),
             "foreign": subtract(subtract(present, place.covered), place.open),
             "unverified": intersect(subtract(present, place.covered), place.open),
         }.items():
@@ -196,7 +196,7 @@ def _uncovered(place: _Partition) -> Intervals:
         return disagreed
     first = min(r.start_offset for r in place.live)
     behind = [OffsetRange(first, max(first, place.next_offset))]
-    return union(disagreed, subtract(subtract(behind, place.covered), place.excused))
+    return union(disagreed, subtract(subtract(behind, place.covered), place.accepted_loss))
 
 
 def _duplicates(identity: PartitionIdentity, place: _Partition) -> list[Flaw]:

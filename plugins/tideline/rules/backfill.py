@@ -87,7 +87,7 @@ def plan_backfill(
         ServiceAway: An open transaction, or a log that still grows, hides part of a window.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
-    excused = {c.identity: c.intervals for c in head.excused}
+    accepted_loss = {c.identity: c.intervals for c in head.accepted_loss}
     topics = {t.topic: t for t in observation.topics}
     ranges: list[PlannedRange] = []
     gone: list[Gone] = []
@@ -99,7 +99,7 @@ def plan_backfill(
         assert seen.log_start_offset is not None
         known = union(
             coverage.get(position.identity, ()),
-            excused.get(position.identity, ()),  # a loss is accepted once
+            accepted_loss.get(position.identity, ()),  # a loss is accepted once
         )
         lost = _gone(wanted, seen.log_start_offset, known)
         if lost:

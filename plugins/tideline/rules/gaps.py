@@ -44,7 +44,7 @@ def _reason(batch: Batch, aborting: set[int]) -> GapReason:
         return "marker"
     if batch.is_transactional and batch.producer_id in aborting:
         return "aborted"
-    return "record" if batch.records == len(batch.offsets) else "thinned"
+    return "record" if batch.records == len(batch.offsets) else "compacted_batch"
 
 
 class _Cursor:

@@ -22,7 +22,7 @@ class Obstacle:
         expired: Whether the log merely starts later now, so that what follows can still be read.
     """
 
-    kind: Literal["gone", "passing", "refused"]
+    kind: Literal["gone", "transient", "refused"]
     text: str
     lost: tuple[PlannedRange, ...] = ()
     expired: bool = False
@@ -76,7 +76,7 @@ def shorter_than_landed(
 
 def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
     if topic is None or topic.fault is not None:
-        yield Obstacle("passing", "no answer" if topic is None else str(topic.fault))
+        yield Obstacle("transient", "no answer" if topic is None else str(topic.fault))
     elif topic.refusal is not None:
         yield Obstacle("refused", topic.refusal)
     elif topic.topic_id is None:
@@ -97,10 +97,10 @@ def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> I
         return
     start, end = seen.log_start_offset, seen.high_watermark
     if seen.fault is not None or start is None or end is None:
-        yield Obstacle("passing", seen.fault or "no offsets known")
+        yield Obstacle("transient", seen.fault or "no offsets known")
         return
     if (planned.leader_epoch or 0) > (seen.leader_epoch or 0) and seen.leader_epoch is not None:
-        yield Obstacle("passing", f"leader epoch {seen.leader_epoch} is below the plan's")
+        yield Obstacle("transient", f"leader epoch {seen.leader_epoch} is below the plan's")
         return
     epoch_end = seen.epoch_end_offset
     if epoch_end is not None and epoch_end < planned.end_offset:
@@ -112,4 +112,4 @@ def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> I
         expired = replace(planned, end_offset=min(start, planned.end_offset))
         yield Obstacle("gone", text, (expired,), expired=True)
     elif end < planned.end_offset:
-        yield Obstacle("passing", f"the leader's log ends at {end}")
+        yield Obstacle("transient", f"the leader's log ends at {end}")

@@ -106,7 +106,7 @@ def _topic_findings(
         yield Finding("unknown", "an answer", topic.refusal, name, known_id)
     elif topic is None or topic.fault is not None:
         fault = topic.fault if topic is not None and topic.fault else "no answer about the topic"
-        yield Finding("passing", "an answer", fault, name, known_id)
+        yield Finding("transient", "an answer", fault, name, known_id)
     elif topic.topic_id is None:
         yield Finding("topic_missing", f"topic id {known_id}", "no such topic", name, known_id)
     elif topic.topic_id != known_id:
@@ -135,12 +135,12 @@ def _partition_findings(
         yield Finding("unknown", "an answer", seen.refusal)
         return
     if not seen.answered or seen.log_start_offset is None or seen.high_watermark is None:
-        yield Finding("passing", "an answer of the leader", seen.fault or "no offsets")
+        yield Finding("transient", "an answer of the leader", seen.fault or "no offsets")
         return
     log_now = f"log {OffsetRange(seen.log_start_offset, seen.high_watermark)}"
     epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
     if known_epoch is not None and epoch is not None and epoch < known_epoch:
-        yield Finding("passing", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
+        yield Finding("transient", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
     elif epoch_end is not None and epoch_end < position.proven_end:
         end = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
         yield Finding(
@@ -164,7 +164,7 @@ def _partition_findings(
             intervals=one_interval(seen.high_watermark, known),
         )
     elif seen.high_watermark < known:
-        yield Finding("passing", f"an end at or past {known}", log_now)
+        yield Finding("transient", f"an end at or past {known}", log_now)
 
 
 def _lost(
@@ -183,7 +183,7 @@ def _faults_of_new_partitions(
     if not known and topic.refusal is not None:
         yield Finding("unknown", "an answer", topic.refusal, topic.topic, topic.topic_id)
     elif not known and topic.fault is not None:
-        yield Finding("passing", "an answer", topic.fault, topic.topic, topic.topic_id)
+        yield Finding("transient", "an answer", topic.fault, topic.topic, topic.topic_id)
     for seen in topic.partitions:
         if seen.partition in known:
             continue
@@ -191,4 +191,4 @@ def _faults_of_new_partitions(
         if seen.refusal is not None:
             yield Finding("unknown", "an answer", seen.refusal, *place)
         elif seen.fault is not None:
-            yield Finding("passing", "an answer", seen.fault, *place)
+            yield Finding("transient", "an answer", seen.fault, *place)

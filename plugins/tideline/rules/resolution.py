@@ -90,9 +90,9 @@ def _move(
         lost = _lost(head, position, start)
         count = sum(map(len, lost))
         shown = f"{', '.join(map(str, lost))}: {count} offsets" if lost else "nothing"
-        excused = add_coverage(head.excused, ((position.identity, r) for r in lost))
+        accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))
         return Effect(
-            replace(_with(head, position, moved), excused=excused),
+            replace(_with(head, position, moved), accepted_loss=accepted_loss),
             f"goes on at {start}; lost: {shown}",
         )
     cut = seen.epoch_end_offset
@@ -183,13 +183,13 @@ def excuse(head: Head, incident: Incident) -> Effect:
     """Accept the loss of offsets that have neither a row nor a reason."""
     finding = incident.finding
     assert finding.partition is not None
-    generation = incident.doubtful[0].generation if incident.doubtful else 0
+    generation = incident.unverified[0].generation if incident.unverified else 0
     identity = PartitionIdentity(str(finding.topic_id), generation, finding.partition)
     landed = [(identity, r) for r in finding.intervals]
     lost = ", ".join(str(r) for r in finding.intervals[:5])
     more = f" and {len(finding.intervals) - 5} more" if len(finding.intervals) > 5 else ""
     return Effect(
-        replace(head, excused=add_coverage(head.excused, landed)),
+        replace(head, accepted_loss=add_coverage(head.accepted_loss, landed)),
         f"lost: {lost}{more}: {finding.offsets_at_stake} offsets",
     )
 
@@ -203,7 +203,7 @@ def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...
             head,
             table_id=table.table_id,
             table_version=table.version,
-            excused=add_coverage(head.excused, gone),
+            accepted_loss=add_coverage(head.accepted_loss, gone),
         ),
         f"the table as of version {table.version} is taken; {count} verified offsets are no longer"
         " in it",

@@ -89,7 +89,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     kept = {c.identity: c.intervals for c in then.coverage}
     stays = [
         (c.identity, r)
-        for c in head.excused
+        for c in head.accepted_loss
         for r in intersect(c.intervals, kept.get(c.identity, ()))
     ]
     moved = {p.identity: _past_expired(p, kept.get(p.identity, ()), rewind) for p in then.positions}
@@ -97,7 +97,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     return replace(
         then,
         positions=tuple(position for position, _ in moved.values()),
-        excused=add_coverage(then.excused, [*stays, *passed]),
+        accepted_loss=add_coverage(then.accepted_loss, [*stays, *passed]),
         table_id=head.table_id,
         table_version=table_version,
         live_runs=head.live_runs,
@@ -111,8 +111,8 @@ def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord
     return replace(
         record,
         status="superseded",
-        superseded_by=rewind.mark,
-        landing=None,
+        superseded_by=rewind.label,
+        table_commit=None,
         verified=(),
         updated_at=now,
     )
@@ -148,7 +148,7 @@ def undone_incidents(
     outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; what is still there is found again"
     now = rewind.finished_at or rewind.begun_at
     return tuple(
-        i.closed(outcome, now, removed_in_version=version if i.doubtful else None)
+        i.closed(outcome, now, removed_in_version=version if i.unverified else None)
         for i in incidents
         if (i.opened_at > since or i.plan_run_id in rewind.undone_runs)
         and i.finding.kind != "table_changed"

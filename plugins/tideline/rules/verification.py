@@ -55,7 +55,7 @@ def verify_ranges(
     *,
     gaps: str,
     evidence: Evidence,
-    excused: Mapping[PartitionIdentity, Intervals],
+    accepted_loss: Mapping[PartitionIdentity, Intervals],
 ) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
     """Count, minimum, maximum and distinct offsets of every planned range.
 
@@ -64,7 +64,7 @@ def verify_ranges(
         landed: What the committed version holds inside them.
         gaps: The stream's gap policy.
         evidence: What the log shows at missing offsets; counts for `explain` only.
-        excused: Offsets whose loss was accepted by a decision.
+        accepted_loss: Offsets whose loss was accepted by a decision.
 
     Returns:
         The ranges that hold, and those that do not.
@@ -74,7 +74,7 @@ def verify_ranges(
     for item in planned:
         found = landed.get(item.identity) or LandedRange(item.identity, 0, ())
         missing = subtract([item.offsets], found.offsets)
-        accepted = intersect(missing, excused.get(item.identity, ()))
+        accepted = intersect(missing, accepted_loss.get(item.identity, ()))
         known = [Gap(r, "accepted") for r in accepted]
         rest = subtract(missing, accepted)
         if gaps in _BY_POLICY:
@@ -109,7 +109,7 @@ def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Findi
 def _by_class(gaps: Iterable[Gap]) -> dict[FindingClass, list[Gap]]:
     sorted_by: dict[FindingClass, list[Gap]] = {}
     for gap in gaps:
-        in_log = gap.reason in ("hole", "thinned")
+        in_log = gap.reason in ("hole", "compacted_batch")
         sorted_by.setdefault("log_hole" if in_log else "unexplained_gap", []).append(gap)
     return sorted_by
 

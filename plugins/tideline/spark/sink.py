@@ -46,7 +46,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
             .option("replaceWhere", coordinates_predicate(job.ranges))
             .option("txnAppId", job.app_id)
             .option("txnVersion", str(job.token))
-            .option("userMetadata", job.mark())
+            .option("userMetadata", job.commit_metadata())
             .save(job.table_uri)
         )
     except (PySparkException, Py4JJavaError) as error:

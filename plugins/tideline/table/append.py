@@ -91,7 +91,7 @@ def commit_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -
     written = [one for one in read if one.statistics["numRecords"]]
     for one in written:
         _refuse_unplanned(one, job)
-    mark = job.mark(
+    metadata = job.commit_metadata(
         rows=sum(one.statistics["numRecords"] for one in written),
         bytes=sum(one.file.size for one in written),
     )
@@ -101,7 +101,7 @@ def commit_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -
         table.schema(),
         partition_by=table.metadata().partition_columns,
         commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": mark},
+            custom_metadata={"userMetadata": metadata},
             app_transactions=[Transaction(job.app_id, job.token)],
             max_commit_retries=0,  # tried again, it would pass over what others have committed
         ),

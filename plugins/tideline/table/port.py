@@ -58,7 +58,7 @@ class TablePort(Protocol):
         rows stand at the coordinates by now. So the caller looks for the commit afterwards.
 
         Args:
-            job: Of action `write`, done.
+            job: Of action `append_files`, done.
             checked_version: The table's version in which nothing stood at the coordinates.
 
         Raises:

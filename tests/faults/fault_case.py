@@ -13,7 +13,7 @@ from devstack.process import wait_until
 from tests.faults.oracle import Counts, State, assert_exact, count
 from tests.faults.recorder import Recorder
 from tests.faults.report import Report
-from tests.real import InProcessSpark, World, spans
+from tests.harness import InProcessSpark, StreamHarness, spans
 from tideline.errors import ResetDetected, TidelineError
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
@@ -24,7 +24,7 @@ LANDED = 100
 """Records that `lands` puts into the table."""
 
 
-class Meddled:
+class HookedSpark:
     """Spark, with something that happens right before or right after it reads."""
 
     def __init__(
@@ -45,11 +45,11 @@ class Meddled:
             self.after()
 
 
-class Trial:
+class FaultCase:
     """A stream of one topic on a real broker.
 
     Args:
-        world: Names on a broker, and a folder.
+        harness: Names on a broker, and a folder.
         spark: Reads and writes.
         report: Takes the row.
 
@@ -58,18 +58,18 @@ class Trial:
 
     stream: Stream
 
-    def __init__(self, world: World, spark: InProcessSpark, report: Report) -> None:
-        self.world, self.spark, self.report = world, spark, report
-        self.topic = world.topic()
-        self.log = Recorder(world.broker.bootstrap_servers)
+    def __init__(self, harness: StreamHarness, spark: InProcessSpark, report: Report) -> None:
+        self.harness, self.spark, self.report = harness, spark, report
+        self.topic = harness.topic()
+        self.log = Recorder(harness.broker.bootstrap_servers)
         self.verdict, self.said = "none", ""
         self._runs = 0
         self._well = State({}, Counter())
 
     def follow(self, partitions: int = 1, config: dict[str, str] | None = None, **stream: object):
         """Create the topic and the stream file."""
-        self.world.create(partitions=partitions, **(config or {}))
-        self.stream = self.world.stream(**stream)
+        self.harness.create(partitions=partitions, **(config or {}))
+        self.stream = self.harness.stream(**stream)
 
     def send(self, number: int, partition: int = 0, **options: object) -> None:
         """Send records that are all different."""
@@ -157,7 +157,7 @@ class Trial:
     def configure(self, **config: str) -> None:
         """Change the topic's settings; underscores stand for dots."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic, settings)])
 
     def wait_log_start(self, at: int) -> int:
@@ -167,10 +167,10 @@ class Trial:
 
     def _log_start(self) -> int:
         place = TopicPartition(self.topic, 0)
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             return int(admin.list_partition_offsets({place: -2})[place].offset)
 
     def _run(self, spark: object, run_id: str | None = None) -> RunRecord:
         self._runs += 1
         self.verdict, self.said = "none", ""
-        return self.world.run(self.stream, run_id or f"run-{self._runs}", spark or self.spark)
+        return self.harness.run(self.stream, run_id or f"run-{self._runs}", spark or self.spark)

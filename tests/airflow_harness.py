@@ -7,7 +7,7 @@ import pytest
 from devstack.airflow_client import AirflowClient
 from devstack.connect_server import ConnectServer
 from devstack.stack import Stack
-from tests.real import World
+from tests.harness import StreamHarness
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def client(stack) -> AirflowClient:
     return stack.airflow.client()
 
 
-class AirflowWorld(World):
+class AirflowHarness(StreamHarness):
     """Streams in the folder that Airflow parses, with the stack's own connection."""
 
     connection = "kafka_default"
@@ -68,14 +68,14 @@ class AirflowWorld(World):
 
 
 @pytest.fixture
-def airflow_world(stack, tmp_path, request):
-    """Names of its own on the stack's broker; a module of Airflow's tests calls it `world`."""
-    return AirflowWorld(stack, tmp_path, request.node.name.replace("_", "-")[5:40])
+def airflow_harness(stack, tmp_path, request):
+    """Names of its own on the stack's broker; a module of Airflow's tests calls it `harness`."""
+    return AirflowHarness(stack, tmp_path, request.node.name.replace("_", "-")[5:40])
 
 
-def started(world, client, name, **changes):
+def started(harness, client, name, **changes):
     """A stream whose Dag is parsed and active."""
-    stream = world.stream(name=name, **changes)
+    stream = harness.stream(name=name, **changes)
     client.wait_for_dag(name)
     client.pause(name, False)
     return stream

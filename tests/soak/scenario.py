@@ -19,8 +19,8 @@ from sqlalchemy.engine import URL
 
 from devstack.broker import Broker
 from tests.faults.recorder import Recorder
+from tests.harness import InProcessSpark, StreamHarness, decide, tideline
 from tests.ledger_database import connect, create_tables
-from tests.real import InProcessSpark, World, decide, tideline
 from tideline.errors import (
     BadInput,
     ReplayUnavailable,
@@ -64,10 +64,10 @@ _PARTITIONS = 3
 
 
 class Unexplained(AssertionError):
-    """Something was said or done that nothing in the story explains."""
+    """Something was said or done that nothing in the scenario explains."""
 
 
-class Story:
+class Scenario:
     """One stream of two topics, a broker, Spark, and a random sequence of actions.
 
     Args:
@@ -93,11 +93,11 @@ class Story:
         """Start what is needed, and land something."""
         os.environ["TIDELINE_LEASE_SECONDS"] = _LEASE_SECONDS
         self.broker.start()
-        self.world = World(self.broker, self.folder, "soak")
+        self.harness = StreamHarness(self.broker, self.folder, "soak")
         self.log = Recorder(self.broker.bootstrap_servers)
         for suffix, count in self.partitions.items():
-            self.world.create(suffix, partitions=count)
-        self.stream = self.world.stream(
+            self.harness.create(suffix, partitions=count)
+        self.stream = self.harness.stream(
             ("plain", "transactional"),
             limits={"max_records_per_run": 3000, "max_records_per_partition": 1500},
             on_incident=self.random.choice(["halt", "proceed"]),
@@ -296,7 +296,7 @@ class Story:
         if landed <= start:
             return "nothing landed"
         before = self.random.randrange(start, landed) + 1
-        self.world.delete_records(before, suffix, partition)
+        self.harness.delete_records(before, suffix, partition)
         self.expired = True
         return f"{suffix}-{partition} below {before}"
 
@@ -305,14 +305,14 @@ class Story:
         partition = self.random.randrange(_PARTITIONS)
         self.log.send(self.topic("plain"), 50, partition)
         _, end = self.bounds("plain", partition)
-        self.world.delete_records(end - 10, "plain", partition)
+        self.harness.delete_records(end - 10, "plain", partition)
         self.expired = self.lost_unread = True
         return f"plain-{partition} below {end - 10}"
 
     def do_grow(self) -> str:
         """One more partition."""
         self.partitions["plain"] += 1
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             admin.create_partitions({self.topic("plain"): self.partitions["plain"]})
         return f"{self.partitions['plain']} partitions"
 
@@ -320,7 +320,7 @@ class Story:
 
     def topic(self, suffix: str) -> str:
         """A topic's name."""
-        return self.world.topic(suffix)
+        return self.harness.topic(suffix)
 
     def new_run(self, request: RunRequest) -> str:
         """A run id for a request."""
@@ -334,7 +334,7 @@ class Story:
         return self.new_run(read_form(form, datetime.now(UTC)))
 
     def attempt(self, run_id: str) -> str:
-        """A run in this process; what it said, if the story explains it."""
+        """A run in this process; what it said, if the scenario explains it."""
         request = self.requests[run_id]
         try:
             with open_run(self.stream, run_id, request, self.spark) as run:
@@ -348,7 +348,7 @@ class Story:
         """What an error said; a halt is decided upon at once.
 
         Raises:
-            Unexplained: Nothing in the story calls for it.
+            Unexplained: Nothing in the scenario calls for it.
         """
         text = f"{type(error).__name__}: {error.message}"
         if isinstance(error, Transient):
@@ -373,7 +373,7 @@ class Story:
     def bounds(self, suffix: str, partition: int) -> tuple[int, int]:
         """Log start, and the end that a reader of committed records may reach."""
         place = TopicPartition(self.topic(suffix), partition)
-        with self.world.admin() as admin:
+        with self.harness.admin() as admin:
             start = admin.list_partition_offsets({place: -2})[place].offset
             end = admin.list_partition_offsets({place: -1}, "read_committed")[place].offset
         return int(start), int(end)

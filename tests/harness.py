@@ -99,7 +99,7 @@ class ConnectSpark(InProcessSpark):
         self.server.stop()
 
 
-class World:
+class StreamHarness:
     """One test's topics and streams.
 
     Args:
