@@ -9,11 +9,12 @@ from tests.harness import head, spans, table_rows, table_version
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset, settled
+from tideline.pipeline.attempts import Attempt
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.freezing import freeze_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.writing import Attempt
+from tideline.pipeline.proposing import stable_proposal
 from tideline.wiring import open_ledger, open_run
 
 
@@ -140,8 +141,9 @@ def test_two_that_looked_at_once_do_not_both_freeze(harness, stream, spark):
         open_run(stream, "b", RunRequest(), spark) as b,
     ):
         plan_offset_ranges(a)
-        state, proposal, _ = settled(a, a.record())
-        b.ledger.update(lambda s: s.with_run(replace(a.record(), run_id="b")))
+        known, record = a.snapshot()
+        state, proposal, _ = stable_proposal(a, known, record)
+        b.ledger.update(lambda s: s.with_run(replace(record, run_id="b")))
         freeze_run(b, state, proposal, lambda head: head)
         with pytest.raises(StreamBusy):
             freeze_run(a, state, proposal, lambda head: head)
@@ -171,9 +173,10 @@ def test_looking_and_auditing_settle_nothing_but_know_what_landed(harness, strea
     assert head(stream) == {(harness.topic(), 0): 0}
 
 
-def older_attempt(run):
+def older_attempt(run, ledger_id):
     """An attempt whose token is not larger than the table's."""
-    return Attempt(run.ledger.read().control.ledger_id, 0)
+    state = run.ledger.read()
+    return Attempt(replace(state, control=replace(state.control, token=0)))
 
 
 def test_an_older_attempt_publishes_nothing(harness, stream, spark, monkeypatch):

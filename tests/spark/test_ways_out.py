@@ -13,7 +13,7 @@ from tests.spark.test_settling import commit_only, freeze_only
 from tideline.errors import ResetDetected
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest
-from tideline.pipeline import landing
+from tideline.pipeline import landed as log_checks
 from tideline.pipeline.asking import ask
 from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
@@ -53,7 +53,7 @@ def test_an_incident_that_has_gone_by_costs_no_second_reading(harness, landed, s
     commit_only(landed, "landed", spark)
 
     with open_run(landed, "landed", RunRequest(), spark) as run, monkeypatch.context() as refused:
-        refused.setattr(landing, "check_after_read", lambda *_: (refusal(harness),))
+        refused.setattr(log_checks, "changes_after_read", lambda *_: (refusal(harness),))
         with pytest.raises(ResetDetected, match="unknown"):
             verify_ranges(run)
     harness.send(5)

@@ -73,8 +73,8 @@ class PlanOffsetRanges(StreamOperator):
                 ranges = dry_run(run).proposal.ranges
             else:
                 record = plan_offset_ranges(run)
-                if run.settled is not None:
-                    event = asset_event(run.settled)
+                if run.recovered is not None:
+                    event = asset_event(run.recovered)
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
                 found = record.plan or record.proposal
                 ranges = found.ranges if found is not None else ()

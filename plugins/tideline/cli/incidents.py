@@ -15,7 +15,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import VERDICTS
-from tideline.pipeline.halting import affected_text, affected_versions, how_to_decide
+from tideline.rules.incident_report import affected_text, affected_versions, how_to_decide
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 

@@ -60,9 +60,14 @@ class Ledger(LedgerHistory):
         with self._lock:
             return self._decode(self.store.read())
 
-    def find_run(self, run_id: str) -> RunRecord | None:
-        """What is known about a run id, open or closed; None if nothing is."""
-        known = self.read().runs.get(run_id)
+    def find_run(self, run_id: str, state: LedgerState | None = None) -> RunRecord | None:
+        """What is known about a run id, open or closed; None if nothing is.
+
+        Args:
+            run_id: Airflow's run id, or the command line's.
+            state: A state that was just read; None reads it.
+        """
+        known = (self.read() if state is None else state).runs.get(run_id)
         if known is not None:
             return known
         with self._lock:
@@ -162,7 +167,7 @@ class Ledger(LedgerHistory):
             except TidelineError as error:  # it runs out by itself; what the block did counts
                 log.warning("the %s lease was not given back: %s", name, error)
 
-    def next_token(self, lease: str, above: int) -> Control:
+    def next_token(self, lease: str, above: int) -> LedgerState:
         """Give the holder of a lease a token larger than all before it (R5).
 
         Args:
@@ -171,7 +176,7 @@ class Ledger(LedgerHistory):
                 give out tokens that the table has seen already.
 
         Returns:
-            The control document, whose `token` it is.
+            The state that was written; its `control.token` is the token.
 
         Raises:
             StreamBusy: The lease was lost meanwhile.
@@ -181,7 +186,7 @@ class Ledger(LedgerHistory):
             leases.refuse_lost(state, lease, self.holder)
             return state.with_next_token(above)
 
-        return self.update(take).control
+        return self.update(take)
 
     def refuse_lost(self, lease: str) -> None:
         """Make sure that this ledger's holder still holds a lease, before it alarms anybody.

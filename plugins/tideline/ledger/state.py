@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from tideline.errors import StreamBusy
+from tideline.model.coverage import add_coverage
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, incident_key
 from tideline.model.plan import BatchPlan, PlannedRange
@@ -88,6 +90,30 @@ class LedgerState:
             None,
         )
 
+    def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:
+        """The state with another head: the one place where the live lane's positions are written.
+
+        Beside a run that holds the live lane only coverage and the table's version grow; both
+        are kept.
+
+        Args:
+            head: What to store.
+            made_from: The head that it was made from, where that is not this state's own.
+
+        Raises:
+            StreamBusy: Positions have moved since; nothing is written.
+        """
+        if made_from is None or made_from == self.head:
+            return replace(self, head=head)
+        if made_from.digest != self.head.digest:
+            raise StreamBusy("the head moved meanwhile; nothing was written, run again")
+        grown = ((c.identity, r) for c in self.head.coverage for r in c.intervals)
+        newest = head.table_version
+        if newest is not None and head.table_id == self.head.table_id:
+            newest = max(newest, self.head.table_version or 0)
+        merged = replace(head, coverage=add_coverage(head.coverage, grown), table_version=newest)
+        return replace(self, head=merged)
+
     def with_run(self, record: RunRecord) -> LedgerState:
         """The state with a record added or replaced."""
         return replace(self, runs={**self.runs, record.run_id: record})
@@ -139,7 +165,7 @@ class LedgerState:
     def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:
         """The state with the head that a rewind restores, the way free, and no proposals."""
         runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
-        after = replace(self._control(rewind=None), head=head, runs=runs)
+        after = replace(self._control(rewind=None), runs=runs).with_head(head)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     def with_next_token(self, above: int = 0) -> LedgerState:

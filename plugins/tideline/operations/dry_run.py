@@ -8,11 +8,13 @@ from tideline.model.headroom import Headroom
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.notice import Notice
 from tideline.model.plan import BatchProposal
-from tideline.pipeline.backfilling import refuses
 from tideline.pipeline.context import RunContext, now
-from tideline.pipeline.halting import blocked_by, triage_incidents
-from tideline.pipeline.landing import settled_head
-from tideline.pipeline.observing import findings_of, look, measure_headroom
+from tideline.pipeline.freezing import refuses
+from tideline.pipeline.incidents import triage_incidents
+from tideline.pipeline.observing import measure_headroom
+from tideline.pipeline.proposing import draft, findings_of
+from tideline.pipeline.recovery import head_after_recovery
+from tideline.rules.triage import blocked_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +35,27 @@ class DryRun:
 
 
 def dry_run(run: RunContext) -> DryRun:
-    """One look; nothing is stored, no incident is opened."""
+    """One observation; nothing is stored, no incident is opened."""
     state = run.ledger.read()
-    head = settled_head(run, state)
+    head = head_after_recovery(run, state)
     left_open = triage_incidents(run, state.live_incidents()).left_open
-    found = look(run, head, blocked_by(left_open, head), keep=False)
-    observation = found.proposal.observation
-    findings = findings_of(run, head, observation)
+    made = draft(run, head, blocked_by(left_open, head), keep=False)
+    observation = made.proposal.observation
+    findings = findings_of(run, state, head, observation)
     verdicts = [f for f in findings if f.kind != "transient"]
     keys = {incident_key(f) for f in verdicts}
     would_be = state.with_incidents(verdicts, run.run_id, now()).control.incidents
-    outlook = triage_incidents(run, (i for i in would_be if i.unverified or i.key in keys))
-    halts = bool(outlook.halting or outlook.asking)
+    triage = triage_incidents(run, (i for i in would_be if i.unverified or i.key in keys))
+    halts = bool(triage.halting or triage.asking)
     if run.request.lane == "backfill":
-        halts = bool(verdicts or refuses(run, found.proposal))
+        halts = bool(verdicts or refuses(run, made.proposal))
     return DryRun(
-        proposal=found.proposal,
+        proposal=made.proposal,
         findings=findings,
         incidents=state.control.incidents,
         halts=halts,
-        notices=found.notices,
+        notices=made.notices,
         headroom=()
         if run.request.lane == "backfill"
-        else measure_headroom(run, found.head, observation),
+        else measure_headroom(run, made.head, observation),
     )

@@ -14,12 +14,12 @@ from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.rewind import Closing, Rewind
 from tideline.operations.rewind_losses import as_plan, unavailable, with_losses
-from tideline.pipeline.advance_offsets import commit_group_offsets
+from tideline.pipeline.attempts import begin_attempt, commit, commit_id, spark_job
+from tideline.pipeline.closing import commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.deciding import resolve_table
-from tideline.pipeline.halting import halt, open_incidents
-from tideline.pipeline.landing import foreign_changes
-from tideline.pipeline.writing import begin_attempt, commit, commit_id, spark_job
+from tideline.pipeline.decisions import take_decided_table
+from tideline.pipeline.incidents import open_and_halt
+from tideline.pipeline.landed import foreign_changes
 from tideline.rules.rewind import (
     amended_later,
     rewound_head,
@@ -77,11 +77,10 @@ def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
 
 def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
     """Find out what would be undone, refuse what would be lost, and record the intent."""
-    resolve_table(run)
+    state = take_decided_table(run, run.ledger.read())
     closings = run.ledger.closings()
     target = _target(run, closings, asked.to_run)
     then = run.ledger.kept_head(str(target.first.head_key))
-    state = run.ledger.read()
     earlier = run.ledger.rewinds()
     undone_before = {run_id for r in earlier for run_id in r.undone_runs}
     undone = [
@@ -107,9 +106,9 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
         if same or (earlier and earlier[-1].to_run == asked.to_run):
             return None
-    table, foreign = foreign_changes(run, as_plan(run, state.head, rewind.removes))
+    table, foreign = foreign_changes(run, state, as_plan(run, state.head, rewind.removes))
     if foreign:
-        halt(run, open_incidents(run, foreign))
+        open_and_halt(run, state, foreign)
     rewind = replace(rewind, known_version=table.version)
     if table.version is not None:
         rewind = with_losses(run, state.head, rewind, ranges, table.version)
@@ -156,8 +155,9 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     """Remove the rows, then move head, records and incidents in one swap."""
     version = _remove(run, rewind)
     reach("rewind:removed")
-    head = run.ledger.read().head
-    _, foreign = foreign_changes(run, as_plan(run, head, rewind.removes))
+    state = run.ledger.read()
+    head = state.head
+    _, foreign = foreign_changes(run, state, as_plan(run, head, rewind.removes))
     # What somebody else did meanwhile is for the next run to find: it must stay unknown.
     known = head.table_version if foreign or version is None else version
     done = replace(rewind, removed_in_version=version, finished_at=now())
@@ -179,10 +179,10 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
         ended = undone_incidents(state.control.incidents, done, since, version)
         return after.with_incidents_closed(ended)
 
-    run.ledger.update(swap)
+    state = run.ledger.update(swap)
     log.warning("%s is finished: %d runs undone", done.rewind_id, len(done.undone_runs))
     reach("rewind:finished")
-    commit_group_offsets(run)
+    commit_group_offsets(run, state.head)
     return done
 
 
@@ -193,11 +193,12 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     """
     if not rewind.removes or rewind.known_version is None:
         return None
-    plan = replace(as_plan(run, run.ledger.read().head, rewind.removes), plan_id=rewind.rewind_id)
+    state = run.ledger.read()
+    plan = replace(as_plan(run, state.head, rewind.removes), plan_id=rewind.rewind_id)
     mark = commit_id(plan, "remove")
     removed = run.table.find_commit(mark, after_version=rewind.known_version)
     if removed is None:
-        attempt = begin_attempt(run)
+        attempt = begin_attempt(run, state.control.ledger_id)
         job = spark_job(run, attempt, "remove", plan)
         removed = commit(run, job, after_version=rewind.known_version)
     return removed.version

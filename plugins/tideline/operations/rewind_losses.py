@@ -10,7 +10,7 @@ from tideline.model.head import Head
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.rewind import Lost, Rewind
 from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.observing import plan_obstacles
+from tideline.pipeline.landed import plan_obstacles
 from tideline.rules.replay import Obstacle
 from tideline.rules.rewind import layers
 

@@ -2,4 +2,14 @@
 
 Read in this order: plan_offset_ranges, detect_earliest_reset, resolve_reset, ingest_ranges,
 verify_ranges, advance_offsets. `run_batch` puts them in a row.
+
+Every step has one shape: read one snapshot of the ledger, observe, decide by `tideline.rules`,
+commit one change, act, raise. No step imports a step. Four floors, each importing only those
+below it; `make lint` holds that:
+
+    run_batch    the six steps in a row
+    steps        plan, detect, resolve (and ask), ingest, verify, advance
+    phases       recovery: what an earlier run left open; proposing; freezing; decisions
+    parts        observing, windows, landed, attempts, incidents, closing, table_audit, lane
+    ground       context: what a run is given; stability: observations that agree
 """

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tideline.failpoints import reach
-from tideline.ledger.state import LedgerState
-from tideline.model.plan import BatchPlan
-from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
-from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.verify_ranges import verify_ranges
-from tideline.rules.advance import advance_head
+from tideline.errors import TidelineError
+from tideline.model.run import RunRecord
+from tideline.pipeline.closing import close_plan, commit_group_offsets
+from tideline.pipeline.context import RunContext
+from tideline.pipeline.incidents import open_and_halt
+from tideline.pipeline.landed import find_commit, foreign_changes
 
 
 def advance_offsets(run: RunContext) -> RunRecord:
@@ -20,64 +16,22 @@ def advance_offsets(run: RunContext) -> RunRecord:
     Repeating it moves nothing and tells the consumer group again.
 
     Raises:
-        VerificationFailed: The rows are not there after all.
+        TidelineError: The plan's newest commit is not verified; the steps were called out of order.
+        ResetDetected: Somebody else has changed the table since.
         StreamBusy: The head is neither at the plan's start nor past its end.
     """
-    record, plan = run.frozen_plan()
+    state, record, plan = run.frozen()
     if plan is None:
         return record
-    verified = verify_ranges(run)
-    assert verified is not None
-    advance(run, record, plan, *verified)
-    commit_group_offsets(run)
-    closed = run.record()
+    commit = find_commit(run, record)
+    if commit is None or commit != record.table_commit:
+        raise TidelineError(
+            f"plan {plan.plan_id}: its newest commit is not verified; run verify_ranges first"
+        )
+    if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
+        open_and_halt(run, state, foreign)
+    state = close_plan(run, record, plan, commit, record.verified)
+    commit_group_offsets(run, state.head)
+    closed = run.record_in(state)
     assert closed is not None
     return closed
-
-
-def advance(
-    run: RunContext,
-    record: RunRecord,
-    plan: BatchPlan,
-    table_commit: TableCommit,
-    verified: tuple[VerifiedRange, ...],
-) -> None:
-    """Head, coverage and the records of every run that executes the plan, in one swap.
-
-    The replay of a closed run moves no position: only its record learns the new version.
-    """
-
-    def move(state: LedgerState) -> LedgerState:
-        head = state.head
-        if record.is_open:
-            head = advance_head(head, plan, table_commit)
-        rows_are_there = (
-            i.closed(f"verified after all by run {run.run_id}", now())
-            for i in state.incidents_of_plan(plan.plan_id)
-        )
-        latest = state.runs.get(record.run_id, record)
-        moved = replace(state.with_run(latest), head=head).with_incidents_closed(rows_are_there)
-        return moved.with_plan_closed(
-            plan.plan_id,
-            status="done",
-            table_commit=table_commit,
-            verified=verified,
-            updated_at=now(),
-        )
-
-    reach("advance:moving")
-    run.ledger.update(move)
-    reach("advance:advanced")
-
-
-def commit_group_offsets(run: RunContext) -> None:
-    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run."""
-    group = run.stream.kafka.commit_group
-    if group is None:
-        return
-    head = run.ledger.read().head
-    try:
-        run.kafka.commit_group(group, {p.topic_partition: p.next_offset for p in head.positions})
-    except Exception as error:
-        log.warning("group %s was not told: %s", group, error)
-    reach("advance:told_group")

@@ -8,10 +8,10 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.pipeline.context import RunContext, now
-from tideline.pipeline.deciding import refreshed_table_incidents
-from tideline.pipeline.detect_earliest_reset import relevant_incidents, settled
-from tideline.pipeline.halting import halt, triage_incidents
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.decisions import standing_table_incidents
+from tideline.pipeline.incidents import halt, relevant_incidents, triage_incidents
+from tideline.pipeline.proposing import propose, stable_proposal
+from tideline.pipeline.recovery import recover
 
 
 def ask(run: RunContext) -> tuple[Incident, ...]:
@@ -21,21 +21,23 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
         ResetDetected: A finding's policy is `fail`.
         ServiceAway: The cluster does not give a settled answer.
     """
-    record = run.record() or plan_offset_ranges(run)
+    state, record = run.snapshot()
+    if record is None:
+        state, record = propose(run, recover(run, state))
     if record.status == "planned" and record.plan is not None:
-        of_table = refreshed_table_incidents(run)
-        found = (*of_table, *run.ledger.read().incidents_of_plan(record.plan.plan_id))
+        state, of_table = standing_table_incidents(run, state)
+        incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))
     elif record.status == "proposed":
-        _, _, findings = settled(run, record)
-        found = relevant_incidents(run, findings)
+        state, _, findings = stable_proposal(run, state, record)
+        incidents = relevant_incidents(run, state, findings)
     else:
         return ()
-    outlook = triage_incidents(run, found)
-    if outlook.halting:
-        halt(run, outlook.halting)
-    if outlook.asking:
-        run.ledger.update(lambda state: state.with_question(outlook.asking, run.run_id))
-    return outlook.asking
+    triage = triage_incidents(run, incidents)
+    if triage.halting:
+        halt(run, triage.halting)
+    if triage.asking:
+        run.ledger.update(lambda latest: latest.with_question(triage.asking, run.run_id))
+    return triage.asking
 
 
 def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:

@@ -1,4 +1,4 @@
-"""What every step is given: the stream, the run, and the world outside."""
+"""What every step is given: the stream, the run, and its services."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tideline.errors import RequestConflict, TidelineError
 from tideline.kafka_io.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
+from tideline.ledger.state import LedgerState
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
@@ -29,8 +30,8 @@ class RunContext:
         run_id: The run's id; the same id again replays its plan.
         connect: Gives the stream's cluster; called at most once, when a step first asks it.
         kafka_options: Options of Spark's Kafka source; secret.
+        recovered: An earlier run whose open plan this one found in the table and closed.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
-        settled: An earlier run whose open plan this one found in the table and closed.
     """
 
     stream: Stream
@@ -41,7 +42,7 @@ class RunContext:
     table: TablePort
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
-    settled: RunRecord | None = None
+    recovered: RunRecord | None = None
     can_ask: bool = False
 
     @property
@@ -55,13 +56,22 @@ class RunContext:
         """The stream's cluster."""
         return self.connect()
 
-    def record(self) -> RunRecord | None:
-        """What the ledger knows about this run id.
+    def snapshot(self) -> tuple[LedgerState, RunRecord | None]:
+        """The ledger now, and what it knows about this run id: where every step begins.
 
         Raises:
             RequestConflict: The run id was used for another request.
         """
-        record = self.ledger.find_run(self.run_id)
+        state = self.ledger.read()
+        return state, self.record_in(state)
+
+    def record_in(self, state: LedgerState) -> RunRecord | None:
+        """This run's record, open in a state or closed in the history; None if there is none.
+
+        Raises:
+            RequestConflict: The run id was used for another request.
+        """
+        record = self.ledger.find_run(self.run_id, state)
         if record is not None and record.request_digest != self.request.digest:
             raise RequestConflict(
                 f"run id {self.run_id} stands for another request (lane {record.lane}) already;"
@@ -70,18 +80,26 @@ class RunContext:
             )
         return record
 
-    def frozen_plan(self) -> tuple[RunRecord, BatchPlan | None]:
-        """The run's record and plan, once detection has passed.
+    def frozen(self) -> tuple[LedgerState, RunRecord, BatchPlan | None]:
+        """The ledger, this run's record and its plan, once detection has passed.
 
         The plan is None where there is nothing to execute: nothing new, or superseded.
+
+        Raises:
+            TidelineError: There is no plan yet: a step was called out of order.
+            RequestConflict: The run id was used for another request.
         """
-        record = self.record()
+        state, record = self.snapshot()
         if record is None or record.status == "proposed":
             raise TidelineError(f"run {self.run_id} has no plan yet; run the steps in order")
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
-            return record, None
-        return record, record.plan if record.plan is not None and record.plan.ranges else None
+            return state, record, None
+        return (
+            state,
+            record,
+            record.plan if record.plan is not None and record.plan.ranges else None,
+        )
 
 
 def now() -> datetime:

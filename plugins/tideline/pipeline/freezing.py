@@ -2,26 +2,111 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import replace
 
-from tideline.errors import StreamBusy
+from tideline.errors import StreamBusy, WindowUnavailable
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
-from tideline.model.incident import Incident
+from tideline.model.headroom import Headroom
+from tideline.model.incident import Finding, Incident
 from tideline.model.notice import Notice
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
 from tideline.model.run import RunRecord
 from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.incidents import open_and_halt
+from tideline.pipeline.observing import measure_headroom
 from tideline.rules.backfill import is_about
+from tideline.rules.headroom import scarce
+from tideline.rules.planning import move_over_coverage, plan_live
+from tideline.rules.triage import blocked_by
+
+_HEADROOM_OF_AT_MOST = 200
+"""Partitions whose headroom a run measures: those furthest behind."""
+
+
+def freeze_live(
+    run: RunContext,
+    state: LedgerState,
+    proposal: BatchProposal,
+    left_open: tuple[Incident, ...],
+    *,
+    passed_over: tuple[Incident, ...] = (),
+    resolved: tuple[Incident, ...] = (),
+) -> RunRecord:
+    """Freeze a live plan of the partitions that no incident concerns.
+
+    Args:
+        run: This run.
+        state: What the ledger held when the proposal was made.
+        proposal: What the run would read if there were no incident.
+        left_open: Incidents that stay open.
+        passed_over: Incidents whose partitions are left out of this run only.
+        resolved: Closed incidents that go into the run's record.
+    """
+    blocked = blocked_by((*left_open, *passed_over), state.head)
+    if blocked:
+        proposal = plan_live(state.head, proposal.observation, run.stream, blocked)
+    headroom = _warned_headroom(run, state.head, proposal)
+    return freeze_run(
+        run,
+        state,
+        proposal,
+        lambda head: replace(
+            move_over_coverage(head, proposal.observation, blocked), headroom=headroom
+        ),
+        resolved=resolved,
+        still_open={i.key for i in left_open},
+    )
+
+
+def freeze_backfill(
+    run: RunContext,
+    state: LedgerState,
+    proposal: BatchProposal,
+    findings: tuple[Finding, ...],
+) -> RunRecord:
+    """Freeze a backfill; what can no longer be read is named first, and a policy decides.
+
+    Decisions move the head, so they are the live lane's: a finding halts a backfill in any case.
+    Records that have expired halt it unless `on_reset.retention_loss` is `accept_loss`.
+
+    Raises:
+        ResetDetected: A log that it would read is not the one that the ledger knows.
+        WindowUnavailable: Part of what was asked for has expired.
+    """
+    if findings:
+        open_and_halt(run, state, findings)
+    if refuses(run, proposal):
+        gone = "; ".join(map(str, proposal.gone))
+        raise WindowUnavailable(
+            f"backfill {run.request}: gone from Kafka, and not in the table: {gone}."
+            f" {_offer(proposal)}, or set on_reset.retention_loss: accept_loss to read what is"
+            " there",
+            gone=[str(g) for g in proposal.gone],
+            ranges=_as_ranges(proposal),
+        )
+    left_out = tuple(
+        Notice("expired", g.topic, g.partition, f"gone from Kafka, left out: {g}")
+        for g in proposal.gone
+    )
+    for notice in left_out:
+        log.warning("%s", notice)
+    return freeze_run(run, state, proposal, None, notices=left_out)
+
+
+def refuses(run: RunContext, proposal: BatchProposal) -> bool:
+    """Whether the stream's policy keeps a backfill from reading what is left of its window."""
+    return bool(proposal.gone) and run.stream.on_reset.retention_loss != "accept_loss"
 
 
 def freeze_run(
     run: RunContext,
     state: LedgerState,
     proposal: BatchProposal,
-    moved_head: Callable[[Head], Head],
+    moved_head: Callable[[Head], Head] | None,
     *,
     resolved: tuple[Incident, ...] = (),
     still_open: Collection[Hashable] = (),
@@ -29,13 +114,13 @@ def freeze_run(
 ) -> RunRecord:
     """Put the plan if absent; whoever comes second uses the winner's.
 
-    Head, incidents and plan move in one compare-and-swap on the head that was looked at (R9).
+    Head, incidents and plan move in one compare-and-swap on the head that was observed (R9).
 
     Args:
         run: This run.
         state: What the ledger held when the proposal was made.
         proposal: What to freeze.
-        moved_head: From the head that is there to the one to store.
+        moved_head: From the head that is there to the one to store; None leaves it as it is.
         resolved: Incidents whose decisions the new head carries out, closed.
         still_open: Keys of incidents that stay open; the others are no longer found.
         notices: More to tell of the run.
@@ -52,20 +137,22 @@ def freeze_run(
         table_uri=run.stream.table.uri,
         now=now(),
     )
+    winner: RunRecord | None = None
 
     def put_if_absent(latest: LedgerState) -> LedgerState:
-        current = latest.runs.get(run.run_id)
-        if current is not None and current.status != "proposed":
+        nonlocal winner
+        winner = latest.runs.get(run.run_id)
+        if winner is not None and winner.status != "proposed":
             return latest
-        if current is None or _is_overtaken(run, latest, state, plan):
+        if winner is None or _is_overtaken(run, latest, state, plan):
             raise StreamBusy("another run was planned, or the head moved, meanwhile; run again")
-        frozen = replace(
-            current,
+        winner = replace(
+            winner,
             status="planned" if plan.ranges else "nothing_to_do",
             plan=plan,
             proposal=None,
             resolved=resolved,
-            notices=(*current.notices, *notices),
+            notices=(*winner.notices, *notices),
             updated_at=now(),
         )
         ids = {i.incident_id for i in resolved}
@@ -77,13 +164,12 @@ def freeze_run(
             and i.incident_id not in ids
             and i.key not in still_open
         )
-        after = latest.with_incidents_closed([*resolved, *vanished]).with_run(frozen)
-        return replace(after, head=moved_head(latest.head))
+        after = latest.with_incidents_closed([*resolved, *vanished]).with_run(winner)
+        return after if moved_head is None else after.with_head(moved_head(latest.head))
 
     reach("detect:freezing")
     run.ledger.update(put_if_absent)
     reach("detect:frozen")
-    winner = run.record()
     assert winner is not None
     log.info("%s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
     return winner
@@ -94,3 +180,30 @@ def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan:
     if run.request.lane == "backfill":
         return not is_about(latest.head, plan.ranges)
     return latest.open_live_run() is not None or latest.head.digest != seen.head.digest
+
+
+def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
+    """Retention headroom as it is now; warns where it is scarce."""
+    measured = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)
+    for item in scarce(measured, run.stream.headroom_warning_seconds, now()):
+        log.warning(
+            "%s-%d: retention reaches offset %d in %.0f s (retention.ms %d); raise it or run"
+            " more often",
+            item.topic,
+            item.partition,
+            item.next_offset,
+            item.seconds_left(now()),
+            item.retention_ms,
+        )
+    return measured
+
+
+def _as_ranges(proposal: BatchProposal) -> list[dict[str, object]]:
+    names = ("topic", "partition", "start_offset", "end_offset")
+    return [{name: getattr(r, name) for name in names} for r in proposal.ranges]
+
+
+def _offer(proposal: BatchProposal) -> str:
+    if not proposal.ranges:
+        return "Nothing of it is left to read. Choose a later window"
+    return f"Still there: ask for ranges={json.dumps(_as_ranges(proposal))}"

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 
 from tideline.errors import ReplayUnavailable
 from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
+from tideline.pipeline.attempts import Attempt, begin_attempt, commit, spark_job, submit
 from tideline.pipeline.context import RunContext, log
-from tideline.pipeline.halting import halt, open_incidents
-from tideline.pipeline.landing import foreign_changes, proven_commit, verified_after_all
-from tideline.pipeline.observing import plan_obstacles
-from tideline.pipeline.writing import Attempt, begin_attempt, commit, spark_job, submit
+from tideline.pipeline.incidents import open_and_halt
+from tideline.pipeline.landed import (
+    foreign_changes,
+    plan_obstacles,
+    proven_commit,
+    verified_after_all,
+)
 from tideline.rules.replay import shorter_than_landed
 
 
@@ -32,31 +37,30 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         AttemptFenced: A newer attempt has written.
         ServiceAway: Spark failed in a way that may pass.
     """
-    record, plan = run.frozen_plan()
+    state, record, plan = run.frozen()
     if plan is None:
         return None
-    if record.is_open:
-        proven = proven_commit(run, record)
-        held = run.ledger.read().incidents_of_plan(plan.plan_id)
-        if proven and (not held or verified_after_all(run, record, proven, held) is not None):
+    if record.is_open and (proven := proven_commit(run, record)):
+        held = state.incidents_of_plan(plan.plan_id)
+        if not held or verified_after_all(run, state, record, proven, held) is not None:
             log.info("plan %s is in the table already, version %d", plan.plan_id, proven.version)
             return proven
     with run.ledger.lease("writer"):
-        attempt = begin_attempt(run)
+        attempt = begin_attempt(run, state.control.ledger_id)
         reach("ingest:fenced")
-        table = _check_target(run, plan)
+        table = _check_target(run, attempt.state, plan)
         _check_readable(run, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         reach("ingest:leased")
         if landed:
-            table_commit = _replace_landed(run, plan, attempt, landed, table)
+            made = _replace_landed(run, plan, attempt, landed, table)
         else:
             if not table.exists:
                 table = _create_table(run, plan, attempt)
-            table_commit = _land(run, plan, attempt, table)
+            made = _land(run, plan, attempt, table)
         reach("ingest:committed")
     reach("ingest:released")
-    return table_commit
+    return made
 
 
 def _land(
@@ -86,26 +90,26 @@ def _replace_landed(
         raise _unavailable(plan, shorter)
     reach("ingest:staged")
     _check_readable(run, plan)
-    _check_target(run, plan)
+    _check_target(run, run.ledger.read(), plan)  # reading took its time: ask the ledger again
     rows = (staged.rows or 0) if staged else 0
     job = spark_job(run, attempt, "publish", plan, staged_rows=rows)
-    table_commit = commit(run, job, after_version=table.version)
+    made = commit(run, job, after_version=table.version)
     run.table.remove_staging(attempt.token)
-    return table_commit
+    return made
 
 
 def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
-    """An empty table: Spark would create one without our marks."""
+    """An empty table: Spark would create one without our table properties."""
     run.table.create(run.stream.stream, attempt.ledger_id, run.stream.table.partition_by)
     reach("ingest:created")
-    return _check_target(run, plan)  # two streams may have meant the same folder
+    return _check_target(run, attempt.state, plan)  # two streams may have meant the same folder
 
 
-def _check_target(run: RunContext, plan: BatchPlan) -> TableObservation:
+def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> TableObservation:
     """The table, after making sure that it is the one that the ledger knows (R13)."""
-    table, findings = foreign_changes(run, plan)
+    table, findings = foreign_changes(run, state, plan)
     if findings:
-        halt(run, open_incidents(run, findings))
+        open_and_halt(run, state, findings)
     return table
 
 

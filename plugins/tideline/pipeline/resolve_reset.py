@@ -1,7 +1,7 @@
 """Step 3: carry out what a person or a policy decided about findings, and freeze what follows.
 
 Decisions take effect here, with what is really lost recorded: position, epoch, generation and
-incident move in one compare-and-swap (R9). Then the run looks once more and freezes its plan.
+incident move in one compare-and-swap (R9). Then the run observes once more and freezes its plan.
 """
 
 from __future__ import annotations
@@ -12,25 +12,23 @@ from dataclasses import dataclass, replace
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import add_coverage
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
 from tideline.model.run import RunRecord
 from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.deciding import (
+from tideline.pipeline.decisions import (
     GAPS,
-    execute_on_plan,
-    resolve_table,
-    rows_removed_by_others,
-    settle_doubtful,
-    settle_partially,
+    accept_gaps,
+    decide_unverified_rows,
+    take_decided_table,
 )
-from tideline.pipeline.detect_earliest_reset import freeze_beside, relevant_incidents, settled
-from tideline.pipeline.halting import halt, triage_incidents
-from tideline.pipeline.landing import proven_commit, verified_after_all
-from tideline.pipeline.observing import findings_of
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.freezing import freeze_live
+from tideline.pipeline.incidents import halt, relevant_incidents, triage_incidents
+from tideline.pipeline.landed import proven_commit, verified_after_all
+from tideline.pipeline.proposing import findings_of, propose, stable_proposal
+from tideline.pipeline.recovery import close_partially, recover
+from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.rules.resolution import execute
 from tideline.rules.triage import Triage
 
@@ -49,72 +47,72 @@ def resolve_reset(run: RunContext) -> bool:
         StreamBusy: The head moved meanwhile.
         ServiceAway: The cluster does not give a settled answer.
     """
-    record = run.record() or plan_offset_ranges(run)
-    if record.status == "planned" and record.plan is not None:
-        resolve_table(run)
-        _resolve_held(run, record)
-        # A run that came upon another's plan, which is closed now, makes one of its own.
-        record = run.record() or plan_offset_ranges(run)
+    state, record = run.snapshot()
+    if record is not None and record.status == "planned" and record.plan is not None:
+        state = _resolve_held(run, take_decided_table(run, state), record)
+        record = run.record_in(state)
+    if record is None:  # another run's plan is closed now, or its proposal has replaced this one's
+        state, record = propose(run, recover(run, state))
     granted: dict[Hashable, Decision] = {}
     for _ in range(_TRIES):
         if record.status != "proposed":
             return bool(record.resolved)
-        record = _resolve_found(run, record, granted)
+        state, record = _resolve_found(run, state, record, granted)
     raise ServiceAway("the log moves faster than decisions can be carried out; try again")
 
 
-def _decided(run: RunContext, outlook: Triage) -> tuple[Incident, ...]:
-    if outlook.halting or outlook.asking:
-        halt(run, (*outlook.halting, *outlook.asking))
-    return outlook.decided
+def _decided(run: RunContext, triage: Triage) -> tuple[Incident, ...]:
+    if triage.halting or triage.asking:
+        halt(run, (*triage.halting, *triage.asking))
+    return triage.decided
 
 
-def _resolve_held(run: RunContext, record: RunRecord) -> None:
+def _resolve_held(run: RunContext, state: LedgerState, record: RunRecord) -> LedgerState:
     """Decisions about a plan that has landed and could not be verified."""
     plan = record.plan
     assert plan is not None
-    held = run.ledger.read().incidents_of_plan(plan.plan_id)
+    held = state.incidents_of_plan(plan.plan_id)
     if not held:
-        return
-    outlook = triage_incidents(run, held)
-    if record.finishes is None and not outlook.decided:
-        return  # its own run, cleared: ingest_ranges looks again, and reads again if it must
-    table_commit = proven_commit(run, record)
-    if table_commit is not None and verified_after_all(run, record, table_commit, held) is not None:
-        return  # what was found has gone by; verify_ranges closes the incidents
-    decided = _decided(run, outlook)
+        return state
+    triage = triage_incidents(run, held)
+    if record.finishes is None and not triage.decided:
+        return state  # its own run, cleared: ingest_ranges checks, and reads again if it must
+    commit = proven_commit(run, record)
+    if commit is not None and verified_after_all(run, state, record, commit, held) is not None:
+        return state  # what was found has gone by; verify_ranges closes the incidents
+    decided = _decided(run, triage)
     if all(i.finding.kind in GAPS for i in held):
-        execute_on_plan(run, decided)
-    else:
-        settle_partially(run, record, held)
+        return accept_gaps(run, decided)
+    return close_partially(run, state, record, held)
 
 
 def _resolve_found(
-    run: RunContext, record: RunRecord, granted: dict[Hashable, Decision]
-) -> RunRecord:
+    run: RunContext, state: LedgerState, record: RunRecord, granted: dict[Hashable, Decision]
+) -> tuple[LedgerState, RunRecord]:
     """One round: carry decisions out, or freeze the plan where none is left to carry out.
 
     Args:
         run: This run.
-        record: Its record, proposed.
+        state: The ledger.
+        record: The run's record, proposed.
         granted: Decisions of earlier rounds by incident key: the log may have moved on since, and
             they count for what it has lost meanwhile.
     """
-    state, proposal, findings = settled(run, record)
-    incidents = tuple(_with_granted(i, granted) for i in relevant_incidents(run, findings))
-    outlook = triage_incidents(run, incidents)
-    decided = _decided(run, outlook)
+    state, proposal, findings = stable_proposal(run, state, record)
+    incidents = relevant_incidents(run, state, findings)
+    triage = triage_incidents(run, (_with_granted(i, granted) for i in incidents))
+    decided = _decided(run, triage)
     passed_over = tuple(i for i in decided if i.finding.kind == "unknown")
     to_execute = tuple(i for i in decided if i not in passed_over)
     if to_execute:
         granted |= {i.key: i.decision for i in to_execute if i.decision is not None}
         return _carry_out(run, state, to_execute, proposal.observation)
     closed = tuple(i.closed("left out of this run; its position stays", now()) for i in passed_over)
-    return freeze_beside(
+    return state, freeze_live(
         run,
         state,
         proposal,
-        outlook.left_open,
+        triage.left_open,
         passed_over=passed_over,
         resolved=(*record.resolved, *closed),
     )
@@ -136,21 +134,16 @@ class _Executed:
 
 def _carry_out(
     run: RunContext, state: LedgerState, decided: tuple[Incident, ...], observation: Observation
-) -> RunRecord:
-    """Head, incidents and the run's record in one swap on the head that was looked at."""
+) -> tuple[LedgerState, RunRecord]:
+    """Head, incidents and the run's record in one swap on the head that was observed."""
     done = _execute_all(run, state, decided, observation)
     reach("resolve:decided")
 
     def swap(latest: LedgerState) -> LedgerState:
         record = latest.runs.get(run.run_id)
-        still_open = {i.incident_id for i in latest.control.incidents}
-        moved = latest.head.digest != state.head.digest
-        if record is None or moved or any(i.incident_id not in still_open for i in done.closed):
-            raise StreamBusy("the head or an incident moved while a decision was carried out")
-        # The digest is the same: beside us, only coverage may have grown.
-        grown = [(c.identity, r) for c in latest.head.coverage for r in c.intervals]
-        head = replace(done.head, coverage=add_coverage(done.head.coverage, grown))
-        after = replace(latest.with_incidents_closed(done.closed), head=head)
+        if record is None or any(latest.open_incident(i.incident_id) is None for i in done.closed):
+            raise StreamBusy("the run or an incident moved while a decision was carried out")
+        after = latest.with_incidents_closed(done.closed).with_head(done.head, made_from=state.head)
         for amended in done.amended.values():
             after = after.with_run(amended)
         return after.with_run(replace(record, resolved=(*record.resolved, *done.closed)))
@@ -166,7 +159,7 @@ def _carry_out(
             incident.decision.by,
             incident.outcome,
         )
-    return after.runs[run.run_id]
+    return after, after.runs[run.run_id]
 
 
 def _execute_all(
@@ -179,19 +172,25 @@ def _execute_all(
     for incident in decided:
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         is_gap = incident.finding.kind in GAPS
-        if is_gap or _is_seen(run, head, observation, incident):
+        if is_gap or _is_seen(run, state, head, observation, incident):
             removed = rows_removed_by_others(run, incident)
             effect = execute(head, incident, observation, removed)
             head, outcome = effect.head, effect.outcome
         if incident.unverified and not (is_gap and in_doubt):
-            settled_rows = settle_doubtful(run, head, incident, amended)
-            head, version = settled_rows.head, settled_rows.removed_in_version
-            if settled_rows.amended is not None:
-                amended[settled_rows.amended.run_id] = settled_rows.amended
+            rows = decide_unverified_rows(run, state, head, incident, amended)
+            head, version = rows.head, rows.removed_in_version
+            if rows.amended is not None:
+                amended[rows.amended.run_id] = rows.amended
         closed.append(incident.closed(outcome, now(), removed_in_version=version))
     return _Executed(head, tuple(closed), amended)
 
 
-def _is_seen(run: RunContext, head: Head, observation: Observation, incident: Incident) -> bool:
+def _is_seen(
+    run: RunContext,
+    state: LedgerState,
+    head: Head,
+    observation: Observation,
+    incident: Incident,
+) -> bool:
     """Whether the head itself is concerned, and not only rows that were landed beyond it."""
-    return incident.key in {incident_key(f) for f in findings_of(run, head, observation)}
+    return incident.key in {incident_key(f) for f in findings_of(run, state, head, observation)}

@@ -26,14 +26,14 @@ def run_batch(run: RunContext) -> RunRecord:
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")
-        detect_earliest_reset(run)
+        if detect_earliest_reset(run).status == "nothing_to_do":
+            return run.frozen()[1]
         resolve_reset(run)
-        record, _ = run.frozen_plan()
-        if record.status in ("nothing_to_do", "superseded"):
+        _, record, plan = run.frozen()
+        if plan is None:
             return record
-        if record.plan is not None:
-            partitions, offsets = len(record.plan.ranges), record.plan.estimated_records
-            log.info("ingesting %s offsets of %s partitions", f"{offsets:,}", partitions)
+        partitions, offsets = len(plan.ranges), plan.estimated_records
+        log.info("ingesting %s offsets of %s partitions", f"{offsets:,}", partitions)
         ingest_ranges(run)
         log.info("verifying")
         verify_ranges(run)

@@ -7,17 +7,20 @@ from dataclasses import replace
 from tideline.errors import AttemptFenced, VerificationFailed
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
+from tideline.model.incident import Finding
 from tideline.model.plan import BatchPlan
-from tideline.model.run import RunRecord, TableCommit
+from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
-from tideline.pipeline.context import RunContext
-from tideline.pipeline.deciding import GAPS, execute_on_plan
-from tideline.pipeline.halting import halt, open_incidents, triage_incidents
-from tideline.pipeline.landing import Assessment, assess, find_commit, foreign_changes
+from tideline.pipeline.context import RunContext, now
+from tideline.pipeline.decisions import GAPS, accept_gaps
+from tideline.pipeline.incidents import halt, open_and_halt, open_incidents, triage_incidents
+from tideline.pipeline.landed import check_log, count_rows, find_commit, foreign_changes
 
 
 def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ...]] | None:
     """The plan's commit and its ranges with rows and gaps; None where nothing was planned.
+
+    What was verified goes into the run's record, for `advance_offsets`.
 
     Raises:
         VerificationFailed: There are rows too many.
@@ -26,61 +29,79 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
             the position does not move.
         ServiceAway: The cluster cannot say whether it did.
     """
-    record, plan = run.frozen_plan()
+    state, record, plan = run.frozen()
     if plan is None:
         return None
-    table_commit = find_commit(run, record)
-    if table_commit is None:
+    commit = find_commit(run, record)
+    if commit is None:
         raise AttemptFenced(
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
-    if record.is_open:
-        _, foreign = foreign_changes(run, plan)
-        if foreign:
-            halt(run, open_incidents(run, foreign))
-    found = assess(run, record, table_commit.version)
-    if found.evidence and found.evidence != record.evidence:
-        _keep(run, plan, found)
-    if found.findings:
-        found = _decided_or_halt(run, record, plan, found, table_commit)
-    if found.mismatches:
+    if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
+        open_and_halt(run, state, foreign)
+    counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+    findings, counted = check_log(run, record, commit, counted)
+    if findings:
+        _keep(run, record, counted.evidence)
+        state = _accept_or_halt(run, state, record, plan, findings)
+        counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+    if counted.mismatches:
+        _keep(run, record, counted.evidence)
         raise VerificationFailed(
-            f"table version {table_commit.version} is not what plan {plan.plan_id} says: "
-            + "; ".join(str(b) for b in found.mismatches)
+            f"table version {commit.version} is not what plan {plan.plan_id} says: "
+            + "; ".join(str(m) for m in counted.mismatches)
             + ". The position did not move",
             plan_id=plan.plan_id,
-            table_version=table_commit.version,
-            mismatches=[str(b) for b in found.mismatches],
+            table_version=commit.version,
+            mismatches=[str(m) for m in counted.mismatches],
         )
+    if (commit, counted.verified) != (record.table_commit, record.verified):
+        _keep(run, record, counted.evidence, commit, counted.verified)
     reach("verify:verified")
-    return table_commit, found.verified
+    return commit, counted.verified
 
 
-def _decided_or_halt(
+def _accept_or_halt(
     run: RunContext,
+    state: LedgerState,
     record: RunRecord,
     plan: BatchPlan,
-    found: Assessment,
-    table_commit: TableCommit,
-) -> Assessment:
+    findings: tuple[Finding, ...],
+) -> LedgerState:
     """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
-    incidents = open_incidents(run, found.findings, plan)
-    outlook = triage_incidents(run, incidents)
+    incidents = open_incidents(run, state, findings, plan)
+    decided = triage_incidents(run, incidents).decided
     gaps_only = all(i.finding.kind in GAPS for i in incidents)
-    if not gaps_only or len(outlook.decided) < len(incidents) or not record.is_open:
+    if not gaps_only or len(decided) < len(incidents) or not record.is_open:
         halt(run, incidents)
-    execute_on_plan(run, outlook.decided)
-    return assess(run, record, table_commit.version)
+    return accept_gaps(run, decided)
 
 
-def _keep(run: RunContext, plan: BatchPlan, found: Assessment) -> None:
-    """Evidence can expire: it goes into the plan's records before anything relies on it."""
+def _keep(
+    run: RunContext,
+    verifying: RunRecord,
+    evidence: tuple[PartitionEvidence, ...],
+    commit: TableCommit | None = None,
+    verified: tuple[VerifiedRange, ...] = (),
+) -> None:
+    """Put evidence and what was verified into this run's record, and the plan's other open ones.
+
+    Evidence can expire: it is kept also where the plan does not verify.
+    """
+    plan = verifying.plan
+    assert plan is not None
 
     def keep(state: LedgerState) -> LedgerState:
-        for record in state.runs.values():
-            if record.plan is not None and record.plan.plan_id == plan.plan_id:
-                state = state.with_run(replace(record, evidence=found.evidence))
+        executing = {verifying.run_id: verifying} | dict(state.runs)
+        for record in executing.values():
+            if record.plan is None or record.plan.plan_id != plan.plan_id:
+                continue
+            learned = replace(record, evidence=evidence)
+            if commit is not None:
+                learned = replace(learned, table_commit=commit, verified=verified)
+            if learned != record:
+                state = state.with_run(replace(learned, updated_at=now()))
         return state
 
     run.ledger.update(keep)

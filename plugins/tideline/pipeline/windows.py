@@ -1,4 +1,4 @@
-"""Resolve a backfill's instants to offsets, once, and keep them in the ledger (R11)."""
+"""Resolve a backfill's times to offsets, once, and keep them in the ledger (R11)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
-from tideline.model.observation import Observation
+from tideline.model.observation import Observation, PartitionObservation
 from tideline.model.offsets import TopicPartition
 from tideline.model.window import ResolvedTimestamp
 from tideline.pipeline.context import RunContext, now
@@ -23,8 +23,8 @@ def asked_offsets(
     Args:
         run: This run.
         head: With a position for everything that is followed.
-        observation: A look that was taken before this.
-        keep: Whether instants that are resolved here go into the ledger.
+        observation: Taken before this call.
+        keep: Whether times that are resolved here go into the ledger.
 
     Raises:
         BadInput: Ranges that the stream or the log does not have.
@@ -35,21 +35,17 @@ def asked_offsets(
     if request.window is None:
         level = run.stream.kafka.isolation_level
         return asked_by_ranges(request.ranges, head, observation, level)
-    first = _resolve(run, request.window.start, head, observation, keep=keep)
-    last = _resolve(run, request.window.end, head, observation, keep=keep)
+    first = _resolve_timestamp(run, request.window.start, head, observation, keep=keep)
+    last = _resolve_timestamp(run, request.window.end, head, observation, keep=keep)
     return asked_by_window(head.positions, first, last)
 
 
-def _resolve(
+def _resolve_timestamp(
     run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
 ) -> ResolvedTimestamp:
+    """The boundary of a time in every partition that answered; what is known already stays."""
     known = _known(run.ledger.instants(), at)
-    answered = {
-        TopicPartition(topic.topic, seen.partition): seen
-        for topic in observation.topics
-        for seen in topic.partitions
-        if seen.answered
-    }
+    answered = _answered(observation)
     unknown = [
         p
         for p in head.positions
@@ -59,18 +55,20 @@ def _resolve(
     ]
     if not unknown:
         return known
-    found = run.kafka.offsets_at(at, [p.topic_partition for p in unknown])
+    answers = run.kafka.offsets_at(at, [p.topic_partition for p in unknown])
     looked_up = []
     for position in unknown:
-        place = position.topic_partition
-        boundary = find_window_boundary(at, position, answered[place], found[place], now())
-        looked_up.append((boundary, answered[place].log_start_offset or 0))
+        seen = answered[position.topic_partition]
+        boundary = find_window_boundary(
+            at, position, seen, answers[position.topic_partition], now()
+        )
+        looked_up.append((boundary, seen.log_start_offset or 0))
 
     def shared() -> ResolvedTimestamp:
         """With what is known by now: whoever was first counts."""
-        instants = run.ledger.instants()
-        added = (in_order(b, at, instants.values(), start) for b, start in looked_up)
-        return _known(instants, at).joined(ResolvedTimestamp(at, tuple(added)))
+        timestamps = run.ledger.instants()
+        added = (in_order(b, at, timestamps.values(), start) for b, start in looked_up)
+        return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))
 
     if not keep:
         return shared()
@@ -85,5 +83,14 @@ def _resolve(
     return resolved
 
 
-def _known(instants: Mapping[str, ResolvedTimestamp], at: datetime) -> ResolvedTimestamp:
-    return instants.get(ResolvedTimestamp(at).key, ResolvedTimestamp(at))
+def _answered(observation: Observation) -> dict[TopicPartition, PartitionObservation]:
+    return {
+        TopicPartition(topic.topic, seen.partition): seen
+        for topic in observation.topics
+        for seen in topic.partitions
+        if seen.answered
+    }
+
+
+def _known(timestamps: Mapping[str, ResolvedTimestamp], at: datetime) -> ResolvedTimestamp:
+    return timestamps.get(ResolvedTimestamp(at).key, ResolvedTimestamp(at))

@@ -10,6 +10,7 @@ from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import Observation, TopicObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.plan import BatchProposal, PlannedRange
+from tideline.model.stream import Stream
 
 
 def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
@@ -103,6 +104,23 @@ def plan_ranges(
         estimated_bytes=None
         if head.bytes_per_record is None
         else round(records * head.bytes_per_record),
+    )
+
+
+def plan_live(
+    head: Head,
+    observation: Observation,
+    stream: Stream,
+    blocked: frozenset[TopicPartition] = frozenset(),
+) -> BatchProposal:
+    """What a live run of a stream would read now, by its isolation level and limits."""
+    return plan_ranges(
+        head,
+        observation,
+        isolation_level=stream.kafka.isolation_level,
+        max_records_per_run=stream.limits.max_records_per_run,
+        max_records_per_partition=stream.limits.max_records_per_partition,
+        blocked=blocked,
     )
 
 

@@ -54,7 +54,7 @@ def execute(
     if finding.kind == "table_changed":
         return take_table(head, observation.table, removed)
     if finding.kind in ("log_hole", "unexplained_gap"):
-        return excuse(head, incident)
+        return accept_gap(head, incident)
     if finding.kind == "cluster_changed":
         return _follow_cluster(head, observation)
     positions = [p for p in head.positions if finding.concerns(p.topic_partition)]
@@ -179,7 +179,7 @@ def _retire(head: Head, positions: list[PartitionPosition]) -> Effect:
     )
 
 
-def excuse(head: Head, incident: Incident) -> Effect:
+def accept_gap(head: Head, incident: Incident) -> Effect:
     """Accept the loss of offsets that have neither a row nor a reason."""
     finding = incident.finding
     assert finding.partition is not None

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident
+from tideline.model.offsets import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,13 @@ def triage(
         else:
             found["halting"].append(incident)
     return Triage(**{name: tuple(items) for name, items in found.items()})
+
+
+def blocked_by(incidents: Iterable[Incident], head: Head) -> frozenset[TopicPartition]:
+    """The partitions that incidents keep from moving."""
+    standing = tuple(incidents)
+    return frozenset(
+        p.topic_partition
+        for p in head.positions
+        if any(i.finding.concerns(p.topic_partition) for i in standing)
+    )

@@ -11,6 +11,7 @@ from tideline import errors
 from tideline.errors import AttemptFenced, ServiceAway, TidelineError
 from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkAction, SparkJob, SparkResult
+from tideline.ledger.state import LedgerState
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import TableCommit
 from tideline.pipeline.context import RunContext, log
@@ -18,32 +19,44 @@ from tideline.pipeline.context import RunContext, log
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to write, with a token larger than all before it (R5)."""
+    """One attempt to write, with a token larger than all before it (R5).
 
-    ledger_id: str
-    token: int
+    Args:
+        state: The ledger as it was when the token was given out, under the writer's lease.
+    """
+
+    state: LedgerState
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.state.control.token
+
+    @property
+    def ledger_id(self) -> str:
+        """Whose attempt it is."""
+        return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext) -> Attempt:
+def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
     """Take the next token; the caller holds the writer's lease.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
     """
-    known = run.table.newest_token(_app_id(run.ledger.read().control.ledger_id))
-    control = run.ledger.next_token("writer", above=known or 0)
-    return Attempt(control.ledger_id, control.token)
+    known = run.table.newest_token(_app_id(ledger_id))
+    return Attempt(run.ledger.next_token("writer", above=known or 0))
 
 
 def _app_id(ledger_id: str) -> str:
-    """Whose tokens they are, in the table's transactions: all attempts of one ledger."""
+    """Delta transaction app id, shared by all attempts of one ledger."""
     return f"tideline:{ledger_id}"
 
 
 def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> TableCommit:
     """Have Spark write, have the commit made, and find it in the table.
 
-    An older attempt's commit is skipped without an error, so only the table proves it.
+    Delta skips an older attempt's commit without an error, so only the table proves it.
 
     Args:
         run: This run.
@@ -57,16 +70,16 @@ def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> Tabl
     submit(run, job)
     if job.action == "append_files" and after_version is not None:
         run.table.add_files(job, after_version)
-    table_commit = run.table.find_commit(job.plan_id, after_version)
-    if table_commit is None or table_commit.token != job.token:
+    made = run.table.find_commit(job.plan_id, after_version)
+    if made is None or made.token != job.token:
         raise AttemptFenced(
             f"plan {job.plan_id}: the table does not show the commit of attempt {job.token}:"
             " a newer one has written; run again, the ledger knows what is done",
             plan_id=job.plan_id,
             token=job.token,
         )
-    log.info("%s: %d rows, table version %d", job.action, table_commit.rows, table_commit.version)
-    return table_commit
+    log.info("%s: %d rows, table version %d", job.action, made.rows, made.version)
+    return made
 
 
 def commit_id(plan: BatchPlan, action: SparkAction) -> str:

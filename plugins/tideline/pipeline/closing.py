@@ -1,0 +1,67 @@
+"""Close a verified plan: the head moves over it, and its consumer group is told."""
+
+from __future__ import annotations
+
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.head import Head
+from tideline.model.plan import BatchPlan
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import VerifiedRange
+from tideline.pipeline.context import RunContext, log, now
+from tideline.rules.advance import advance_head
+
+
+def close_plan(
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    commit: TableCommit,
+    verified: tuple[VerifiedRange, ...],
+) -> LedgerState:
+    """Head, coverage and the records of every run that executes the plan, in one swap.
+
+    The replay of a closed run moves no position: only its record learns the new version.
+
+    Args:
+        run: This run.
+        record: Of the run that executes the plan: this one, or one that it recovers.
+        plan: The frozen plan.
+        commit: The commit that holds its rows.
+        verified: Its ranges, as that commit was verified.
+
+    Raises:
+        StreamBusy: The head is neither at the plan's start nor past its end.
+    """
+
+    def move(state: LedgerState) -> LedgerState:
+        head = advance_head(state.head, plan, commit) if record.is_open else state.head
+        rows_are_there = [
+            i.closed(f"verified after all by run {run.run_id}", now())
+            for i in state.incidents_of_plan(plan.plan_id)
+        ]
+        if is_known and not rows_are_there:
+            return state
+        latest = state.runs.get(record.run_id, record)
+        moved = state.with_run(latest).with_head(head).with_incidents_closed(rows_are_there)
+        return moved.with_plan_closed(
+            plan.plan_id, status="done", table_commit=commit, verified=verified, updated_at=now()
+        )
+
+    is_known = not record.is_open and (commit, verified) == (record.table_commit, record.verified)
+    reach("advance:moving")
+    state = run.ledger.update(move)
+    reach("advance:advanced")
+    return state
+
+
+def commit_group_offsets(run: RunContext, head: Head) -> None:
+    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run."""
+    group = run.stream.kafka.commit_group
+    if group is None:
+        return
+    try:
+        run.kafka.commit_group(group, {p.topic_partition: p.next_offset for p in head.positions})
+    except Exception as error:
+        log.warning("group %s was not told: %s", group, error)
+    reach("advance:told_group")

@@ -1,0 +1,182 @@
+"""Carry out decisions about plans and tables that are there already (R6, R8, R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tideline.errors import StreamBusy
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.coverage import Coverage, subtract
+from tideline.model.head import Head
+from tideline.model.incident import Incident
+from tideline.model.observation import TableObservation
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.run import RunRecord
+from tideline.pipeline.attempts import begin_attempt, commit, spark_job
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.incidents import triage_incidents
+from tideline.pipeline.landed import changes_after_read, count_rows, find_commit
+from tideline.pipeline.table_audit import rows_removed_by_others
+from tideline.rules.advance import advance_head
+from tideline.rules.resolution import accept_gap, take_table
+from tideline.rules.table_watch import table_findings
+
+GAPS = ("log_hole", "unexplained_gap")
+"""Classes of missing offsets: accepting them leaves good rows."""
+
+
+def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
+    """Accept missing offsets of a landed plan: the rows that are there can be verified then.
+
+    Raises:
+        StreamBusy: Somebody else has closed an incident meanwhile.
+    """
+
+    def accept(state: LedgerState) -> LedgerState:
+        head, closed = state.head, []
+        for incident in incidents:
+            if state.open_incident(incident.incident_id) is None:
+                raise StreamBusy(f"{incident.incident_id} was closed meanwhile; run again")
+            effect = accept_gap(head, incident)
+            head = effect.head
+            closed.append(incident.closed(effect.outcome, now()))
+        return _resolved(state, run.run_id, closed).with_head(head)
+
+    state = run.ledger.update(accept)
+    reach("resolve:accepted")
+    for incident in incidents:
+        log.warning("%s: its decision was carried out", incident.incident_id)
+    return state
+
+
+def standing_table_incidents(
+    run: RunContext, state: LedgerState
+) -> tuple[LedgerState, tuple[Incident, ...]]:
+    """Open incidents about the table; closed here where the table is as it should be again."""
+    known = state.incidents_of_table()
+    if not known:
+        return state, ()
+    head = state.head
+    table = run.table.observe(head.table_version)
+    ledger_id = state.control.ledger_id
+    findings = table_findings(
+        head.table_id, table, run.stream.stream, ledger_id, head.table_version
+    )
+    if any(findings):
+        return state, known
+    gone = tuple(i.closed(f"no longer found by run {run.run_id}", now()) for i in known)
+    return run.ledger.update(lambda latest: latest.with_incidents_closed(gone)), ()
+
+
+def take_decided_table(run: RunContext, state: LedgerState) -> LedgerState:
+    """Carry out an approved change of the table that a frozen plan ran into."""
+    state, standing = standing_table_incidents(run, state)
+    for incident in triage_incidents(run, standing).decided:
+        table = run.table.observe()
+        removed = rows_removed_by_others(run, incident)
+        state = run.ledger.update(partial(_take, run.run_id, incident, table, removed))
+        reach("resolve:took_table")
+    return state
+
+
+def _take(
+    run_id: str,
+    incident: Incident,
+    table: TableObservation,
+    removed: tuple[Coverage, ...],
+    state: LedgerState,
+) -> LedgerState:
+    effect = take_table(state.head, table, removed)
+    closed = incident.closed(effect.outcome, now())
+    return _resolved(state, run_id, [closed]).with_head(effect.head)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDecided:
+    """What became of an incident's unverified rows.
+
+    Args:
+        removed_in_version: The table version that removed them; None where none were.
+        amended: The closed record of the plan's run, with ranges that verify after all.
+    """
+
+    head: Head
+    removed_in_version: int | None = None
+    amended: RunRecord | None = None
+
+
+def decide_unverified_rows(
+    run: RunContext,
+    state: LedgerState,
+    head: Head,
+    incident: Incident,
+    amended: Mapping[str, RunRecord],
+) -> RowsDecided:
+    """What a decision does with an incident's unverified rows (R6).
+
+    An accepted gap leaves good rows: where they verify now, the head moves over them, so that
+    nothing that is in the table has to be read again. Every other decision removes them.
+
+    Args:
+        run: This run.
+        state: The ledger that the decision was made on.
+        head: As decisions left it so far.
+        incident: With a decision.
+        amended: Records that earlier decisions of this run have amended, by run id.
+    """
+    plan_run = str(incident.plan_run_id)
+    record = amended.get(plan_run) or run.ledger.find_run(plan_run, state)
+    plan = record.plan if record is not None else None
+    if record is None or plan is None:
+        return RowsDecided(head)
+    landed = find_commit(run, record)
+    newest = run.table.observe().version
+    if landed is None or newest is None:
+        return RowsDecided(head)
+    if incident.finding.kind not in GAPS:
+        return RowsDecided(
+            head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
+        )
+    good = count_rows(run, record, incident.unverified, newest, head).verified
+    part = replace(plan, ranges=tuple(v.planned for v in good))
+    if not good or changes_after_read(run, part):
+        return RowsDecided(head)
+    learns = replace(record, verified=(*record.verified, *good), updated_at=now())
+    return RowsDecided(advance_head(head, part, landed), amended=learns)
+
+
+def _remove_unverified(
+    run: RunContext, ledger_id: str, plan: BatchPlan, ranges: tuple[PlannedRange, ...]
+) -> int | None:
+    """Remove rows at ranges that no verified coverage holds; the version that did it."""
+    newest = run.table.observe().version
+    if newest is None or not run.table.landed(ranges, newest):
+        return None
+    with run.ledger.lease("writer"):
+        attempt = begin_attempt(run, ledger_id)
+        # As it is under the lease: a backfill may have landed and verified some of it by now.
+        covered = {c.identity: c.intervals for c in attempt.state.head.coverage}
+        pieces = tuple(
+            replace(planned, start_offset=left.start_offset, end_offset=left.end_offset)
+            for planned in ranges
+            for left in subtract([planned.offsets], covered.get(planned.identity, ()))
+        )
+        if not pieces:
+            return None
+        job = spark_job(run, attempt, "remove", plan, pieces)
+        removed = commit(run, job, after_version=newest)
+    reach("resolve:removed")
+    log.warning("unverified rows of plan %s are removed", plan.plan_id)
+    return removed.version
+
+
+def _resolved(state: LedgerState, run_id: str, closed: list[Incident]) -> LedgerState:
+    """The state with incidents closed, and noted in the run's record where it is open."""
+    after = state.with_incidents_closed(closed)
+    record = after.runs.get(run_id)
+    if record is None:
+        return after
+    return after.with_run(replace(record, resolved=(*record.resolved, *closed)))

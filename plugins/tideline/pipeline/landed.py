@@ -1,0 +1,229 @@
+"""A frozen plan held against the table and the log: what is landed, what can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.errors import Halted
+from tideline.ledger.state import LedgerState
+from tideline.model.coverage import Intervals, subtract
+from tideline.model.head import Head
+from tideline.model.incident import Finding, Incident, incident_key
+from tideline.model.observation import Observation, TableObservation
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
+from tideline.model.verification import Mismatch, VerifiedRange
+from tideline.pipeline.context import RunContext
+from tideline.pipeline.stability import observe_until_stable
+from tideline.rules.evidence import Known, known_evidence, stored_evidence
+from tideline.rules.replay import Obstacle, obstacles
+from tideline.rules.reset_detection import find_resets_after_read
+from tideline.rules.table_watch import table_findings
+from tideline.rules.verification import (
+    gap_findings,
+    missing_offsets,
+    unexplained_by,
+    verify_ranges,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Planned ranges held against one version of the table.
+
+    Args:
+        verified: Ranges whose every offset has a row or an admitted reason for having none.
+        mismatches: The others.
+        evidence: What the log has shown at missing offsets by now, worth keeping.
+    """
+
+    verified: tuple[VerifiedRange, ...]
+    mismatches: tuple[Mismatch, ...] = ()
+    evidence: tuple[PartitionEvidence, ...] = ()
+
+
+def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
+    """The newest commit that carries the plan's id; looks no further back than it can be."""
+    plan = record.plan
+    assert plan is not None
+    after = plan.table_version if record.table_commit is None else record.table_commit.version - 1
+    return run.table.find_commit(plan.plan_id, after_version=after)
+
+
+def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
+    """The commit of an open plan, if its rows are all still there; None if it has to be read.
+
+    Both must hold: a commit carries the plan's id, and as many rows stand at the planned
+    coordinates of the newest version. The commit alone would still be in the history after
+    somebody restored an older version.
+    """
+    plan = record.plan
+    assert plan is not None
+    commit = find_commit(run, record)
+    newest = run.table.observe().version
+    if commit is None or newest is None:
+        return None
+    landed = run.table.landed(plan.ranges, newest)
+    rows = sum(part.rows for part in landed.values())
+    distinct = sum(part.distinct for part in landed.values())
+    return commit if rows == distinct >= commit.rows else None
+
+
+def foreign_changes(
+    run: RunContext, state: LedgerState, plan: BatchPlan
+) -> tuple[TableObservation, tuple[Finding, ...]]:
+    """The table now, and what others did to it since the last version that the ledger knows (R13).
+
+    Asked before anything is written, and again before the head takes a newer version for known.
+    """
+    head = state.head
+    known_version = plan.table_version if head.table_version is None else head.table_version
+    table = run.table.observe(known_version)
+    findings = table_findings(
+        head.table_id or plan.table_id,
+        table,
+        run.stream.stream,
+        state.control.ledger_id,
+        known_version if head.table_id or plan.table_id else None,
+    )
+    return table, tuple(findings)
+
+
+def count_rows(
+    run: RunContext, record: RunRecord, ranges: Iterable[PlannedRange], version: int, head: Head
+) -> Counted:
+    """Rows and gaps of a run's landed ranges; the log is asked once about missing offsets.
+
+    Args:
+        run: This run.
+        record: Of the run that executes the plan; holds evidence that was gathered before.
+        ranges: The part of its plan that is meant.
+        version: Of the table.
+        head: Holds the accepted losses.
+
+    Raises:
+        ServiceAway: The table or the cluster cannot be asked.
+    """
+    wanted = tuple(ranges)
+    landed = run.table.landed(wanted, version)
+    accepted = {c.identity: c.intervals for c in head.accepted_loss}
+    known = known_evidence(record)
+    if run.stream.gaps == "explain":
+        missing = {
+            identity: rest
+            for identity, offsets in missing_offsets(wanted, landed).items()
+            if (rest := subtract(offsets, accepted.get(identity, ())))
+        }
+        _examine(run, record, wanted, unexplained_by(missing, known), known)
+    good, bad = verify_ranges(
+        wanted, landed, gaps=run.stream.gaps, evidence=known, accepted_loss=accepted
+    )
+    return Counted(good, bad, stored_evidence(known))
+
+
+def check_log(
+    run: RunContext, record: RunRecord, commit: TableCommit, counted: Counted
+) -> tuple[tuple[Finding, ...], Counted]:
+    """What keeps a counted plan from being verified: the log changed, or offsets are missing (R7).
+
+    The log is asked last: what Spark and the evidence saw belongs to the plan's incarnation only
+    if that is still there. A commit that is verified already is not held against the log again.
+
+    Returns:
+        The findings, and the counts without evidence from logs that have changed.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer.
+    """
+    plan = record.plan
+    assert plan is not None
+    if record.table_commit is None or record.table_commit.version != commit.version:
+        changed = changes_after_read(run, plan)
+        if changed:
+            doubted = {
+                r.identity
+                for r in plan.ranges
+                if any(f.concerns(r.topic_partition) for f in changed)
+            }
+            sure = tuple(e for e in counted.evidence if e.identity not in doubted)
+            return changed, Counted(counted.verified, counted.mismatches, sure)
+    return gap_findings(counted.mismatches, plan), counted
+
+
+def verified_after_all(
+    run: RunContext,
+    state: LedgerState,
+    record: RunRecord,
+    commit: TableCommit,
+    held: tuple[Incident, ...],
+) -> tuple[VerifiedRange, ...] | None:
+    """The ranges of a halted plan whose incidents have gone by; None where they have not.
+
+    Rights were given back, a lagging leader caught up: then nothing has to be read again, and rows
+    that Kafka may have deleted by now are not lost. Another cluster's answers never pass like
+    that: Spark may have read there.
+    """
+    if any(i.finding.kind == "cluster_changed" for i in held):
+        return None
+    plan = record.plan
+    assert plan is not None
+    counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+    findings, _ = check_log(run, record, commit, counted)
+    return None if findings or counted.mismatches else counted.verified
+
+
+def changes_after_read(run: RunContext, plan: BatchPlan) -> tuple[Finding, ...]:
+    """R7: Spark reads by topic name; what stood behind the name may have changed meanwhile.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer.
+    """
+
+    def look() -> tuple[None, tuple[Finding, ...]]:
+        return None, find_resets_after_read(plan, _observe_plan(run, plan))
+
+    patience = run.stream.patience_seconds
+    return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]
+
+
+def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
+    """What keeps a frozen plan from being read, for good.
+
+    Raises:
+        ServiceAway: The cluster does not give a settled answer.
+        Halted: The cluster refuses to answer.
+    """
+
+    def look() -> tuple[None, tuple[Obstacle, ...]]:
+        return None, obstacles(plan, _observe_plan(run, plan))
+
+    patience = run.stream.patience_seconds
+    _, standing = observe_until_stable(look, key=hash, patience_seconds=patience)
+    refused = [str(o) for o in standing if o.kind == "refused"]
+    if refused:
+        raise Halted(f"plan {plan.plan_id} cannot be read now: {'; '.join(refused)}")
+    return standing
+
+
+def _observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
+    """An observation of a plan's topics with the plan's own epochs."""
+    epochs = {r.topic_partition: r.leader_epoch for r in plan.ranges if r.leader_epoch is not None}
+    return run.kafka.observe({r.topic for r in plan.ranges}, epochs)
+
+
+def _examine(
+    run: RunContext,
+    record: RunRecord,
+    ranges: tuple[PlannedRange, ...],
+    missing: dict[PartitionIdentity, Intervals],
+    known: Known,
+) -> None:
+    """Add to the evidence what the log shows at missing offsets."""
+    if not missing or record.plan is None:
+        return
+    places = {r.topic_partition: r.identity for r in ranges if r.identity in missing}
+    asked = {place: missing[identity] for place, identity in places.items()}
+    for place, gaps in run.kafka.examine(asked, record.plan.isolation_level).items():
+        known[places[place]] += gaps

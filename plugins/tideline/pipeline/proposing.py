@@ -1,0 +1,175 @@
+"""From an observation to a proposal, and the findings that speak against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tideline.errors import StreamBusy
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.head import Head
+from tideline.model.incident import Finding, incident_key
+from tideline.model.notice import Notice
+from tideline.model.observation import Observation
+from tideline.model.offsets import TopicPartition
+from tideline.model.plan import BatchProposal
+from tideline.model.run import RunRecord
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.incidents import triage_incidents
+from tideline.pipeline.observing import adopt, observe, stalled_transactions
+from tideline.pipeline.stability import observe_until_stable
+from tideline.pipeline.windows import asked_offsets
+from tideline.rules.backfill import findings_against, plan_backfill
+from tideline.rules.notices import new_places
+from tideline.rules.planning import plan_live
+from tideline.rules.reset_detection import find_resets
+from tideline.rules.triage import blocked_by
+
+_STALE_AFTER = timedelta(seconds=60)
+"""A proposal older than this is made anew: the task may have waited, or been cleared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a run would do, made from one observation; nothing of it is stored yet.
+
+    Args:
+        head: With a position for everything new.
+        notices: New partitions and open transactions.
+    """
+
+    head: Head
+    proposal: BatchProposal
+    notices: tuple[Notice, ...]
+
+
+def draft(
+    run: RunContext, head: Head, blocked: frozenset[TopicPartition], *, keep: bool = True
+) -> Draft:
+    """Observe, and work out what the run would read.
+
+    Args:
+        run: This run.
+        head: What the ledger knows.
+        blocked: Partitions that an open incident keeps from moving.
+        keep: Whether a backfill's times, resolved here, go into the ledger.
+
+    Raises:
+        BadInput: The stream file's start does not fit the log, or what a backfill asks for does
+            not.
+        WindowUnavailable: Times do not order the log.
+        ServiceAway: The cluster or the table cannot be asked.
+    """
+    observation = observe(run, head)
+    adopted = adopt(run, head, observation)
+    if run.request.lane == "backfill":
+        asked = asked_offsets(run, adopted, observation, keep=keep)
+        level = run.stream.kafka.isolation_level
+        proposal = plan_backfill(adopted, observation, asked, level)
+    else:
+        proposal = plan_live(adopted, observation, run.stream, blocked)
+    notices = (*new_places(head, adopted), *stalled_transactions(run, observation))
+    return Draft(adopted, proposal, notices)
+
+
+def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord]:
+    """This run's record: the open plan that it finishes, or else a new proposal, stored.
+
+    First positions of new partitions are stored with the proposal, before any plan (R10).
+
+    Args:
+        run: This run.
+        state: The ledger, with no open plan of another run in the way.
+
+    Returns:
+        The ledger as it was written, and the record.
+
+    Raises:
+        StreamBusy: The head moved meanwhile.
+    """
+    known = state.runs.get(run.run_id)
+    if known is not None and known.status != "proposed":
+        return state, known
+    left_open = triage_incidents(run, state.live_incidents()).left_open
+    made = draft(run, state.head, blocked_by(left_open, state.head))
+    told = known.notices if known is not None else ()
+    new = tuple(n for n in made.notices if n not in told)
+    for notice in new:
+        log.warning("%s", notice)
+    record = RunRecord(
+        run_id=run.run_id,
+        lane=run.request.lane,
+        status="proposed",
+        request_digest=run.request.digest,
+        updated_at=now(),
+        proposal=made.proposal,
+        notices=(*told, *new),
+        request=run.request,
+    )
+
+    def store(latest: LedgerState) -> LedgerState:
+        current = latest.runs.get(run.run_id)
+        if current is not None and current.status != "proposed":
+            raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")
+        if run.request.lane == "backfill" and made.head == state.head:
+            return latest.with_run(record)  # the live lane may move meanwhile
+        if latest.head != state.head:
+            raise StreamBusy("the head moved while this run was planned; run again")
+        kept = latest.without_proposals(run.request.lane, but=run.run_id)
+        return kept.with_run(record).with_head(made.head)
+
+    reach("plan:proposing")
+    stored = run.ledger.update(store)
+    reach("plan:proposed")
+    return stored, record
+
+
+def stable_proposal(
+    run: RunContext, state: LedgerState, record: RunRecord
+) -> tuple[LedgerState, BatchProposal, tuple[Finding, ...]]:
+    """A fresh proposal made from today's head, and findings on which observations agree.
+
+    Args:
+        run: This run.
+        state: The ledger.
+        record: The run's, proposed; its proposal counts as the first observation if it is fresh.
+
+    Returns:
+        The ledger that the proposal was made from, the proposal, and the findings.
+
+    Raises:
+        ServiceAway: Observations did not agree within the stream's `patience_seconds`.
+    """
+    proposal = record.proposal
+    first = proposal if proposal is not None and _is_fresh(proposal, state) else None
+
+    def look() -> tuple[tuple[LedgerState, BatchProposal], tuple[Finding, ...]]:
+        nonlocal first
+        basis, proposal = state, first
+        first = None
+        if proposal is None:
+            basis, proposed = propose(run, run.ledger.read())
+            proposal = proposed.proposal
+        if proposal is None:
+            raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")
+        return (basis, proposal), findings_of(run, basis, basis.head, proposal.observation)
+
+    (basis, proposal), findings = observe_until_stable(
+        look, key=incident_key, patience_seconds=run.stream.patience_seconds
+    )
+    return basis, proposal, findings
+
+
+def findings_of(
+    run: RunContext, state: LedgerState, head: Head, observation: Observation
+) -> tuple[Finding, ...]:
+    """What speaks against going on from a head, or against this backfill; decides nothing."""
+    ledger_id = state.control.ledger_id
+    findings = find_resets(head, observation, stream=run.stream.stream, ledger_id=ledger_id)
+    return findings if run.request.lane == "live" else findings_against(findings, run.request)
+
+
+def _is_fresh(proposal: BatchProposal, state: LedgerState) -> bool:
+    age = now() - proposal.observation.observed_at
+    return age < _STALE_AFTER and proposal.head_digest == state.head.digest

@@ -1,0 +1,194 @@
+"""What an earlier run left open, before this run plans (R3, R8).
+
+At most one live plan is open. Whoever comes next deals with it:
+
+    its rows are in the table and verify         close it; nothing is read again
+    its rows are there and do not verify         this run finishes it, and its checks say why
+    incidents keep it from being verified        attach to it, or close its healthy part
+    Kafka can no longer serve it                 mark it superseded
+    otherwise                                    this run finishes it
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.head import Head
+from tideline.model.incident import Incident
+from tideline.model.plan import BatchPlan
+from tideline.model.run import RunRecord
+from tideline.model.verification import VerifiedRange
+from tideline.pipeline.closing import close_plan, commit_group_offsets
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.incidents import open_incidents, triage_incidents
+from tideline.pipeline.landed import (
+    changes_after_read,
+    count_rows,
+    find_commit,
+    foreign_changes,
+    plan_obstacles,
+    proven_commit,
+    verified_after_all,
+)
+from tideline.rules.advance import advance_head
+from tideline.rules.verification import gap_findings
+
+
+def recover(run: RunContext, state: LedgerState) -> LedgerState:
+    """Deal with the open plan of another live run.
+
+    Args:
+        run: This run.
+        state: The ledger now.
+
+    Returns:
+        The ledger without that plan in the way; or with this run's record, if it finishes it.
+
+    Raises:
+        ServiceAway: Cluster, table or ledger cannot be asked.
+    """
+    left_open = state.open_live_run() if run.request.lane == "live" else None
+    if left_open is None or left_open.run_id == run.run_id:
+        return state
+    plan = left_open.plan
+    assert plan is not None
+    log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
+    held = state.incidents_of_plan(plan.plan_id)
+    commit = proven_commit(run, left_open)
+    verified = None
+    if commit is not None and not foreign_changes(run, state, plan)[1]:
+        verified = verified_after_all(run, state, left_open, commit, held)
+    if commit is not None and verified is not None:
+        log.info("its rows are in the table: verified, nothing is read again")
+        state = close_plan(run, left_open, plan, commit, verified)
+        commit_group_offsets(run, state.head)
+        run.recovered = run.ledger.find_run(left_open.run_id, state)
+        return state
+    if held:
+        return _meet_halted_plan(run, state, left_open, plan, held)
+    if commit is None and (gone := plan_obstacles(run, plan)):
+        log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
+        return _supersede(run, plan)
+    return _finish(run, left_open, plan)
+
+
+def head_after_recovery(run: RunContext, state: LedgerState) -> Head:
+    """The head as it will be once an open plan is recovered whose rows the table proves.
+
+    Rows that are in the table are never reported lost, also by those who only look.
+    """
+    left_open = state.open_live_run()
+    if left_open is None or left_open.plan is None:
+        return state.head
+    if state.incidents_of_plan(left_open.plan.plan_id):
+        return state.head
+    commit = proven_commit(run, left_open)
+    return state.head if commit is None else advance_head(state.head, left_open.plan, commit)
+
+
+def close_partially(
+    run: RunContext, state: LedgerState, record: RunRecord, held: tuple[Incident, ...]
+) -> LedgerState:
+    """Close a halted plan: its healthy ranges are verified and advanced, the others left to decide.
+
+    Runs that execute this plan become superseded; a run that came upon it plans again.
+
+    Args:
+        run: This run.
+        state: The ledger now.
+        record: Of the run that executes the plan: its own, or one that set out to finish it.
+        held: The plan's open incidents.
+    """
+    plan = record.plan
+    assert plan is not None
+    owner = run.ledger.find_run(plan.run_id, state) or record
+    commit = find_commit(run, owner)
+    healthy = [
+        r for r in plan.ranges if not any(i.finding.concerns(r.topic_partition) for i in held)
+    ]
+    good: tuple[VerifiedRange, ...] = ()
+    if commit is not None and healthy:
+        counted = count_rows(run, owner, healthy, commit.version, state.head)
+        changed = changes_after_read(run, replace(plan, ranges=tuple(healthy)))
+        good = tuple(
+            v
+            for v in counted.verified
+            if not any(f.concerns(v.planned.topic_partition) for f in changed)
+        )
+        findings = (*gap_findings(counted.mismatches, plan), *changed)
+        held = (*held, *open_incidents(run, state, findings, plan))
+    ids = ", ".join(i.incident_id for i in held)
+    log.warning(
+        "plan %s is closed with %d of %d ranges verified; %s: the rest",
+        plan.plan_id,
+        len(good),
+        len(plan.ranges),
+        ids,
+    )
+
+    def close(latest: LedgerState) -> LedgerState:
+        head = latest.head
+        if commit is not None and good:
+            part = replace(plan, ranges=tuple(v.planned for v in good))
+            head = advance_head(head, part, commit)
+        runs = {k: r for k, r in latest.runs.items() if k != run.run_id or r.finishes is None}
+        return replace(latest.with_head(head), runs=runs).with_plan_closed(
+            plan.plan_id,
+            status="superseded",
+            superseded_by=ids,
+            table_commit=commit,
+            verified=good,
+            updated_at=now(),
+        )
+
+    closed = run.ledger.update(close)
+    reach("resolve:settled")
+    return closed
+
+
+def _meet_halted_plan(
+    run: RunContext,
+    state: LedgerState,
+    left_open: RunRecord,
+    plan: BatchPlan,
+    held: tuple[Incident, ...],
+) -> LedgerState:
+    """R8: either this run attaches to the halted plan, or it goes on with what is healthy."""
+    state = _finish(run, left_open, plan)
+    triage = triage_incidents(run, held)
+    if triage.halting or triage.asking or not triage.left_open:
+        return state
+    return close_partially(run, state, state.runs[run.run_id], held)
+
+
+def _supersede(run: RunContext, plan: BatchPlan) -> LedgerState:
+    """Nothing of the plan can be read any more: close it, so that this run plans anew."""
+    with run.ledger.lease("writer"):  # nobody is still writing it
+        state = run.ledger.update(
+            lambda latest: latest.with_plan_closed(
+                plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
+            )
+        )
+    reach("plan:superseded")
+    return state
+
+
+def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> LedgerState:
+    """This run executes the open plan instead of one of its own (R3)."""
+    log.info("this run finishes it")
+    record = RunRecord(
+        run_id=run.run_id,
+        lane=run.request.lane,
+        status="planned",
+        request_digest=run.request.digest,
+        updated_at=now(),
+        plan=plan,
+        request=run.request,
+        finishes=left_open.run_id,
+        evidence=left_open.evidence,
+    )
+    state = run.ledger.update(lambda latest: latest.with_run(record))
+    reach("plan:finishing")
+    return state
