@@ -1,0 +1,131 @@
+"""The pages say what the code does: rules, links and names on them exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import MUTANTS
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "plugins/tideline"
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+)
+_RULE = re.compile(r"\bR(\d{1,2})\b")
+_NAMED = re.compile(r"([\w./-]+\.py)::(\w+)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s]+)\)")
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|yaml|md|json))`")
+_NOT_WRITTEN_YET: frozenset[str] = frozenset(
+    {"pipeline/recovery.py", "pipeline/incidents.py", "docs/output.schema.json"}
+)
+"""Paths on the pages whose files come with the next change."""
+
+
+def ids(paths):
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+@cache
+def prose(page):
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@cache
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@cache
+def names_in(file):
+    """Every class and function of a file."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {n.name for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, kinds)}
+
+
+def found_at(path, *folders):
+    """The file that a page means by a path: below the root, the package or another folder."""
+    places = [folder / path for folder in (ROOT, PACKAGE, *folders)]
+    return next((place for place in places if place.is_file()), None)
+
+
+@cache
+def rules():
+    """The text of every rule on the page of rules, by number."""
+    parts = re.split(r"^## ", prose(ROOT / "docs/rules.md"), flags=re.MULTILINE)
+    headed = ((re.match(r"R(\d+): ", part), part) for part in parts)
+    return {int(title[1]): part for title, part in headed if title}
+
+
+def test_every_rule_that_is_cited_is_on_the_page_of_rules():
+    """A reader who meets R7 in a docstring finds it."""
+    sources = [p for folder in ("plugins", "tests") for p in (ROOT / folder).rglob("*.py")]
+    cited = {
+        (int(number), str(source.relative_to(ROOT)))
+        for source in (*sources, *PAGES)
+        for number in _RULE.findall(source.read_text())
+    }
+    assert not {(number, where) for number, where in cited if number not in rules()}
+
+
+def test_the_rules_are_numbered_in_a_row():
+    """None is missing and none stands twice."""
+    titles = re.findall(r"^## R(\d+): ", prose(ROOT / "docs/rules.md"), re.MULTILINE)
+    assert [int(number) for number in titles] == list(range(1, 15))
+
+
+@pytest.mark.parametrize("number", range(1, 15))
+def test_a_rule_names_the_code_that_holds_it_and_tests_that_notice(number):
+    """At least one of the tests is run by `make mutants` with the rule's check taken out."""
+    _, _, held = rules()[number].partition("Held by:")
+    held, _, noticed = held.partition("Turns red without it:")
+    assert _NAMED.findall(held)
+    tests = {f"{file}::{name}" for file, name in _NAMED.findall(noticed)}
+    mutants = [m for m in MUTANTS if str(number) in _RULE.findall(m.check)]
+    proving = {t for m in mutants for t in m.tests.split()}
+    assert any(test.startswith(prefix) for test in tests for prefix in proving)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_every_function_and_test_that_a_page_names_exists(page):
+    """`path::name` is a class or function of that file, below the root or the package."""
+    lost = []
+    for path, name in _NAMED.findall(prose(page)):
+        file = found_at(path)
+        if file is None or name not in names_in(file):
+            lost.append(f"{path}::{name}")
+    assert not lost
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_every_link_of_a_page_leads_somewhere(page):
+    """To a file, and to a heading of it; a link that names a file leads to that file."""
+    lost = []
+    for text, target in _LINK.findall(prose(page)):
+        if target.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        named = _NAMED.search(text)
+        if (
+            not file.exists()
+            or (anchor and anchor not in anchors(file))
+            or (named and not str(file).endswith(f"/{named[1]}"))
+        ):
+            lost.append(f"[{text}]({target})")
+    assert not lost
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
+def test_every_path_that_a_page_mentions_exists(page):
+    """A module that moved takes its mentions along."""
+    paths = set(_PATH.findall(prose(page))) - _NOT_WRITTEN_YET
+    assert not {path for path in paths if found_at(path, ROOT / "docs", ROOT / "tests") is None}
