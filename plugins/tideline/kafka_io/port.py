@@ -1,4 +1,26 @@
-"""What the pipeline needs of Kafka."""
+"""The Kafka client that the pipeline needs, as a protocol. `kafka_io.client` implements it.
+
+Shapes:
+
+    TopicPartition         topic name and partition number; key of every mapping here
+    Observation            one reading of the cluster: cluster id, topic ids, offsets, epochs
+    TimedOffset            an offset and the timestamp of the record there
+    Gap                    offsets [start, end) without a row, and the reason
+
+Every offset is the offset of a record or the end of a range. Ends are exclusive, as the high
+watermark and the last stable offset are in Kafka's own answers.
+
+Errors that every method raises:
+
+    ServiceAway     The brokers are unreachable or answer with a transient error. The client tries
+                    again first, for the `patience_seconds` of its settings. Any other broker error
+                    counts as transient too, unless it is one of those under Halted.
+    Halted          The brokers refuse: missing rights, a configuration that they reject, or a
+                    protocol version that they do not speak. There is no second try.
+
+`observe` is the exception: an error of one topic or one partition stands in the observation, as a
+`fault` (transient) or a `refusal` (anything else), and raises nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,39 +35,158 @@ from tideline.model.offsets import TopicPartition
 
 
 class KafkaPort(Protocol):
-    """Offsets, ids and epochs of one cluster; see `adapters.kafka_client`."""
+    """Offsets, topic ids, epochs and topic settings of one cluster."""
 
     def topics_matching(self, pattern: str) -> list[str]:
-        """Topic names that the whole pattern matches."""
+        """The names of the topics that match a pattern.
+
+        A topic that the client may not describe is not listed: brokers hide it. So absence from
+        this list proves nothing. Ask `observe` about every topic that is known by name.
+
+        Args:
+            pattern: Regular expression of Python's `re`; it has to match the whole name.
+
+        Returns:
+            Names in alphabetical order, without Kafka's internal topics; empty if none matches.
+        """
 
     def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
-        """One look at the named topics, with end offsets of the given epochs."""
+        """Read the state of every partition of the named topics, once.
+
+        Topic ids are read before and after the offsets, from two brokers if there are two. A topic
+        whose id differs between the two carries a fault.
+
+        Edge cases, each told per topic or per partition:
+
+        - Unknown topic: `topic_id` is None, without fault or refusal; `is_absent` is true.
+        - Missing rights on a topic: `refusal` of the topic, no partitions.
+        - Partition without a leader: `fault` of the partition, no offsets.
+        - Empty log: `log_start_offset` equals `high_watermark`; both may be above 0.
+        - Leader that tells no epoch, as in an empty log: `leader_epoch` is None (Kafka says -1).
+        - Open transaction: `last_stable_offset` is below `high_watermark`.
+        - Epoch that the leader does not know: `epoch_end_offset` is `UNDEFINED_EPOCH_END`, -1.
+        - Epoch that was not asked for: `epoch_end_offset` is None.
+
+        Args:
+            topics: Topic names; order and repetition do not matter. None are allowed: the answer
+                then tells the cluster id alone.
+            epochs: Leader epochs whose end offset (exclusive) is wanted, at most one for each
+                partition. Partitions of other topics are ignored.
+
+        Returns:
+            An observation with one entry per distinct name, sorted by name, partitions by number.
+            Its `table` is not filled in.
+        """
 
     def offsets_at(
         self, instant: datetime, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, TimedOffset | None]:
-        """First record at or after an instant; None where there is none."""
+        """The first record of each partition, by offset, that is not older than an instant.
+
+        Kafka compares milliseconds: an instant between two of them is rounded up. The record may
+        belong to an open or aborted transaction (ListOffsets, read_uncommitted).
+
+        Args:
+            instant: UTC-aware; inclusive.
+            partitions: Where to look; may be empty.
+
+        Returns:
+            One entry per partition. None if no record is that young, as in an empty log
+            (Kafka says -1).
+
+        Raises:
+            ServiceAway: Also for an unknown topic, an unknown partition or one without a leader.
+        """
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """Next offsets that a group has committed; None where it has not."""
+        """The next offsets that a consumer group has committed.
+
+        Args:
+            group: Group id. An unknown group has committed nothing.
+            partitions: Where to look.
+
+        Returns:
+            One entry per partition: the next offset to read. None if the group has committed none
+            there (Kafka says -1), also for an unknown topic. An offset may lie outside of the log.
+        """
 
     def examine(
         self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
     ) -> dict[TopicPartition, tuple[Gap, ...]]:
-        """Why offsets have no row, from the batches that the log holds there."""
+        """Why offsets have no row, as far as the batches of the log show it.
+
+        Batch headers are read, records are not. Reasons are `marker`, `aborted` (only with
+        read_committed), `hole`, `compacted_batch`, `record` and `expired`.
+
+        Edge cases:
+
+        - Offsets below the log start: `expired`; nothing is left to read there.
+        - Message sets older than record batches (KIP-98): they count as no batch, so `hole`.
+
+        Args:
+            missing: Offsets in question, as half-open ranges, sorted and disjoint.
+            isolation_level: `read_committed` or `read_uncommitted`, as the reader used it.
+
+        Returns:
+            One entry per partition that was asked about. Its gaps are sorted and hold every
+            missing offset exactly once; empty if none was missing.
+
+        Raises:
+            ServiceAway: Also if a partition has no leader, the topic is unknown, or the leader does
+                not serve these offsets yet: they are at or past the high watermark, or, with
+                read_committed, at or past the first offset of an open transaction.
+        """
 
     def written_at(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, datetime | None]:
-        """When the first record at or after an offset was written; None where unknown."""
+        """When the record at an offset was written, or the next one after it.
+
+        The time is that of the first record in the same batch: a lower bound.
+
+        Args:
+            offsets: One offset per partition. Nothing is sent if there are none.
+
+        Returns:
+            One entry per partition, UTC-aware. None if unknown: no leader, an error of that
+            partition, an offset outside of the log, or a record without a timestamp (-1).
+        """
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
-        """The time after which topics delete records; None where time deletes nothing."""
+        """How long topics keep records, in milliseconds.
+
+        Args:
+            topics: Topic names.
+
+        Returns:
+            One entry per topic. None if time deletes nothing (`retention.ms` is -1, or
+            `cleanup.policy` lacks `delete`), and if the brokers do not tell: an unknown topic, or
+            one whose configuration the client may not read.
+        """
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """Those topics whose log may have lost records to compaction."""
+        """The topics among these whose log may have lost records to compaction.
+
+        Args:
+            topics: Topic names.
+
+        Returns:
+            Those whose `cleanup.policy` holds `compact` now, and those whose policy the brokers do
+            not tell: nothing proves that they are complete.
+        """
 
     def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell a group its next offsets."""
+        """Commit a consumer group's offsets, for tools that show lag.
+
+        Tideline never reads them back as its own position.
+
+        Args:
+            group: Group id; created if it does not exist.
+            next_offsets: Next offset to read, per partition.
+
+        Raises:
+            ServiceAway: Also if the brokers take some or all offsets not, for example because the
+                group has running members. Those of other partitions are committed then.
+        """
