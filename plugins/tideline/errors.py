@@ -1,25 +1,25 @@
-"""Every error that Tideline raises, and what each means to a caller.
+"""Every error that Tideline raises. The exit status tells a caller what to do.
 
-    TidelineError                      exit 1, a fault of ours
-    |-- BadInput                       exit 2, a person has to change something
-    |   |-- StreamFileError            a stream file, with file, line, key and what is allowed
-    |   |-- ConnectionMissing          an Airflow connection that is not defined or unusable
-    |   |-- LedgerElsewhere            the ledger was moved, or has not quite arrived
-    |   `-- RequestConflict            a run id that was already used for a different request
-    |-- Halted                         exit 3, the log or the table is not what the ledger knows
-    |   |-- ResetDetected              findings of detect_earliest_reset, one per partition
-    |   |-- ReplayUnavailable          Kafka no longer serves what a replay needs
-    |   `-- WindowUnavailable          a backfill's window cannot be read as it was asked for
-    |-- Transient                    exit 4, retriable: try again later
-    |   |-- ServiceAway                a broker, the ledger's store or Spark did not answer
-    |   |-- StreamBusy                 another attempt holds the lease
-    |   |-- AttemptFenced              a newer attempt has published; this one must not
-    |   `-- CommitConflict             somebody else moved the ledger first
-    |-- VerificationFailed             exit 5, the table does not hold what the plan says
-    `-- AuditNotClean                  exit 6, table, ledger and broker do not agree
+    TidelineError                      exit 1, a bug: report it with the log
+    |-- BadInput                       exit 2, change what the message names, then run again
+    |   |-- StreamFileError            a stream file: file, line, key and what is allowed
+    |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
+    |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
+    |   `-- RequestConflict            the run id already stands for a different request
+    |-- Halted                         exit 3, a person has to decide; trying again changes nothing
+    |   |-- ResetDetected              log or table differ from the ledger: see the incidents
+    |   |-- ReplayUnavailable          Kafka no longer has what a replay has to read
+    |   `-- WindowUnavailable          a backfill's window cannot be read as requested
+    |-- Transient                      exit 4, run again later; the only retriable ones
+    |   |-- ServiceAway                a broker, a store or Spark did not answer
+    |   |-- StreamBusy                 another attempt works on the stream
+    |   |-- AttemptFenced              a newer attempt of the same plan has committed
+    |   `-- CommitConflict             another process changed the ledger first
+    |-- VerificationFailed             exit 5, look at the table: its rows are not the planned ones
+    `-- AuditNotClean                  exit 6, look at the audit: do not build on the table
 
-Facts are attributes, so that a log line, the JSON output and a test read the same thing.
-All of them survive pickling.
+Exit 0 is success. Facts are attributes, so that a log line, the JSON output and a test read the
+same values. Every error survives pickling.
 """
 
 from __future__ import annotations
@@ -59,48 +59,48 @@ def _rebuild(cls: type[TidelineError], message: str, facts: dict[str, Any]) -> T
 
 
 class BadInput(TidelineError):
-    """Something that a person wrote cannot be used as it is."""
+    """A person's input is invalid: a file, an option, a connection, an address."""
 
     exit_code = 2
 
 
 class StreamFileError(BadInput):
-    """A stream file is refused; `facts["problems"]` lists file, line, key, value and allowed."""
+    """A stream file is invalid; `facts["problems"]` lists file, line, key, value and allowed."""
 
 
 class ConnectionMissing(BadInput):
-    """An Airflow connection that a stream names does not exist or lacks a setting."""
+    """A stream names an Airflow connection that does not exist or lacks a setting."""
 
 
 class LedgerElsewhere(BadInput):
-    """The home that a stream names is no longer, or not yet, in charge of its ledger."""
+    """The ledger at this location was moved away, or has not been moved here completely."""
 
 
 class RequestConflict(BadInput):
-    """A run id stands for one request for good; a different one needs another run id."""
+    """The run id already stands for a different request; use another run id."""
 
 
 class Halted(TidelineError):
-    """The run stops before anything moves, until somebody decides."""
+    """The run stops before anything changes, until a person decides."""
 
     exit_code = 3
     status = "halted"
 
 
 class ResetDetected(Halted):
-    """What the ledger remembers and what is there now do not fit together."""
+    """The log or the table contradicts the ledger; the incidents say how."""
 
 
 class ReplayUnavailable(Halted):
-    """A replay would need offsets that Kafka no longer serves; the rows in the table stay."""
+    """A replay needs offsets that Kafka no longer has; the rows in the table stay."""
 
 
 class WindowUnavailable(Halted):
-    """Part of a backfill has expired, or times do not order the log; nothing was read."""
+    """Part of a backfill has expired, or the log is not in time order; nothing was read."""
 
 
 class Transient(TidelineError):
-    """May well succeed when tried again; nothing has moved."""
+    """The same run may succeed later; nothing has changed."""
 
     retriable = True
     exit_code = 4
@@ -108,11 +108,11 @@ class Transient(TidelineError):
 
 
 class ServiceAway(Transient):
-    """A broker, the ledger's store or Spark is unreachable or gave a passing error."""
+    """A broker, a store or Spark is unreachable, or answered with a transient error."""
 
 
 class StreamBusy(Transient):
-    """Another attempt is at work on this stream."""
+    """Another attempt works on this stream, or has changed what this one started from."""
 
 
 class AttemptFenced(Transient):
@@ -120,7 +120,7 @@ class AttemptFenced(Transient):
 
 
 class CommitConflict(Transient):
-    """The ledger moved between reading it and writing it."""
+    """Another process changed the ledger between this one's read and its write."""
 
 
 class VerificationFailed(TidelineError):
@@ -130,6 +130,6 @@ class VerificationFailed(TidelineError):
 
 
 class AuditNotClean(TidelineError):
-    """An audit found flaws; work that builds on the table waits."""
+    """An audit has findings; work that depends on the table should wait."""
 
     exit_code = 6
