@@ -22,6 +22,8 @@ st.register_type_strategy(
 st.register_type_strategy(
     Window, st.builds(lambda n: Window(NOW, NOW + timedelta(seconds=n)), st.integers(1, 10**9))
 )
+# No size or time is infinite, and JSON has no word for it.
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 documents = st.one_of(
     *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, ResolvedTimestamp))
 )
