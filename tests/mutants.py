@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "retention loss, by the log start (6)",
         DETECTION,
-        "elif lost := _lost(position, seen.log_start_offset, covered):",
+        "elif lost := lost_to_retention(position, seen.log_start_offset, covered):",
         "elif lost := ():",
         UNIT,
     ),
@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         "one row per offset",
         "rules/verification.py",
-        "if found.duplicates or open_gaps:",
+        "if present.duplicates or open_gaps:",
         "if open_gaps:",
         "tests/unit/test_verification.py",
     ),
@@ -413,8 +413,8 @@ MUTANTS = (
     Mutant(
         "a new partition of a known topic begins at 0 (R10)",
         "rules/start_positions.py",
-        "next_offset = 0  # a new",
-        "next_offset = _log_start(seen)  # a new",
+        "next_offset = 0  # a new partition",
+        "next_offset = log_start_of(seen)  # a new partition",
         "tests/unit/test_first_positions.py",
     ),
     Mutant(
@@ -525,8 +525,8 @@ MUTANTS = (
     Mutant(
         "rows beyond the head are not lost (R3, R12)",
         DETECTION,
-        "subtract(gone, covered.get(position.identity, ()))",
-        "subtract(gone, ())",
+        "subtract(expired, coverage.get(position.identity, ()))",
+        "subtract(expired, ())",
         "tests/unit/test_detection.py",
     ),
     Mutant(
@@ -624,7 +624,7 @@ MUTANTS = (
     Mutant(
         "a head that closed runs do not bear out",
         "rules/audit.py",
-        "subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)",
+        "subtract(known.accounted, known.verified), subtract(known.verified, known.accounted)",
         "(), ()",
         "tests/unit/test_audit.py",
     ),

@@ -88,7 +88,7 @@ def test_evidence_that_expired_before_anybody_looked_halts(harness, spark):
     stream = harness.stream()
     commit_only(stream, "run", spark)
     harness.delete_records(before=11)
-    with pytest.raises(ResetDetected, match=r"unexplained_gap.*can no longer be looked at"):
+    with pytest.raises(ResetDetected, match=r"unexplained_gap.*can no longer be read"):
         harness.run(stream, "next", spark)
     assert head(stream) == {(name, 0): 0}
     assert len(table_rows(stream)) == 10

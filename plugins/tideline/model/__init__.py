@@ -1,1 +1,1 @@
-"""What is true: offsets, plans, runs, incidents, observations. Data without I/O."""
+"""Data: offsets, plans, runs, incidents, observations. No I/O."""

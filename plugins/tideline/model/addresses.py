@@ -1,4 +1,4 @@
-"""Addresses of tables: which are safe to hand on, and which lie inside each other."""
+"""Addresses of tables: which are safe to use, and which lie inside each other."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from pathlib import PurePosixPath
 
 
 def safe_uri(value: str) -> str:
-    """Check an address that ends up in Spark, delta-rs and SQL.
+    """Check an address that is passed to Spark, delta-rs and SQL.
+
+    Args:
+        value: Absolute path, `file:///...` or `s3a://bucket/...`.
+
+    Returns:
+        The address, unchanged.
 
     Raises:
-        ValueError: Another scheme than file and s3a, a relative path, `..`, or a character that
-            has no place in a path.
+        ValueError: A scheme other than file and s3a, a relative path, `..`, or a character that
+            is not allowed in a path.
     """
     scheme, separator, rest = value.partition("://")
     path = rest if separator else value

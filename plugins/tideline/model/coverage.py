@@ -56,14 +56,14 @@ def intersect(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> Inter
 
 
 def overlaps(ranges: Iterable[OffsetRange]) -> Intervals:
-    """Every offset that stands in more than one of the ranges."""
-    found: list[OffsetRange] = []
+    """Every offset that is in more than one of the ranges."""
+    repeated: list[OffsetRange] = []
     reach: int | None = None
     for item in sorted(r for r in ranges if len(r)):
         if reach is not None and item.start_offset < reach:
-            found.append(OffsetRange(item.start_offset, min(reach, item.end_offset)))
+            repeated.append(OffsetRange(item.start_offset, min(reach, item.end_offset)))
         reach = item.end_offset if reach is None else max(reach, item.end_offset)
-    return union(found)
+    return union(repeated)
 
 
 def total(ranges: Iterable[OffsetRange]) -> int:
@@ -76,8 +76,8 @@ class Coverage:
     """Verified offsets of one partition identity.
 
     Args:
-        identity: The log they belong to.
-        intervals: Normalized ranges that some finished run has read and verified.
+        identity: The log that the offsets belong to.
+        intervals: Normalized ranges that finished runs have read and verified.
     """
 
     identity: PartitionIdentity
@@ -87,7 +87,15 @@ class Coverage:
 def add_coverage(
     coverage: Iterable[Coverage], landed: Iterable[tuple[PartitionIdentity, OffsetRange]]
 ) -> tuple[Coverage, ...]:
-    """The coverage after more ranges have been verified."""
+    """The coverage after more ranges have been verified.
+
+    Args:
+        coverage: What is verified so far, at most one entry per identity.
+        landed: Ranges to add; they may overlap.
+
+    Returns:
+        One normalized entry per identity, sorted by identity.
+    """
     known: dict[PartitionIdentity, list[OffsetRange]] = {
         c.identity: list(c.intervals) for c in coverage
     }
@@ -97,7 +105,12 @@ def add_coverage(
 
 
 def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
-    """The first offset at or after `next_offset` that is not covered (R12)."""
+    """The first offset at or after `next_offset` that is not covered (R12).
+
+    Args:
+        coverage: Verified ranges of one partition.
+        next_offset: Where to begin (inclusive).
+    """
     for item in union(coverage):
         if item.start_offset <= next_offset < item.end_offset:
             return item.end_offset
@@ -105,5 +118,11 @@ def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
 
 
 def uncovered_from(coverage: Iterable[OffsetRange], start: int, end: int) -> int:
-    """Where the first stretch of `[start, end)` that is not covered ends (exclusive)."""
+    """The end (exclusive) of the uncovered range that begins at `start`.
+
+    Args:
+        coverage: Verified ranges of one partition; none of them holds `start`.
+        start: First offset (inclusive).
+        end: Answer if nothing from `start` on is covered (exclusive); no upper bound otherwise.
+    """
     return min((r.start_offset for r in union(coverage) if start < r.start_offset), default=end)

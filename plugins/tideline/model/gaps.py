@@ -1,4 +1,4 @@
-"""Why an offset inside a range has no row: the reasons, and what a log shows of itself."""
+"""Why an offset has no row: the possible reasons, and the batches that give evidence of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ GapReason = Literal[
 ADMITTED: frozenset[GapReason] = frozenset(
     {"marker", "aborted", "transactional", "compacted", "accepted"}
 )
-"""Reasons that excuse a missing offset; the last three by declaration or decision."""
+"""Reasons that explain a missing offset: two by evidence in the log, two by the stream file's
+`gaps`, and `accepted` by a decision."""
 
 
 REASONS: dict[GapReason, str] = {
@@ -35,16 +36,16 @@ REASONS: dict[GapReason, str] = {
     "compacted": "admitted by gaps: compacted",
     "accepted": "a decision accepted the loss",
     "hole": "no batch of the log covers it",
-    "compacted_batch": "its batch has lost records, as compaction does",
+    "compacted_batch": "its batch has lost records, as in a compacted log",
     "record": "the log holds a record there",
-    "expired": "the log starts later by now: it can no longer be looked at",
+    "expired": "the log starts later now: it can no longer be read",
     "refused": "gaps: refuse admits none",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets without a row, and why they have none."""
+    """Offsets without a row, and the reason."""
 
     offsets: OffsetRange
     reason: GapReason
@@ -52,12 +53,17 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The header of one record batch; both offsets are inclusive, as Kafka stores them.
+    """The header of one record batch (KIP-98).
 
     Args:
-        records: How many records it still holds.
-        is_abort_marker: A control batch that ends an aborted transaction.
-        first_timestamp_ms: Of its first record; -1 if unknown.
+        base_offset: First offset (inclusive).
+        last_offset: Last offset, **inclusive**, as Kafka stores it; `offsets` is half-open.
+        records: Number of records that the batch still holds.
+        producer_id: Id of the producer; -1 for one that is not idempotent.
+        is_control: The batch is a transaction marker.
+        is_transactional: The batch belongs to a transaction.
+        is_abort_marker: The batch is the marker that aborts a transaction.
+        first_timestamp_ms: Timestamp of the first record, in milliseconds; -1 if unknown.
     """
 
     base_offset: int
@@ -71,13 +77,18 @@ class Batch:
 
     @property
     def offsets(self) -> OffsetRange:
-        """The offsets that it covers, end exclusive."""
+        """The offsets that the batch covers, end exclusive."""
         return OffsetRange(self.base_offset, self.last_offset + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """What a Fetch answer says of an aborted transaction: it ends at its producer's next marker."""
+    """An aborted transaction in a Fetch response; it ends at its producer's next abort marker.
+
+    Args:
+        producer_id: Id of the producer.
+        first_offset: First offset of the transaction (inclusive).
+    """
 
     producer_id: int
     first_offset: int
@@ -85,10 +96,13 @@ class AbortedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatches:
-    """One Fetch answer: whole batches in a row, from `fetch_offset` up to `end_offset` (exclusive).
+    """The whole batches of one Fetch response.
 
     Args:
-        aborted: Every aborted transaction that overlaps the stretch.
+        fetch_offset: First offset that was asked for (inclusive).
+        end_offset: End of the last batch (exclusive).
+        batches: In the order of the log. The first may begin below `fetch_offset`.
+        aborted: Every aborted transaction that overlaps these batches.
     """
 
     fetch_offset: int
@@ -98,7 +112,7 @@ class FetchedBatches:
 
 
 def merge_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Sorted, with neighbours of the same reason joined."""
+    """The gaps sorted by offset, adjacent ones with the same reason joined, empty ones dropped."""
     merged: list[Gap] = []
     for gap in sorted(gaps, key=lambda g: g.offsets):
         last = merged[-1] if merged else None

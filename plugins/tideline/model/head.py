@@ -1,4 +1,4 @@
-"""The head: where the live lane goes on, per partition."""
+"""The head: the live lane's next offset in each partition."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ class PartitionPosition:
     """The live lane's position in one partition.
 
     Args:
-        topic: Topic name, as it was asked for.
-        topic_id: The incarnation that `next_offset` belongs to.
-        generation: Which filling of the partition, from 0.
+        topic: Topic name.
+        topic_id: UUID of the topic that `next_offset` belongs to (KIP-516).
+        generation: Which filling of the partition, from 0, counted by Tideline.
         partition: Partition number.
         next_offset: First offset not yet ingested.
-        leader_epoch: Epoch observed when `next_offset` was planned; None for an empty log.
-        seen_end: High watermark (exclusive) that came with that epoch: the log reached so far.
+        leader_epoch: Leader epoch observed when `next_offset` was planned (KIP-101); None for an
+            empty log.
+        seen_end: High watermark (exclusive) observed together with that epoch; None if unknown.
     """
 
     topic: str
@@ -34,7 +35,7 @@ class PartitionPosition:
 
     @property
     def proven_end(self) -> int:
-        """Where the known epoch has to reach: everything below was there once, read or not."""
+        """The offset (exclusive) that the known epoch has to reach: the log reached it once."""
         return max(self.next_offset, self.seen_end or 0)
 
     @property
@@ -44,7 +45,7 @@ class PartitionPosition:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """What brokers are asked about."""
+        """Topic name and partition number, as brokers know it."""
         return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
@@ -53,20 +54,22 @@ class PartitionPosition:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Everything that a live plan starts from; replaced as a whole, never edited.
+    """Everything that a live plan starts from. A new head replaces the old one as a whole.
 
     Args:
-        cluster_id: The cluster that the positions belong to; None before the first look.
-        start: The stream file's `start` as it was when the first positions were resolved.
+        cluster_id: The cluster that the positions belong to; None before the first observation.
+        start: The stream file's `start` when the first positions were resolved; None before.
         positions: One per followed partition.
-        coverage: Verified offsets, live and backfill.
-        table_id: The table that holds the rows; None before the first commit.
-        table_version: Newest version known to hold only what the ledger knows.
+        coverage: Verified offsets of both lanes, one entry per partition identity.
+        table_id: Delta's id of the table that holds the rows; None before the first commit.
+        table_version: Newest version known to hold only what the ledger knows; None before the
+            first commit.
         live_runs: How many live runs have advanced.
-        bytes_per_record: Table bytes per landed row of the last run; None before the first.
-        accepted_loss: Offsets without a row whose loss was accepted by a decision.
+        bytes_per_record: Bytes of data files per landed row, in the last run; None before the
+            first.
+        accepted_loss: Offsets without a row whose loss a decision has accepted.
         retired: Positions of topics and partitions that are no longer followed.
-        headroom: Where retention is nearest, as last measured; of at most 200 partitions.
+        headroom: The partitions that retention reaches first, as last measured; at most 200.
     """
 
     cluster_id: str | None = None
@@ -83,7 +86,7 @@ class Head:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what decisions and runs move: a proposal made from others is stale."""
+        """A fingerprint of what decisions and runs move; a proposal with another one is stale."""
         moving = (self.cluster_id, self.positions, self.retired, self.accepted_loss)
         return hashlib.sha256(repr(moving).encode()).hexdigest()
 

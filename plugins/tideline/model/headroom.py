@@ -1,7 +1,7 @@
 """How long until retention reaches the next offset to read. Pure.
 
 Retention deletes a segment when its newest record is older than `retention.ms` (Kafka's topic
-configuration), so the oldest unread record's own age gives a lower bound of the time left.
+configuration). So the age of the oldest unread record gives a lower bound of the time left.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ class Headroom:
     """When retention may reach one partition's next offset.
 
     Args:
+        topic: Topic name.
+        partition: Partition number.
         next_offset: The oldest unread offset.
-        written_at: When the batch there began to be written; None if unknown.
-        retention_ms: The topic's `retention.ms`; None where time deletes nothing.
+        written_at: Timestamp of the first record in the batch there, UTC-aware; None if unknown.
+        retention_ms: The topic's `retention.ms`, in milliseconds; None if time deletes nothing.
     """
 
     topic: str
@@ -33,9 +35,9 @@ class Headroom:
             return None
         try:
             return self.written_at + timedelta(milliseconds=self.retention_ms)
-        except OverflowError:  # kept for longer than there are dates
+        except OverflowError:  # the retention ends after the year 9999
             return None
 
     def seconds_left(self, now: datetime) -> float | None:
-        """Seconds until then, negative when overdue; None if unknown or never."""
+        """Seconds from `now` (UTC-aware) to `expires_at`; below 0 if overdue, None if not known."""
         return None if self.expires_at is None else (self.expires_at - now).total_seconds()

@@ -1,4 +1,4 @@
-"""Findings, incidents and decisions: what halts a run, and who answered it. Pure."""
+"""Findings, incidents and decisions: why a run halted, and who decided what. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not fit what the ledger knows.
+    """One difference between the ledger and the cluster or the table.
 
     Args:
         kind: The class of the finding.
         expected: What the ledger knows.
-        actual: What is there now.
-        topic: Topic name; None where the whole cluster or the table is meant.
-        topic_id: The incarnation that the ledger knows.
-        partition: Partition number; None where the whole topic is meant.
-        intervals: The offsets at stake, as far as they are known.
-        detail: A more exact cause than the class has.
+        actual: What was observed.
+        topic: Topic name; None for a finding about the cluster or the table.
+        topic_id: UUID of the topic as the ledger knows it.
+        partition: Partition number; None for a finding about the whole topic.
+        intervals: The offsets at stake, as half-open ranges; empty if unknown.
+        detail: A more exact cause than the class gives; None if there is none.
         decidable: Whether a decision other than `fail` can be executed.
-        backfill: Plan of the backfill that alone it concerns; None for what stops the live lane.
-        lost_from, lost_until: The times between which the records at stake were written.
+        lost_from: The records at stake were written after this time; None if unknown.
+        lost_until: The records at stake were written before this time; None if unknown.
+        backfill: Id of the backfill plan, if the finding concerns only that plan; None if it
+            concerns the live lane.
     """
 
     kind: FindingClass
@@ -56,12 +58,12 @@ class Finding:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What may be decided about it."""
+        """The valid decisions."""
         return valid_choices(self.kind, self.decidable)
 
     @property
     def executable(self) -> tuple[str, ...]:
-        """The choices that a run can carry out."""
+        """The choices that a run can execute: all but `fail`."""
         return tuple(choice for choice in self.choices if choice != "fail")
 
     @property
@@ -81,12 +83,12 @@ class Finding:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it concerns a topic or partition, so that others may go on."""
+        """Whether it concerns one topic or partition, so that the others may go on."""
         return self.topic is not None
 
     @property
     def place(self) -> str:
-        """`topic-partition`, the topic, or the part of the stream that is meant."""
+        """`topic-partition`, the topic, `table` or `cluster`."""
         if self.topic is None:
             return "table" if self.kind == "table_changed" else "cluster"
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
@@ -121,12 +123,13 @@ def _when(word: str, instant: datetime | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer to an incident; it takes effect when a run executes it (R9).
+    """The decision about an incident; it takes effect when a run executes it (R9).
 
     Args:
         choice: One of the finding's choices.
-        by: Who or what decided: a user, or `policy`.
-        reason: In their words.
+        by: Who decided: a user's name, or `policy`.
+        at: When, UTC-aware.
+        reason: In the words of whoever decided.
     """
 
     choice: str
@@ -140,15 +143,18 @@ class Incident:
     """A finding that halted a run, kept until a decision has been executed.
 
     Args:
-        incident_id: Stable for the same finding of the same incarnation.
-        run_id: The run that found it first.
-        plan_id, plan_run_id: The landed plan that it puts in doubt, and the run that froze it.
-        unverified: The plan's ranges that it keeps from being verified.
-        asked_in: The run whose form asks about it.
-        decision: What was decided last; None while nobody has.
-        closed_at: When it was closed; None while it is open.
-        outcome: How it was closed, with what was really lost.
-        removed_in_version: Table version that removed its unverified rows (R6).
+        incident_id: Stable while the same difference lasts, for one topic id.
+        run_id: The run that opened it.
+        opened_at: When it was opened, UTC-aware.
+        finding: What halted the run.
+        plan_id: The landed plan that cannot be verified because of it; None if there is none.
+        plan_run_id: The run that froze that plan.
+        unverified: The ranges of that plan that cannot be verified.
+        asked_in: The run whose form asks about it; None if no form does.
+        decision: The newest decision; None while there is none.
+        closed_at: When it was closed, UTC-aware; None while it is open.
+        outcome: How it was closed, with the offsets that were lost; None while it is open.
+        removed_in_version: Table version that removed its unverified rows (R6); None if none did.
     """
 
     incident_id: str
@@ -166,7 +172,7 @@ class Incident:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two findings the same incident."""
+        """Two findings with the same key belong to one incident."""
         return incident_key(self.finding)
 
     @property
@@ -175,7 +181,7 @@ class Incident:
         return self.decision is not None and self.decision.choice in self.finding.executable
 
     def closed(self, outcome: str, now: datetime, **changes: object) -> Incident:
-        """The incident at its end."""
+        """The incident, closed with an outcome at `now` (UTC-aware)."""
         return replace(self, outcome=outcome, closed_at=now, **changes)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -183,11 +189,11 @@ class Incident:
 
 
 def incident_key(finding: Finding) -> tuple[object, ...]:
-    """What makes two findings the same incident."""
+    """Two findings with the same key belong to one incident."""
     place = (finding.topic, finding.topic_id, finding.partition)
     return (finding.kind, *place, finding.backfill)
 
 
 def one_interval(start_offset: int, end_offset: int) -> Intervals:
-    """The offsets `[start_offset, end_offset)` as intervals; none if there are none."""
+    """The offsets `[start_offset, end_offset)` as intervals; empty if the end is not above."""
     return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()

@@ -1,4 +1,4 @@
-"""Where a stream's ledger lives, and the mark in a home that is not in charge of it."""
+"""Where a stream's ledger is stored, and the marker at a location that no longer holds it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ DEFAULT_CONNECTION = "tideline_ledger"
 
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """One place for one stream's ledger.
+    """One location of one stream's ledger.
 
     Args:
         kind: A Delta table, or tables in the database of an Airflow connection.
-        address: The table's address, or the connection's id.
+        address: The Delta table's address, or the Airflow connection's id.
         stream: The stream's name.
     """
 
@@ -28,7 +28,7 @@ class LedgerLocation:
 
     @property
     def in_stream_file(self) -> str:
-        """What a stream file has to say to mean this home."""
+        """The keys of a stream file that name this location."""
         if self.kind == "delta":
             return f"`ledger: delta` and `ledger_uri: {self.address}`, without ledger_connection"
         return f"`ledger: airflow` and `ledger_connection: {self.address}`, without ledger_uri"
@@ -36,12 +36,12 @@ class LedgerLocation:
 
 @dataclass(frozen=True, slots=True)
 class RelocationMarker:
-    """Stands in a home that is no longer, or not yet, in charge of its ledger.
+    """Marks a location whose ledger was moved away, or was not yet copied to it completely.
 
     Args:
-        state: `moved_to` another home for good, or an `unfinished` copy of another home.
-        ledger_id: Whose mark it is.
-        other: The home that it went to, or that it is a copy of.
+        state: `moved_to` another location, or an `unfinished` copy of another location.
+        ledger_id: Id of the ledger.
+        other: The location that the ledger was moved to, or is being copied from.
     """
 
     state: Literal["moved_to", "unfinished"]
@@ -49,7 +49,7 @@ class RelocationMarker:
     other: LedgerLocation
 
     def refusal(self, location: str) -> str:
-        """Why the home at a location cannot be opened, and what to do."""
+        """Why the ledger at this location cannot be opened, and what to do."""
         if self.state == "moved_to":
             return (
                 f"ledger {location} was moved to {self.other}: set {self.other.in_stream_file}, in"

@@ -1,4 +1,4 @@
-"""What a run tells without halting: new topics and partitions, open transactions. Pure."""
+"""Notices: what a run reports without halting, such as new partitions. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing worth telling."""
+    """One thing to report.
+
+    Args:
+        kind: What it is about.
+        topic: Topic name.
+        partition: Partition number; None for the whole topic.
+        text: A sentence for people.
+    """
 
     kind: Literal[
         "new_topic", "new_partition", "open_transaction", "hanging_transaction", "expired"

@@ -1,9 +1,11 @@
-"""What one look at the cluster and the table has found, as plain facts."""
+"""Observations: the state of the cluster and of the table at one time, as plain facts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from tideline.model.offsets import TopicPartition
 
 UNDEFINED_EPOCH_END = -1
 """OffsetsForLeaderEpoch's answer when the broker does not know the epoch (KIP-320)."""
@@ -15,14 +17,16 @@ class PartitionObservation:
 
     Args:
         partition: Partition number.
-        leader_epoch: Epoch that came with the ListOffsets answer for the end; None if unknown.
-        log_start_offset: Oldest readable offset; None if the leader did not say.
-        high_watermark: Last replicated offset + 1.
-        last_stable_offset: First offset of the oldest open transaction, else the high watermark.
-        epoch_end_offset: End offset of the epoch that was asked for (exclusive);
+        leader_epoch: Epoch in the ListOffsets response for the end (KIP-320); None if the leader
+            tells none, as for an empty log.
+        log_start_offset: Oldest readable offset (inclusive); None if unknown.
+        high_watermark: Last replicated offset + 1 (exclusive end); None if unknown.
+        last_stable_offset: First offset of the oldest open transaction, otherwise the high
+            watermark (exclusive end); None if unknown.
+        epoch_end_offset: End offset (exclusive) of the epoch that was asked for (KIP-101);
             `UNDEFINED_EPOCH_END` if the leader does not know that epoch, None if not asked.
-        fault: A passing error of this partition; another look may find it gone.
-        refusal: Any other error; looking again will not help.
+        fault: A transient error of this partition; a later observation may succeed.
+        refusal: Any other error; a later observation fails in the same way.
     """
 
     partition: int
@@ -36,7 +40,7 @@ class PartitionObservation:
 
     @property
     def answered(self) -> bool:
-        """Whether the leader gave every offset that was asked for."""
+        """Whether the leader told all three offsets."""
         return (
             self.fault is None
             and self.refusal is None
@@ -46,7 +50,7 @@ class PartitionObservation:
         )
 
     def end_offset(self, isolation_level: str) -> int | None:
-        """Where a reader of that isolation level may stop (exclusive)."""
+        """The end (exclusive) of what a reader with that isolation level can read."""
         if isolation_level == "read_committed":
             return self.last_stable_offset
         return self.high_watermark
@@ -54,7 +58,7 @@ class PartitionObservation:
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """A look-up by time: the record that was found, with its own timestamp in milliseconds."""
+    """The answer to a look-up by time: the record's offset, and its timestamp in milliseconds."""
 
     offset: int
     timestamp_ms: int
@@ -62,7 +66,15 @@ class TimedOffset:
 
 @dataclass(frozen=True, slots=True)
 class TopicObservation:
-    """One topic; `topic_id` is None when the cluster says that there is no such topic."""
+    """One topic as the brokers described it.
+
+    Args:
+        topic: Topic name.
+        topic_id: The topic's UUID; None if there is no such topic, or with a fault or refusal.
+        partitions: In the order of their numbers; empty without a topic id.
+        fault: A transient error of this topic; a later observation may succeed.
+        refusal: Any other error; a later observation fails in the same way.
+    """
 
     topic: str
     topic_id: str | None
@@ -72,16 +84,16 @@ class TopicObservation:
 
     @property
     def answered(self) -> bool:
-        """Whether the topic exists and every partition gave its offsets."""
+        """Whether the topic exists and the offsets of every partition are known."""
         return self.topic_id is not None and all(p.answered for p in self.partitions)
 
     @property
     def is_absent(self) -> bool:
-        """Whether the cluster says that there is no such topic."""
+        """Whether the brokers say that there is no such topic."""
         return self.topic_id is None and self.fault is None and self.refusal is None
 
     def partition(self, number: int) -> PartitionObservation | None:
-        """The partition with that number, None if the topic has none."""
+        """The partition with that number; None if the topic does not have it."""
         if number < len(self.partitions) and self.partitions[number].partition == number:
             return self.partitions[number]
         return next((p for p in self.partitions if p.partition == number), None)
@@ -89,13 +101,14 @@ class TopicObservation:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:
-    """One commit to the table, as far as watching it needs.
+    """One commit in the table's log, reduced to what the check for foreign changes needs.
 
     Args:
-        operation: Delta's name of it.
-        appends: Whether it only added rows.
-        ledger_id: The ledger whose mark it carries; None for somebody else's.
-        detail: Its parameters, for people.
+        version: The version that the commit made.
+        operation: Delta's name of the operation, for example `WRITE` or `DELETE`.
+        appends: Whether the commit only added rows.
+        ledger_id: The ledger in the commit metadata; None for a commit of another program.
+        detail: Parameters of the operation, for people.
     """
 
     version: int
@@ -110,14 +123,14 @@ class TableObservation:
     """The target table as its transaction log describes it.
 
     Args:
-        exists: Whether there is a Delta table at the address.
-        table_id: Delta's own id of the table, new with every re-creation.
-        version: Newest committed version.
-        stream: Name of the stream that created it; None if Tideline did not.
-        ledger_id: The ledger that it belongs to.
+        exists: Whether there is a Delta table at the address; if not, the rest is empty.
+        table_id: Delta's id of the table; a re-created table has another one.
+        version: Newest version.
+        stream: Stream name in the table's properties; None if Tideline did not create it.
+        ledger_id: Ledger id in the table's properties; None if Tideline did not create it.
         newer: Commits after the version that was asked about, oldest first.
-        partition_by: Its partition columns, if it takes data files as they are; None where
-            columns, features or constraints that others gave it need Delta's own writer.
+        partition_by: The partition columns, if data files can be added without Delta's writer.
+            None if the table has columns, features or constraints that need Delta's writer.
     """
 
     exists: bool
@@ -131,10 +144,16 @@ class TableObservation:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at everything that a plan depends on.
+    """Everything that a plan depends on, observed once.
 
-    Topic ids were the same before and after the offsets were asked for; a topic where they
-    were not carries a fault instead.
+    Topic ids were read before and after the offsets. A topic whose id changed in between has a
+    fault and no offsets.
+
+    Args:
+        observed_at: When, UTC-aware.
+        cluster_id: The cluster's id.
+        topics: The topics that were asked about.
+        table: The target table; its default means that there is none.
     """
 
     observed_at: datetime
@@ -143,5 +162,10 @@ class Observation:
     table: TableObservation = field(default=TableObservation(exists=False))
 
     def topic(self, name: str) -> TopicObservation | None:
-        """The topic of that name, None if it was not asked for."""
+        """The topic with that name; None if it was not asked about."""
         return next((t for t in self.topics if t.topic == name), None)
+
+    def partition(self, at: TopicPartition) -> PartitionObservation | None:
+        """That partition; None if its topic was not asked about or does not have it."""
+        topic = self.topic(at.topic)
+        return None if topic is None else topic.partition(at.partition)

@@ -1,7 +1,7 @@
-"""Half-open offset ranges and what makes an offset mean something.
+"""Offset ranges, and the partitions and logs that they belong to.
 
-Every range is `[start_offset, end_offset)` and every stored position is the next offset to
-read, as in Kafka's own committed offsets (KafkaConsumer, "Offsets and Consumer Position").
+Every range is half-open, `[start_offset, end_offset)`. Every stored position is the next offset to
+read, as in Kafka's committed offsets (KafkaConsumer, "Offsets and Consumer Position").
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and a partition number: what brokers are asked about."""
+    """A topic's name and a partition number, as brokers know it."""
 
     topic: str
     partition: int
@@ -25,8 +25,8 @@ class PartitionIdentity:
     """The log that an offset belongs to.
 
     Args:
-        topic_id: The topic's UUID, which changes when a topic is deleted and re-created (KIP-516).
-        generation: Which filling of that partition, from 0, counted by Tideline.
+        topic_id: The topic's UUID; a topic that is deleted and re-created gets another (KIP-516).
+        generation: Which filling of the partition, from 0, counted by Tideline.
         partition: Partition number.
     """
 
@@ -59,10 +59,10 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class CoordinateRange:
-    """Offsets `[start_offset, end_offset)` of one partition of one incarnation of a topic.
+    """Offsets `[start_offset, end_offset)` of one log: the coordinates of rows.
 
     Args:
-        topic: Topic name, as it was asked for.
+        topic: Topic name.
         topic_id: The topic's UUID.
         generation: Which filling of the partition, from 0.
         partition: Partition number.
@@ -84,12 +84,23 @@ class CoordinateRange:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """What brokers are asked about."""
+        """Topic name and partition number, as brokers know it."""
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def coordinates(self) -> tuple[str, int, int, int, int]:
+        """Topic id, generation, partition, start and end offset: what the table stores of it."""
+        return (
+            self.topic_id,
+            self.generation,
+            self.partition,
+            self.start_offset,
+            self.end_offset,
+        )
+
+    @property
     def offsets(self) -> OffsetRange:
-        """The offsets alone."""
+        """The offsets, without topic and partition."""
         return OffsetRange(self.start_offset, self.end_offset)
 
     def __str__(self) -> str:

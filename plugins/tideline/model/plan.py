@@ -21,10 +21,11 @@ class PlannedRange(CoordinateRange):
     """One partition's share of a run, and what was observed there when it was planned.
 
     Args:
-        leader_epoch: Epoch of the leader that told the end; None for an empty log.
-        log_start_offset: Oldest readable offset.
-        high_watermark: Last replicated offset + 1.
-        last_stable_offset: First offset of the oldest open transaction, else the high watermark.
+        leader_epoch: Epoch of the leader that told the end (KIP-101); None for an empty log.
+        log_start_offset: Oldest readable offset (inclusive).
+        high_watermark: Last replicated offset + 1 (exclusive end).
+        last_stable_offset: First offset of the oldest open transaction, otherwise the high
+            watermark (exclusive end).
     """
 
     leader_epoch: int | None
@@ -35,10 +36,13 @@ class PlannedRange(CoordinateRange):
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Offsets that a backfill asks for, Kafka has deleted, and the table does not hold.
+    """Offsets that a backfill requests, but Kafka has deleted and the table does not hold.
 
     Args:
-        uncertain: A window's first offset cannot be told any more: the loss may be smaller.
+        topic: Topic name.
+        partition: Partition number.
+        intervals: The offsets, as half-open ranges.
+        uncertain: The window's first offset is unknown by now, so the loss may be smaller.
     """
 
     topic: str
@@ -54,14 +58,17 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class BatchProposal:
-    """What a run would do; becomes a plan only after detection.
+    """What a run would read. It becomes a plan after reset detection.
 
     Args:
-        ranges: Non-empty ranges only, sorted by topic and partition.
-        gone: What a backfill asks for and can no longer get.
-        offset_lag: Offsets that the caps leave for later runs.
-        head_digest: Fingerprint of the positions that it was made from.
-        estimated_bytes: In the table, from the size of rows landed before; None before the first.
+        observation: What the proposal was made from.
+        ranges: Non-empty ranges, sorted by topic and partition.
+        offset_lag: Number of offsets that the limits leave for later runs.
+        isolation_level: `read_committed` or `read_uncommitted`.
+        estimated_records: Number of offsets in the ranges: an upper bound of the records.
+        head_digest: Fingerprint of the head that the proposal was made from.
+        estimated_bytes: Size in the table, estimated from the last run; None before the first.
+        gone: Offsets that a backfill requests and Kafka no longer has.
     """
 
     observation: Observation
@@ -76,12 +83,20 @@ class BatchProposal:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """The frozen input of one run (R1): every retry, clear and recovery executes exactly this.
+    """The frozen input of one run (R1). Every retry, clear and recovery executes exactly this.
 
     Args:
-        plan_id: Derived from stream, ledger and the run id that froze it.
-        table_id: Id of the target table; None when this plan's first attempt will create it.
-        table_version: Newest version when frozen: the plan's own commits come after it.
+        plan_id: Derived from ledger, stream and the run id that froze it.
+        run_id: The run that froze it.
+        lane: `live` or `backfill`.
+        frozen_at: When, UTC-aware.
+        request_digest: Fingerprint of the run's request.
+        cluster_id: The cluster that the ranges belong to.
+        ranges: What to read; ends are exclusive.
+        offset_lag: Number of offsets that the limits leave for later runs.
+        table_id: Delta's id of the target table; None if the first attempt has to create it.
+        table_version: Newest version when the plan was frozen; its commits have higher ones. None
+            if there was no table.
     """
 
     plan_id: str
@@ -111,7 +126,17 @@ def freeze(
     table_uri: str,
     now: datetime,
 ) -> BatchPlan:
-    """The plan that a proposal becomes once nothing speaks against it."""
+    """The plan that a proposal becomes after reset detection.
+
+    Args:
+        proposal: What the run would read.
+        stream: Name of the stream.
+        ledger_id: Id of the ledger; part of the plan's id.
+        run_id: The run that freezes it; part of the plan's id.
+        request: What was requested of the run.
+        table_uri: Address of the target table.
+        now: The time, UTC-aware.
+    """
     name = json.dumps([ledger_id, stream, run_id])
     return BatchPlan(
         plan_id=hashlib.sha256(name.encode()).hexdigest()[:32],

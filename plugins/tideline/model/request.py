@@ -1,4 +1,4 @@
-"""What is asked of a run: nothing for a live one, a window or ranges for a backfill. Pure."""
+"""What is requested of a run: nothing for a live run, a window or ranges for a backfill. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE = ("topic", "partition", "start_offset", "end_offset")
 
 @dataclass(frozen=True, slots=True)
 class RequestedRange:
-    """Offsets `[start_offset, end_offset)` that somebody asks for by name."""
+    """Offsets `[start_offset, end_offset)` of one partition, requested by topic name."""
 
     topic: str
     partition: int
@@ -30,12 +30,12 @@ class RequestedRange:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """What brokers are asked about."""
+        """Topic name and partition number, as brokers know it."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def offsets(self) -> OffsetRange:
-        """The offsets."""
+        """The offsets, without topic and partition."""
         return OffsetRange(self.start_offset, self.end_offset)
 
     def __str__(self) -> str:
@@ -44,12 +44,12 @@ class RequestedRange:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What was asked of a run; a run id stands for one request for good.
+    """What is requested of a run. A run id stands for one request forever.
 
     Args:
-        window: A backfill of the records of that time.
-        ranges: A backfill of these offsets; at most one range per partition.
-        reason: In the words of whoever asked; no part of the fingerprint.
+        window: Backfill the records of that time; None for a live run and for ranges.
+        ranges: Backfill these offsets, at most one range per partition; empty otherwise.
+        reason: In the words of whoever requested it; not part of the digest.
     """
 
     window: Window | None = None
@@ -58,12 +58,12 @@ class RunRequest:
 
     @property
     def lane(self) -> Lane:
-        """A window or ranges make a backfill, which never moves the head."""
+        """`backfill` with a window or ranges, otherwise `live`. A backfill never moves the head."""
         return "backfill" if self.window is not None or self.ranges else "live"
 
     @property
     def digest(self) -> str:
-        """A fingerprint that differs where the request does."""
+        """A fingerprint: equal requests have equal ones."""
         asked: dict[str, Any] = {"lane": self.lane}
         if self.window is not None:
             asked["window"] = str(self.window)
@@ -79,11 +79,12 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
     """The request in a trigger's form or on a command line.
 
     Args:
-        form: Keys of `FORM`; one that is None was left empty.
-        now: A window must have ended by then.
+        form: Keys of `FORM`; None, an empty text and an empty list mean that a key is not given.
+        now: The time, UTC-aware; a window must not end after it.
 
     Raises:
-        BadInput: An unknown key, a wrong type or value, or a contradiction; says what is allowed.
+        BadInput: An unknown key, a wrong type or value, or a contradiction; the message says what
+            is allowed.
     """
     unknown = sorted(set(form) - set(FORM))
     if unknown:
@@ -106,29 +107,32 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
 
 
 def make_window(start: datetime, end: datetime, now: datetime) -> Window:
-    """A window that is over.
+    """A window that has ended, in UTC.
+
+    Args:
+        start: First instant (inclusive), UTC-aware.
+        end: End (exclusive), UTC-aware.
+        now: The time, UTC-aware.
 
     Raises:
-        BadInput: It ends before it starts, or in the future.
+        BadInput: The end is not after the start, or is after `now`.
     """
     if end <= start:
         raise _refused("to", end.isoformat(), f"a time after from, {start.isoformat()}")
     if end > now:
-        raise _refused(
-            "to", end.isoformat(), f"a time that has passed; it is {now.isoformat()} now"
-        )
+        raise _refused("to", end.isoformat(), f"a time in the past; it is {now.isoformat()} now")
     return Window(start.astimezone(UTC), end.astimezone(UTC))
 
 
 def _read_time(key: str, value: Any) -> datetime:
     allowed = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise _refused(key, value, allowed) from None
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise _refused(key, value, allowed)
-    return found
+    return time
 
 
 def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
@@ -140,26 +144,28 @@ def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
             raise _refused("ranges", value, allowed) from None
     if not isinstance(value, list) or not value:
         raise _refused("ranges", value, allowed)
-    found = [_read_range(f"ranges[{number}]", item) for number, item in enumerate(value)]
-    places = [r.topic_partition for r in found]
-    for item in found:
-        if places.count(item.topic_partition) > 1:
-            allowed = "one range per partition; another one needs a run of its own"
-            raise _refused("ranges", f"{item.topic}-{item.partition} twice", allowed)
-    return tuple(sorted(found, key=lambda r: r.topic_partition))
+    ranges = [_read_range(f"ranges[{number}]", item) for number, item in enumerate(value)]
+    partitions = [r.topic_partition for r in ranges]
+    for partition in partitions:
+        if partitions.count(partition) > 1:
+            allowed = "one range per partition; a second range needs a run of its own"
+            raise _refused("ranges", f"{partition} twice", allowed)
+    return tuple(sorted(ranges, key=lambda r: r.topic_partition))
 
 
 def _read_range(key: str, item: Any) -> RequestedRange:
     if not isinstance(item, dict) or set(item) != set(_RANGE):
         raise _refused(key, item, f"an object with exactly {', '.join(_RANGE)}")
     if not isinstance(item["topic"], str):
-        raise _refused(f"{key}.topic", item["topic"], "a topic's name")
+        raise _refused(f"{key}.topic", item["topic"], "a topic name")
     for name in _RANGE[1:]:
         if not isinstance(item[name], int) or isinstance(item[name], bool) or item[name] < 0:
-            raise _refused(f"{key}.{name}", item[name], "a whole number from 0 on")
+            raise _refused(f"{key}.{name}", item[name], "a whole number, 0 or more")
     if item["end_offset"] <= item["start_offset"]:
         raise _refused(
-            f"{key}.end_offset", item["end_offset"], f"more than {item['start_offset']}: exclusive"
+            f"{key}.end_offset",
+            item["end_offset"],
+            f"more than {item['start_offset']}, since the end is exclusive",
         )
     return RequestedRange(**item)
 

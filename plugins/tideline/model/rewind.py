@@ -1,4 +1,4 @@
-"""A rewind as the ledger keeps it: what was meant before anything went, and how it ended. Pure."""
+"""Rewinds as the ledger records them: the intent first, then the outcome. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Closing:
     """How a run closed.
 
     Args:
-        version: The ledger's version that closed it first; what closed together shares it.
-        first: The record as it closed first: replays and decisions may have amended it since.
-        newest: The record as it is now.
+        version: Version of the ledger that closed the run; runs closed together share it.
+        first: The record when the run closed; replays and decisions may change it later.
+        newest: The record now.
     """
 
     version: int
@@ -26,13 +26,13 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets of undone rows that Kafka can no longer serve.
+    """Offsets of rows that a rewind removes and Kafka can no longer serve.
 
     Args:
         planned: The part of an undone plan that is gone.
-        rows: How many rows the table holds there.
-        expired: Whether the log merely starts later, so that reading goes on behind it.
-        reason: What stands in the way.
+        rows: Number of rows that the table holds there.
+        expired: Whether the log starts later now, so that what follows can still be read.
+        reason: Why Kafka cannot serve them.
     """
 
     planned: PlannedRange
@@ -46,18 +46,21 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """One rewind: what was meant, before anything is removed, and how it ended.
+    """One rewind. The ledger records it before any row is removed.
 
     Args:
-        to_run: The run whose state is restored.
-        head_key: Names that run's head in the history.
+        to_run: The run whose head is restored.
+        reason: In the words of whoever asked for it.
+        by: Who asked for it.
+        begun_at: When it was recorded, UTC-aware.
+        head_key: Key of that run's head in the ledger's history.
         undone_runs: Runs whose records become superseded.
         removes: Coordinates whose rows are removed.
-        rows: How many rows stood there when it began.
+        rows: Number of rows at these coordinates when it began.
         lost: The part of them that Kafka can no longer serve.
         known_version: Newest table version when it began; None without a table.
-        removed_in_version: Table version that removed the rows; None where there were none.
-        finished_at: None while it is under way.
+        removed_in_version: Table version that removed the rows; None if there were none.
+        finished_at: When it ended, UTC-aware; None while it is unfinished.
     """
 
     rewind_id: str
@@ -76,12 +79,12 @@ class Rewind:
 
     @property
     def lost_rows(self) -> int:
-        """How many rows it removes for good."""
+        """Number of removed rows that cannot be read again."""
         return sum(item.rows for item in self.lost)
 
     @property
     def label(self) -> str:
-        """Stands as `superseded_by` in what it undoes."""
+        """The `superseded_by` of the records that it undoes."""
         return f"{self.rewind_id} ({self.reason})"
 
     def __str__(self) -> str:

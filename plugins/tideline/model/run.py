@@ -21,9 +21,9 @@ class TableCommit:
     Args:
         table_id: Delta's id of the table.
         version: The version that the commit made.
-        token: The attempt's fencing token.
-        rows: Rows written, by the commit's own metrics.
-        bytes: Bytes of data files written.
+        token: Fencing token of the attempt.
+        rows: Rows written, as the commit itself counts them.
+        bytes: Size of the data files written, in bytes.
     """
 
     table_id: str
@@ -35,7 +35,7 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class PartitionEvidence:
-    """What the log showed at offsets of one partition that have no row."""
+    """Why offsets of one partition have no row, as the log showed it."""
 
     identity: PartitionIdentity
     gaps: tuple[Gap, ...]
@@ -46,16 +46,20 @@ class RunRecord:
     """Everything the ledger knows about one run id.
 
     Args:
-        request_digest: Fingerprint of what was asked; the same run id cannot ask for more.
-        request: What was asked.
+        request_digest: Fingerprint of the request; the run id accepts no other one.
+        updated_at: When the record last changed, UTC-aware.
+        proposal: None until there is one.
         plan: None until frozen.
-        finishes: The run whose open plan this one executes (R3), None for its own.
+        finishes: The run whose open plan this run executes (R3); None if it executes its own.
         table_commit: The verified commit; None until verified.
-        verified: Ranges with rows and gaps, as verified.
-        evidence: What the log showed at missing offsets; it can expire, so it is kept.
+        verified: The plan's ranges with rows and gaps; empty until verified.
+        superseded_by: What took the place of this run's plan; None if nothing did.
+        evidence: What the log showed at missing offsets. The log may expire, so it is kept.
         resolved: Incidents whose decisions this run has executed.
-        notices: What was worth telling and halted nothing.
-        head_key: Names the head as this run's closing left it, in the history; a rewind goes there.
+        notices: What the run reported without halting.
+        request: What was requested.
+        head_key: Key, in the ledger's history, of the head when this run closed; a rewind
+            restores it. None while the run is open.
     """
 
     run_id: str
@@ -77,5 +81,5 @@ class RunRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether a later live run has to settle it first (R3)."""
+        """Whether a later live run has to finish this run's plan first (R3)."""
         return self.status == "planned"

@@ -1,7 +1,7 @@
 """A stream: topics of one cluster that land in one table. The model of a stream file.
 
-Every field says its unit and default; unknown keys are refused. Reading files, with line numbers
-in the errors, is `tideline.stream_files`.
+Every field states its unit and default; unknown keys are errors. `tideline.stream_files` reads the
+files and adds line numbers to the errors.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ class Table(_Section):
 
 
 class StartAt(_Section):
-    """A first position other than the log's ends; exactly one of the three."""
+    """First positions other than `earliest` and `latest`; exactly one of the three keys."""
 
-    timestamp: datetime | None = Field(None, description="First record at or after; with offset.")
+    timestamp: datetime | None = Field(
+        None, description="First record at or after this time; with its offset from UTC."
+    )
     offsets: (
         dict[TopicName, dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]] | None
     ) = Field(None, description="topic -> partition -> next offset to read.")
@@ -141,7 +143,7 @@ class Limits(_Section):
 
 
 class OnReset(_Section):
-    """What to do about a finding, per class."""
+    """The policy for each class of findings."""
 
     retention_loss: Literal["fail", "approve", "accept_loss"] = "fail"
     truncation: Literal["fail", "approve", "accept_loss", "restart"] = "fail"
@@ -174,7 +176,7 @@ class AirflowSettings(_Section):
         60, ge=0, strict=True, description="Seconds between two tries."
     )
     approval_timeout_seconds: int = Field(
-        86_400, ge=1, strict=True, description="How long an approval is waited for; then it fails."
+        86_400, ge=1, strict=True, description="Seconds until an unanswered approval fails."
     )
 
 
@@ -184,27 +186,29 @@ class Stream(_Section):
     stream: Name = Field(description="The stream's name, and the Dag's id.")
     kafka: Kafka
     table: Table
-    schedule: str | None = Field(None, description="Cron expression; none means by hand only.")
+    schedule: str | None = Field(
+        None, description="Cron expression of five fields; without one, only manual runs."
+    )
     timezone: str = Field("UTC", description="Time zone of the schedule.")
     start: Start = Field(
-        "earliest", description="Where the first run begins; without effect afterwards."
+        "earliest", description="Where the first run begins; later runs ignore it."
     )
     limits: Limits = Limits()
     on_reset: OnReset = OnReset()
     on_incident: Literal["halt", "proceed"] = Field(
-        "halt", description="Whether healthy partitions go on beside an open incident."
+        "halt", description="proceed lets healthy partitions go on beside an open incident."
     )
     gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
         "explain", description="What may excuse an offset without a record."
     )
     patience_seconds: float = Field(
-        60, gt=0, le=3600, description="How long a run looks again at passing faults, in seconds."
+        60, gt=0, le=3600, description="Seconds to repeat an observation after transient errors."
     )
     headroom_warning_seconds: int = Field(
-        3600, ge=0, strict=True, description="Warn when retention is nearer than this; 0 is never."
+        3600, ge=0, strict=True, description="Warn when headroom is below these seconds; 0: never."
     )
     ledger: LedgerKind = Field(
-        "delta", description="Plans and positions: a Delta table, or tables in Airflow's database."
+        "delta", description="Where plans and positions are: a Delta table, or a database."
     )
     ledger_uri: str | None = Field(
         None, description="Only with ledger: delta. Default: <table.uri>.ledger"
@@ -228,7 +232,7 @@ class Stream(_Section):
         return None if value is None else safe_uri(value)
 
     @whole(mode="after")
-    def _one_home_for_the_ledger(self) -> Stream:
+    def _one_location_of_the_ledger(self) -> Stream:
         other, key = "airflow", "ledger_connection"
         if self.ledger == "airflow":
             other, key = "delta", "ledger_uri"
@@ -247,13 +251,13 @@ class Stream(_Section):
         if one_inside_the_other(self.table.uri, str(self.ledger_location)):
             raise PydanticCustomError(
                 "ledger_uri",  # the key that the whole file's check is about
-                "neither of ledger and table may lie inside the other",
+                "neither ledger nor table may lie inside the other",
             )
         return self
 
     @property
     def ledger_location(self) -> LedgerLocation:
-        """Where the ledger is."""
+        """Where the ledger is stored."""
         if self.ledger == "airflow":
             address = self.ledger_connection or DEFAULT_CONNECTION
         else:

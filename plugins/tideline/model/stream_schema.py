@@ -8,7 +8,7 @@ from tideline.model.stream import Stream
 
 
 def stream_schema() -> str:
-    """The schema as JSON text with a final newline."""
+    """The schema as JSON text that ends with a newline."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Stream.model_json_schema(),

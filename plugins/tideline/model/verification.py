@@ -1,4 +1,4 @@
-"""What a table holds of a planned range, and how that compares with the plan."""
+"""The rows of a planned range in the table, and the result of comparing them with the plan."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tideline.model.plan import PlannedRange
 
 @dataclass(frozen=True, slots=True)
 class LandedRange:
-    """What the table holds of one partition inside a planned range.
+    """The rows of one partition inside a planned range.
 
     Args:
-        identity: The log the rows belong to.
-        rows: Rows found, copies counted.
-        offsets: The distinct offsets found, as normalized ranges.
+        identity: The log that the rows belong to.
+        rows: Number of rows, duplicates included.
+        offsets: The distinct offsets of these rows, as normalized half-open ranges.
     """
 
     identity: PartitionIdentity
@@ -26,18 +26,24 @@ class LandedRange:
 
     @property
     def distinct(self) -> int:
-        """How many offsets have a row."""
+        """Number of offsets that have a row."""
         return sum(len(r) for r in self.offsets)
 
     @property
     def duplicates(self) -> int:
-        """Rows beyond one per offset."""
+        """Number of rows beyond one per offset."""
         return self.rows - self.distinct
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRange:
-    """A planned range, its rows, and why the offsets without a row have none."""
+    """A planned range that the table holds.
+
+    Args:
+        planned: The range.
+        rows: Number of its rows.
+        gaps: Offsets without a row, each with the reason that explains it.
+    """
 
     planned: PlannedRange
     rows: int
@@ -46,11 +52,13 @@ class VerifiedRange:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A planned range that the table does not bear out.
+    """A planned range that the table does not hold as planned.
 
     Args:
-        gaps: Offsets without a row that nothing excuses.
-        duplicates: Rows beyond one per offset.
+        planned: The range.
+        rows: Number of its rows, duplicates included.
+        gaps: Offsets without a row that no admitted reason explains.
+        duplicates: Number of rows beyond one per offset.
     """
 
     planned: PlannedRange

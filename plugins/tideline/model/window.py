@@ -1,7 +1,8 @@
-"""Windows of time as offsets: each instant is resolved once and shared by both neighbours (R11).
+"""Windows of time as offsets (R11). Pure.
 
-Kafka's look-up by time finds the first record, by offset, that is not older than an instant; it
-forgets what retention has deleted. Pure.
+Each instant is resolved once. The window that ends there and the one that begins there share the
+result, so windows tile. Kafka's look-up by time (ListOffsets) finds the first record, by offset,
+that is not older than an instant. It cannot know the records that retention has deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Window:
     """A window of time, `start` inclusive, `end` exclusive, both UTC-aware.
 
     Raises:
-        ValueError: A time without an offset from UTC, or an end that is not after the start.
+        ValueError: A time has no offset from UTC, or the end is not after the start.
     """
 
     start: datetime
@@ -30,16 +31,19 @@ class Window:
             raise ValueError(f"not a window: {self}")
 
     def __str__(self) -> str:
-        return f"[{_text(self.start)}, {_text(self.end)})"
+        return f"[{utc_text(self.start)}, {utc_text(self.end)})"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowBoundary:
-    """What an instant means in one partition.
+    """The offset of an instant in one partition.
 
     Args:
-        offset: First offset at or after the instant; the log's end where no record reaches it.
-        expired: The log begins here and has lost what was before: the true offset may be lower.
+        topic: Topic name.
+        identity: The log that the offset belongs to.
+        offset: Offset of the first record at or after the instant; the log's end (exclusive) if
+            every record is older.
+        expired: The log starts at or after this offset, so the true offset may be lower.
     """
 
     topic: str
@@ -50,10 +54,10 @@ class WindowBoundary:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTimestamp:
-    """A time and its offsets, for good.
+    """An instant and its offsets. Once known, an offset does not change.
 
     Args:
-        at: UTC-aware.
+        at: The instant, UTC-aware.
         boundaries: At most one per partition identity.
     """
 
@@ -62,19 +66,20 @@ class ResolvedTimestamp:
 
     @property
     def key(self) -> str:
-        """The same for the same time, whatever zone it was given in."""
-        return _text(self.at)
+        """The instant as text in UTC: the same for every time zone it was given in."""
+        return utc_text(self.at)
 
     def of(self, identity: PartitionIdentity) -> WindowBoundary | None:
-        """The boundary in one partition, None if it is not resolved yet."""
+        """The boundary in one partition; None if it is not resolved yet."""
         return next((b for b in self.boundaries if b.identity == identity), None)
 
     def joined(self, later: ResolvedTimestamp) -> ResolvedTimestamp:
-        """With what a later look-up adds; what is known stays."""
+        """This, with the boundaries of partitions that only a later look-up has resolved."""
         known = {b.identity for b in self.boundaries}
         added = (b for b in later.boundaries if b.identity not in known)
         return ResolvedTimestamp(self.at, (*self.boundaries, *added))
 
 
-def _text(at: datetime) -> str:
+def utc_text(at: datetime) -> str:
+    """A time in UTC, as ISO 8601 with `Z`."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

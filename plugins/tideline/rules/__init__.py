@@ -1,1 +1,1 @@
-"""What follows from the model: pure functions, one subject a file. No I/O."""
+"""Pure functions over the model, one subject per file. No I/O."""

@@ -15,23 +15,25 @@ from tideline.model.run import TableCommit
 def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head after a plan's rows have been verified in the table.
 
-    A partition whose position is at or past the plan's end in the same generation stays where
-    it is; one at the plan's start moves to its end. Anything else is refused. A backfill adds
-    coverage and moves nothing; beyond the head it leaves the newest epoch known, so that a
-    truncation of what it landed does not go unnoticed (R12).
+    A position at the start of its planned range moves to the end of the range. A position at or
+    past the end, in the same generation, stays. Any other position is an error.
+
+    A backfill adds coverage and moves no position. If it landed offsets beyond a position, the
+    position takes the newer leader epoch, so that their truncation is detected (R12).
 
     Args:
-        head: The head as the ledger holds it now.
+        head: The head in the ledger now.
         plan: The frozen plan.
         table_commit: The verified commit.
 
     Raises:
-        StreamBusy: The head is neither at the plan's start nor past its end.
+        StreamBusy: A position is neither at the start nor at or past the end of its range, or the
+            commit was made to another table than the head's.
     """
     if head.table_id not in (None, table_commit.table_id):
         raise StreamBusy(
-            f"plan {plan.plan_id} landed in table {table_commit.table_id}, the ledger knows table"
-            f" {head.table_id}; nothing moved"
+            f"plan {plan.plan_id} was committed to table {table_commit.table_id}, the ledger knows"
+            f" table {head.table_id}; no position has moved"
         )
     positions = {p.topic_partition: p for p in head.positions}
     moved = False
@@ -53,7 +55,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         for item in plan.ranges:
             position = positions.get(item.topic_partition)
             if position is None or position.identity != item.identity:
-                continue  # an incarnation that the live lane has left
+                continue  # the live lane reads another topic id or generation by now
             if item.end_offset > position.next_offset:
                 positions[item.topic_partition] = _seen(position, item)
     return replace(
@@ -73,10 +75,10 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
 
 
 def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:
-    """With the newest epoch of the two, and as far as the log was seen to reach in it."""
+    """The position with the newer of both leader epochs, and the log's end observed in it."""
     known = (-1 if position.leader_epoch is None else position.leader_epoch, position.proven_end)
-    found = (-1 if item.leader_epoch is None else item.leader_epoch, item.high_watermark)
-    epoch, end = max(known, found)
+    planned = (-1 if item.leader_epoch is None else item.leader_epoch, item.high_watermark)
+    epoch, end = max(known, planned)
     return replace(position, leader_epoch=None if epoch < 0 else epoch, seen_end=end)
 
 
@@ -88,9 +90,9 @@ def _is_at(
 
 
 def _refused(item: object, position: PartitionPosition | None) -> StreamBusy:
-    at = "unknown" if position is None else f"at {position.next_offset} of {position.identity}"
+    at = "unknown" if position is None else f"{position.next_offset} of {position.identity}"
     return StreamBusy(
-        f"{item}: the head is {at}, neither at the plan's start nor past its end;"
-        " look at `tideline ledger`, then run again",
+        f"{item}: the position is {at}; expected the start of this range, or its end or more."
+        " No position has moved; look at `tideline ledger`, then run again",
         planned=str(item),
     )

@@ -1,4 +1,4 @@
-"""Does the table hold what the ledger says, once and nothing else? Pure."""
+"""Compare the table with the ledger: every verified offset once, and nothing else. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from tideline.model.run import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One data file's share of a partition.
+    """The rows of one partition in one data file.
 
     Args:
-        rows: Rows, copies counted.
-        offsets: The distinct offsets among them.
-        copies: Offsets that stand more than once, with how many rows there are too many.
+        identity: The log that the rows belong to.
+        rows: Number of rows, duplicates included.
+        offsets: The distinct offsets of these rows, as normalized half-open ranges.
+        copies: Ranges of offsets with more than one row, each with its number of surplus rows.
     """
 
     identity: PartitionIdentity
@@ -30,11 +31,19 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Offsets `[start_offset, end_offset)` of one partition where something is wrong.
+    """Offsets `[start_offset, end_offset)` of one log where table and ledger differ.
+
+    The fields are those of the JSON output. They are not a `CoordinateRange`, whose topic is always
+    known and whose `offsets` is a range.
 
     Args:
-        topic: Name where the ledger knows it.
-        offsets: How many offsets; for duplicates, how many rows too many.
+        topic: Topic name; None if the ledger does not know the topic id.
+        topic_id: The topic's UUID.
+        generation: Which filling of the partition, from 0.
+        partition: Partition number.
+        start_offset: First offset (inclusive).
+        end_offset: End (exclusive).
+        offsets: Number of offsets; for duplicates, the number of surplus rows.
     """
 
     topic: str | None
@@ -47,24 +56,25 @@ class Flaw:
 
     def __str__(self) -> str:
         again = f" of generation {self.generation}" if self.generation else ""
-        place = f"{self.topic or self.topic_id}-{self.partition}"
-        return f"{place} [{self.start_offset}, {self.end_offset}){again}"
+        partition = f"{self.topic or self.topic_id}-{self.partition}"
+        return f"{partition} [{self.start_offset}, {self.end_offset}){again}"
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found; clean when every list is empty.
+    """The result of an audit.
 
     Args:
-        gaps: Holes in the ledger: offsets below the head that no verified run covers, and those
-            that either the head's coverage or the closed runs have, but not both.
-        overlaps: Offsets that more than one live plan claims; a backfill may read again what is
-            landed.
+        rows: Number of rows in the table.
+        gaps: Gaps in the ledger: offsets below the position that no verified run covers, and
+            offsets that only the head's coverage or only the closed runs hold.
+        overlaps: Offsets in more than one live plan. Backfills do not count: they may read
+            landed offsets again.
         duplicates: Coordinates with more than one row.
-        missing: Verified offsets without a row, admitted gaps left out.
+        missing: Verified offsets without a row and without a recorded reason.
         foreign: Rows at coordinates that no plan covers.
-        unverified: Rows of a plan that is still open; neither right nor wrong yet.
-        table_version: What was looked at; None without a table.
+        unverified: Rows of a plan that is still open; they are no error.
+        table_version: The version that was read; None without a table.
     """
 
     rows: int
@@ -78,14 +88,14 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether table and ledger agree; unverified rows do not count."""
         wrong = (self.gaps, self.overlaps, self.duplicates, self.missing, self.foreign)
         return not any(wrong)
 
     def __str__(self) -> str:
         kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign")
-        found = {kind: getattr(self, kind) for kind in kinds}
-        return "; ".join(f"{k}: {_shown(flaws)}" for k, flaws in found.items() if flaws)
+        by_kind = {kind: getattr(self, kind) for kind in kinds}
+        return "; ".join(f"{k}: {_shown(flaws)}" for k, flaws in by_kind.items() if flaws)
 
 
 def _shown(flaws: tuple[Flaw, ...]) -> str:
@@ -94,7 +104,7 @@ def _shown(flaws: tuple[Flaw, ...]) -> str:
 
 
 class _Partition:
-    """Everything known about one identity, gathered before it is judged."""
+    """Everything that ledger and table hold of one partition identity."""
 
     def __init__(self) -> None:
         self.live: list[OffsetRange] = []
@@ -108,7 +118,7 @@ class _Partition:
 
     @property
     def covered(self) -> Intervals:
-        """What the head's coverage or a closed run has: a hole in one makes no row foreign."""
+        """Offsets in the head's coverage or in a closed run: neither kind makes a row foreign."""
         return union(self.verified, self.accounted)
 
 
@@ -118,27 +128,30 @@ def audit(
     open_runs: Iterable[RunRecord],
     stored: Iterable[Stored],
 ) -> Audit:
-    """Hold ledger and table against each other.
+    """Compare the ledger with the table.
 
     Args:
-        head: The live lane's positions, and the coverage of all lanes.
-        closed: Every closed run with its verified ranges; an undone one has none.
-        open_runs: Runs whose plan is not settled.
-        stored: What the table's files hold.
+        head: The live lane's positions, and the coverage of both lanes.
+        closed: Every closed run with its verified ranges; an undone run has none.
+        open_runs: Runs whose plan is neither verified nor superseded yet.
+        stored: What the table's data files hold.
+
+    Returns:
+        The result, without `table_version`.
     """
     partitions: dict[PartitionIdentity, _Partition] = defaultdict(_Partition)
     plans_seen: set[str] = set()
     for record in closed:
         if record.plan is None or record.plan.plan_id in plans_seen:
-            continue  # a run that finished another one's plan carries the same plan
+            continue  # a run that finished another run's plan has the same plan
         plans_seen.add(record.plan.plan_id)
         for verified in record.verified:
-            place = partitions[verified.planned.identity]
-            place.topic = verified.planned.topic
-            place.verified.append(verified.planned.offsets)
-            place.accepted_loss.extend(gap.offsets for gap in verified.gaps)
+            partition = partitions[verified.planned.identity]
+            partition.topic = verified.planned.topic
+            partition.verified.append(verified.planned.offsets)
+            partition.accepted_loss.extend(gap.offsets for gap in verified.gaps)
             if record.lane == "live":
-                place.live.append(verified.planned.offsets)
+                partition.live.append(verified.planned.offsets)
     for record in open_runs:
         for planned in record.plan.ranges if record.plan is not None else ():
             partitions[planned.identity].topic = planned.topic
@@ -149,14 +162,14 @@ def audit(
         rows += piece.rows
         partitions[piece.identity].stored.append(piece)
     names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
-    for identity, place in partitions.items():
-        place.topic = place.topic or names.get(identity.topic_id)
+    for identity, partition in partitions.items():
+        partition.topic = partition.topic or names.get(identity.topic_id)
     return _judge(rows, partitions)
 
 
 def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
-    for account in head.coverage:
-        partitions[account.identity].accounted.extend(account.intervals)
+    for covered in head.coverage:
+        partitions[covered.identity].accounted.extend(covered.intervals)
     for accepted in head.accepted_loss:
         partitions[accepted.identity].accepted_loss.extend(accepted.intervals)
     for position in head.positions:
@@ -164,50 +177,50 @@ def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> N
 
 
 def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
-    found: dict[str, list[Flaw]] = defaultdict(list)
+    flaws: dict[str, list[Flaw]] = defaultdict(list)
     for identity in sorted(partitions):
-        place = partitions[identity]
-        present = union(r for piece in place.stored for r in piece.offsets)
+        known = partitions[identity]
+        present = union(r for piece in known.stored for r in piece.offsets)
         for kind, intervals in {
-            "gaps": _uncovered(place),
-            "overlaps": overlaps(place.live),
-            "missing": subtract(subtract(place.covered, place.accepted_loss), present),
-            "foreign": subtract(subtract(present, place.covered), place.open),
-            "unverified": intersect(subtract(present, place.covered), place.open),
+            "gaps": _uncovered(known),
+            "overlaps": overlaps(known.live),
+            "missing": subtract(subtract(known.covered, known.accepted_loss), present),
+            "foreign": subtract(subtract(present, known.covered), known.open),
+            "unverified": intersect(subtract(present, known.covered), known.open),
         }.items():
-            found[kind] += [_flaw(identity, place, r, len(r)) for r in intervals]
-        found["duplicates"] += _duplicates(identity, place)
+            flaws[kind] += [_flaw(identity, known.topic, r, len(r)) for r in intervals]
+        flaws["duplicates"] += _duplicates(identity, known)
     return Audit(
         rows,
-        gaps=tuple(found["gaps"]),
-        overlaps=tuple(found["overlaps"]),
-        duplicates=tuple(found["duplicates"]),
-        missing=tuple(found["missing"]),
-        foreign=tuple(found["foreign"]),
-        unverified=tuple(found["unverified"]),
+        gaps=tuple(flaws["gaps"]),
+        overlaps=tuple(flaws["overlaps"]),
+        duplicates=tuple(flaws["duplicates"]),
+        missing=tuple(flaws["missing"]),
+        foreign=tuple(flaws["foreign"]),
+        unverified=tuple(flaws["unverified"]),
     )
 
 
-def _uncovered(place: _Partition) -> Intervals:
+def _uncovered(known: _Partition) -> Intervals:
     disagreed = union(
-        subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)
+        subtract(known.accounted, known.verified), subtract(known.verified, known.accounted)
     )
-    if not place.live or place.next_offset is None:
+    if not known.live or known.next_offset is None:
         return disagreed
-    first = min(r.start_offset for r in place.live)
-    behind = [OffsetRange(first, max(first, place.next_offset))]
-    return union(disagreed, subtract(subtract(behind, place.covered), place.accepted_loss))
+    first = min(r.start_offset for r in known.live)
+    behind = [OffsetRange(first, max(first, known.next_offset))]
+    return union(disagreed, subtract(subtract(behind, known.covered), known.accepted_loss))
 
 
-def _duplicates(identity: PartitionIdentity, place: _Partition) -> list[Flaw]:
-    within = [_flaw(identity, place, r, n) for p in place.stored for r, n in p.copies]
-    across = overlaps(r for piece in place.stored for r in piece.offsets)
-    return within + [_flaw(identity, place, r, len(r)) for r in across]
+def _duplicates(identity: PartitionIdentity, known: _Partition) -> list[Flaw]:
+    within = [_flaw(identity, known.topic, r, n) for p in known.stored for r, n in p.copies]
+    across = overlaps(r for piece in known.stored for r in piece.offsets)
+    return within + [_flaw(identity, known.topic, r, len(r)) for r in across]
 
 
-def _flaw(identity: PartitionIdentity, place: _Partition, offsets: OffsetRange, count: int) -> Flaw:
+def _flaw(identity: PartitionIdentity, topic: str | None, offsets: OffsetRange, count: int) -> Flaw:
     return Flaw(
-        topic=place.topic,
+        topic=topic,
         topic_id=identity.topic_id,
         generation=identity.generation,
         partition=identity.partition,

@@ -1,4 +1,4 @@
-"""From a window or named ranges to what a backfill reads, and what is gone. Pure."""
+"""From a window or requested ranges to the ranges that a backfill reads. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tideline.errors import BadInput, ServiceAway
 from tideline.model.coverage import Intervals, subtract, union
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding, one_interval
-from tideline.model.observation import Observation, PartitionObservation
+from tideline.model.observation import Observation
 from tideline.model.offsets import PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchProposal, Gone, PlannedRange
 from tideline.model.request import RequestedRange, RunRequest
@@ -19,11 +19,13 @@ from tideline.rules.planning import readable_range
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Offsets `[start_offset, end_offset)` of one partition that a backfill is about.
+    """Offsets `[start_offset, end_offset)` of one partition that a backfill requests.
 
     Args:
-        uncertain: The start is no more than the log's start when the instant was looked up: the
-            window may begin anywhere below it.
+        start_offset: First offset (inclusive).
+        end_offset: End (exclusive).
+        uncertain: The true start is unknown and may be lower: the log already began at or after
+            this offset when the window's start was looked up.
     """
 
     start_offset: int
@@ -34,31 +36,46 @@ class Asked:
 def asked_by_window(
     positions: Iterable[PartitionPosition], first: ResolvedTimestamp, last: ResolvedTimestamp
 ) -> dict[TopicPartition, Asked]:
-    """Between the two instants, in every partition where both are known."""
-    found = {}
+    """The offsets between two instants, per partition.
+
+    Args:
+        positions: The partitions that the stream follows.
+        first: Start of the window (inclusive).
+        last: End of the window (exclusive).
+
+    Returns:
+        One entry per partition in which both instants are resolved.
+    """
+    requested = {}
     for position in positions:
         start, end = first.of(position.identity), last.of(position.identity)
         if start is not None and end is not None:
-            found[position.topic_partition] = Asked(start.offset, end.offset, start.expired)
-    return found
+            requested[position.topic_partition] = Asked(start.offset, end.offset, start.expired)
+    return requested
 
 
 def asked_by_ranges(
     ranges: Iterable[RequestedRange], head: Head, observation: Observation, isolation_level: str
 ) -> dict[TopicPartition, Asked]:
-    """The named offsets.
+    """The requested offsets, per partition.
+
+    Args:
+        ranges: At most one per partition.
+        head: Its positions are the partitions that the stream follows.
+        observation: One observation of the cluster.
+        isolation_level: `read_committed` stops at the last stable offset.
 
     Raises:
-        BadInput: A partition that the stream does not follow, or an end past the log's.
+        BadInput: The stream does not follow a partition, or a range ends past what can be read.
     """
     followed = {p.topic_partition for p in head.positions}
     for asked in ranges:
         if asked.topic_partition not in followed:
-            shown = ", ".join(f"{t}-{p}" for t, p in sorted(followed)[:20]) or "none yet"
+            shown = ", ".join(map(str, sorted(followed)[:20])) or "none yet"
             raise BadInput(
                 f"ranges: {asked}: the stream does not follow this partition; allowed: {shown}"
             )
-        seen = _seen(observation, asked.topic_partition)
+        seen = observation.partition(asked.topic_partition)
         end = seen.end_offset(isolation_level) if seen is not None and seen.answered else None
         if end is not None and asked.end_offset > end:
             raise BadInput(
@@ -73,18 +90,20 @@ def plan_backfill(
     asked: Mapping[TopicPartition, Asked],
     isolation_level: str,
 ) -> BatchProposal:
-    """What a backfill would read now, and what of it is gone for good.
+    """What a backfill would read now, and which offsets Kafka no longer has.
 
-    The stream's limits are for the live lane: a window is read whole, or it would not tile.
+    The stream's limits do not apply: a window is read as a whole, otherwise windows would not tile.
+    Partitions that did not answer, or have another topic id, get no range; detection reports them.
 
     Args:
-        head: What the stream follows; a backfill moves nothing in it.
-        observation: One look at the cluster.
-        asked: Offsets by partition.
+        head: Its positions are the partitions that the stream follows; none of them moves.
+        observation: One observation of the cluster.
+        asked: Requested offsets per partition.
         isolation_level: `read_committed` stops at the last stable offset.
 
     Raises:
-        ServiceAway: An open transaction, or a log that still grows, hides part of a window.
+        ServiceAway: The requested end cannot be read yet: a transaction is open, or the leader's
+            log does not reach it.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
     accepted_loss = {c.identity: c.intervals for c in head.accepted_loss}
@@ -93,13 +112,13 @@ def plan_backfill(
     gone: list[Gone] = []
     for position in sorted(head.positions, key=lambda p: p.topic_partition):
         wanted = asked.get(position.topic_partition)
-        seen = _seen(observation, position.topic_partition)
+        seen = observation.partition(position.topic_partition)
         if wanted is None or seen is None or not seen.answered:
             continue
         assert seen.log_start_offset is not None
         known = union(
             coverage.get(position.identity, ()),
-            accepted_loss.get(position.identity, ()),  # a loss is accepted once
+            accepted_loss.get(position.identity, ()),  # nobody has to accept a loss twice
         )
         lost = _gone(wanted, seen.log_start_offset, known)
         if lost:
@@ -109,12 +128,12 @@ def plan_backfill(
             continue
         planned = readable_range(position, start, topics[position.topic], isolation_level)
         if planned is None and topics[position.topic].topic_id != position.topic_id:
-            continue  # detection says so
+            continue  # detection reports it
         if planned is None or planned.end_offset < wanted.end_offset:
             end = seen.end_offset(isolation_level)
             raise ServiceAway(
                 f"{position}: [{start}, {wanted.end_offset}) can be read up to {end} only: a"
-                " transaction is open, or the log still grows; try again later"
+                " transaction is open, or the leader's log is behind; run again later"
             )
         ranges.append(replace(planned, end_offset=wanted.end_offset))
     records = sum(len(r.offsets) for r in ranges)
@@ -132,16 +151,20 @@ def plan_backfill(
 
 
 def findings_against(findings: Iterable[Finding], request: RunRequest) -> tuple[Finding, ...]:
-    """The findings that concern a backfill: those that doubt a log that it reads.
+    """The findings that concern a backfill: those about the logs that it reads.
 
-    What the live lane has lost to retention is no matter here; what the backfill itself can no
-    longer get is in its proposal.
+    A retention loss of the live lane does not matter here. The proposal says which offsets of the
+    backfill itself are gone.
+
+    Args:
+        findings: Everything that detection reports.
+        request: A window concerns every partition, ranges concern theirs.
     """
-    places = [r.topic_partition for r in request.ranges]
+    asked = [r.topic_partition for r in request.ranges]
     return tuple(
         f
         for f in findings
-        if f.kind != "retention_loss" and (not places or any(f.concerns(p) for p in places))
+        if f.kind != "retention_loss" and (not asked or any(f.concerns(p) for p in asked))
     )
 
 
@@ -154,8 +177,3 @@ def is_about(head: Head, ranges: Iterable[PlannedRange]) -> bool:
 def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:
     lowest = 0 if asked.uncertain else asked.start_offset
     return subtract(one_interval(lowest, min(asked.end_offset, log_start_offset)), covered)
-
-
-def _seen(observation: Observation, place: TopicPartition) -> PartitionObservation | None:
-    topic = observation.topic(place[0])
-    return topic.partition(place[1]) if topic is not None else None

@@ -1,9 +1,12 @@
-"""Why an offset inside a range has no row: what the log itself shows there. Pure.
+"""Why an offset inside a range has no row, as the batches of the log show it. Pure.
 
-The log is a sequence of record batches (KIP-98). A control batch is a commit or abort marker: it
-takes an offset and gives no record. A transactional batch of a producer whose transaction was
-aborted gives no record to a read_committed reader. Everything else that lacks a row is no
-evidence: an offset that no batch covers, a batch that has lost records, a record that is there.
+The log is a sequence of record batches (KIP-98). Two kinds of batches explain a missing row:
+
+- A control batch is a commit or abort marker. It takes an offset and holds no record.
+- A batch of an aborted transaction gives no record to a read_committed reader.
+
+Everything else explains nothing: an offset that no batch covers, a batch that has lost records, a
+record that is there.
 """
 
 from __future__ import annotations
@@ -15,20 +18,28 @@ from tideline.model.gaps import Batch, FetchedBatches, Gap, GapReason, merge_gap
 from tideline.model.offsets import OffsetRange
 
 
-def explain(missing: Iterable[OffsetRange], stretch: FetchedBatches) -> tuple[Gap, ...]:
-    """The reason for every missing offset inside a stretch of the log.
+def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Gap, ...]:
+    """The reason for every missing offset inside the fetched batches.
 
-    A stretch stands for itself: its list of aborted transactions is complete, so nothing is
-    carried over from one to the next, between which anything may have been skipped.
+    The list of aborted transactions of a Fetch response is complete for its own batches. So no
+    state is carried from one response to the next, and batches between them may be skipped.
+
+    Args:
+        missing: Half-open ranges; the parts outside of the fetched batches are ignored.
+        fetched: The batches of one Fetch response.
+
+    Returns:
+        Gaps sorted by offset, with the reasons `marker`, `aborted`, `compacted_batch`, `record` and
+        `hole`.
     """
-    inside = [OffsetRange(stretch.fetch_offset, max(stretch.end_offset, stretch.fetch_offset))]
+    inside = [OffsetRange(fetched.fetch_offset, max(fetched.end_offset, fetched.fetch_offset))]
     wanted = intersect(missing, inside)
-    pending = sorted(stretch.aborted, key=lambda a: a.first_offset)
+    pending = sorted(fetched.aborted, key=lambda a: a.first_offset)
     aborting: set[int] = set()
     gaps: list[Gap] = []
     seen: list[OffsetRange] = []
     cursor = _Cursor(wanted)
-    for batch in stretch.batches:
+    for batch in fetched.batches:
         while pending and pending[0].first_offset <= batch.last_offset:
             aborting.add(pending.pop(0).producer_id)
         seen.append(batch.offsets)
@@ -48,32 +59,36 @@ def _reason(batch: Batch, aborting: set[int]) -> GapReason:
 
 
 class _Cursor:
-    """Walks sorted intervals along with sorted batches, so that a pass stays linear."""
+    """Walks sorted intervals and sorted batches together, in linear time."""
 
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
         self._index = 0
 
     def within(self, bounds: OffsetRange) -> list[OffsetRange]:
-        """The parts of the intervals inside the bounds; bounds must come in order."""
-        found = []
+        """The parts of the intervals inside the bounds; each call needs higher bounds."""
+        parts = []
         while self._index < len(self._intervals):
             item = self._intervals[self._index]
             start = max(item.start_offset, bounds.start_offset)
             end = min(item.end_offset, bounds.end_offset)
             if start < end:
-                found.append(OffsetRange(start, end))
+                parts.append(OffsetRange(start, end))
             if item.end_offset > bounds.end_offset:
                 break
             self._index += 1
-        return found
+        return parts
 
 
 def assign(missing: Intervals, known: Sequence[Gap]) -> tuple[tuple[Gap, ...], Intervals]:
-    """Give missing offsets the reasons that are known already.
+    """Divide missing offsets into those with a known reason and the rest.
+
+    Args:
+        missing: Half-open ranges.
+        known: Gaps with their reasons; they may reach beyond the missing offsets.
 
     Returns:
-        The gaps that are explained, and what is still to be looked at.
+        The gaps with their reasons, and the offsets without one.
     """
-    found = [Gap(part, gap.reason) for gap in known for part in intersect(missing, [gap.offsets])]
-    return merge_gaps(found), subtract(missing, union(g.offsets for g in found))
+    gaps = [Gap(part, gap.reason) for gap in known for part in intersect(missing, [gap.offsets])]
+    return merge_gaps(gaps), subtract(missing, union(g.offsets for g in gaps))

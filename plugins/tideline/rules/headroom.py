@@ -14,12 +14,15 @@ from tideline.model.offsets import TopicPartition
 def unread_places(
     positions: Iterable[PartitionPosition], observation: Observation, most: int | None = None
 ) -> dict[TopicPartition, int]:
-    """Next offsets of partitions that have something unread, the furthest behind first.
+    """The next offsets of partitions with unread records, the largest lag first.
+
+    Partitions that did not answer, have another topic id, or have lost their next offset to
+    retention are left out.
 
     Args:
-        positions: Where the live lane stands.
-        observation: One look at the cluster.
-        most: At most that many partitions; None for all.
+        positions: The live lane's positions.
+        observation: One observation of the cluster.
+        most: Maximum number of partitions; None for all.
     """
     behind = []
     for position in positions:
@@ -33,7 +36,7 @@ def unread_places(
             lag = seen.high_watermark - position.next_offset
             behind.append((lag, position.topic_partition, position.next_offset))
     behind.sort(key=lambda item: -item[0])
-    return {place: offset for _, place, offset in behind[:most]}
+    return {partition: offset for _, partition, offset in behind[:most]}
 
 
 def headroom_of(
@@ -41,12 +44,18 @@ def headroom_of(
     written: Mapping[TopicPartition, datetime | None],
     retention_ms: Mapping[str, int | None],
 ) -> tuple[Headroom, ...]:
-    """Headroom per partition with something unread, the least first; unknown ones last."""
-    found = [
-        Headroom(*place, offset, written.get(place), retention_ms.get(place.topic))
-        for place, offset in unread.items()
+    """The headroom of partitions, the smallest first, unknown ones last.
+
+    Args:
+        unread: Next offset of each partition with unread records.
+        written: When the record there was written, UTC-aware; None if unknown.
+        retention_ms: `retention.ms` by topic name, in milliseconds; None if time deletes nothing.
+    """
+    headroom = [
+        Headroom(*partition, offset, written.get(partition), retention_ms.get(partition.topic))
+        for partition, offset in unread.items()
     ]
-    return tuple(sorted(found, key=_soonest))
+    return tuple(sorted(headroom, key=_soonest))
 
 
 def _soonest(headroom: Headroom) -> float:
@@ -57,7 +66,13 @@ def _soonest(headroom: Headroom) -> float:
 def scarce(
     headroom: Iterable[Headroom], within_seconds: float, now: datetime
 ) -> tuple[Headroom, ...]:
-    """Those that retention reaches within a time."""
+    """The partitions that retention reaches soon.
+
+    Args:
+        headroom: The headroom of all partitions.
+        within_seconds: How soon, in seconds from now (exclusive).
+        now: The time, UTC-aware.
+    """
     return tuple(
         h for h in headroom if (left := h.seconds_left(now)) is not None and left < within_seconds
     )

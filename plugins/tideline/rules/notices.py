@@ -1,4 +1,4 @@
-"""What a run tells without halting: new topics and partitions, open transactions."""
+"""Notices about new topics and partitions and about open transactions. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
 
 HANGING_AFTER = timedelta(minutes=15)
-"""Brokers abort a transaction after `transaction.max.timeout.ms`, 15 minutes by default."""
+"""Brokers abort a transaction after `transaction.max.timeout.ms`, by default 15 minutes (broker
+configuration). An older one hangs: its coordinator has lost it (KIP-664)."""
 
 
 def new_places(before: Head, after: Head) -> tuple[Notice, ...]:
-    """Topics and partitions that the head did not follow yet; none at a stream's first look."""
+    """Notices about topics and partitions that the new head follows and the old one did not.
+
+    Args:
+        before: The old head. A stream's first head gives no notices: all of it is new.
+        after: The new head.
+    """
     if before.start is None:
         return ()
     known = {(p.topic, p.topic_id, p.partition) for p in before.positions}
     topics = {p.topic for p in before.positions}
-    found = []
+    notices = []
     for position in after.positions:
         if (position.topic, position.topic_id, position.partition) in known:
             continue
         is_new_topic = position.topic not in topics
-        found.append(
+        notices.append(
             Notice(
                 "new_topic" if is_new_topic else "new_partition",
                 position.topic,
@@ -33,11 +39,11 @@ def new_places(before: Head, after: Head) -> tuple[Notice, ...]:
                 f"followed from offset {position.next_offset} on",
             )
         )
-    return tuple(found)
+    return tuple(notices)
 
 
 def stalled_places(observation: Observation) -> dict[TopicPartition, int]:
-    """Where an open transaction holds the last stable offset back, and at which offset."""
+    """The last stable offset of every partition where an open transaction holds it back."""
     return {
         TopicPartition(topic.topic, seen.partition): seen.last_stable_offset
         for topic in observation.topics
@@ -52,30 +58,30 @@ def stalled_places(observation: Observation) -> dict[TopicPartition, int]:
 def open_transactions(
     observation: Observation, began: Mapping[TopicPartition, datetime | None], now: datetime
 ) -> tuple[Notice, ...]:
-    """Transactions that readers of committed records wait for.
+    """Notices about transactions that read_committed readers wait for.
 
     Args:
-        observation: One look.
-        began: When the first record of each open transaction was written; None if unknown.
-        now: The time.
+        observation: One observation of the cluster.
+        began: When the first record of each open transaction was written, UTC-aware; None if
+            unknown.
+        now: The time, UTC-aware.
     """
-    found = []
-    for place, offset in stalled_places(observation).items():
-        seen_topic = observation.topic(place.topic)
-        seen = seen_topic.partition(place.partition) if seen_topic is not None else None
+    notices = []
+    for partition, offset in stalled_places(observation).items():
+        seen = observation.partition(partition)
         assert seen is not None
         assert seen.high_watermark is not None
-        since = began.get(place)
+        since = began.get(partition)
         hanging = since is not None and now - since > HANGING_AFTER
-        found.append(
+        opened = "at an unknown time" if since is None else f"at {since.isoformat()}"
+        notices.append(
             Notice(
                 "hanging_transaction" if hanging else "open_transaction",
-                place.topic,
-                place.partition,
-                f"a transaction open since {'unknown' if since is None else since.isoformat()}"
-                f" holds the last stable offset at {offset};"
+                partition.topic,
+                partition.partition,
+                f"a transaction that began {opened} holds the last stable offset at {offset};"
                 f" {seen.high_watermark - offset} offsets wait behind it"
                 + ("; find its producer, or use kafka-transactions.sh" if hanging else ""),
             )
         )
-    return tuple(found)
+    return tuple(notices)

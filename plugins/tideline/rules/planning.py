@@ -14,35 +14,36 @@ from tideline.model.stream import Stream
 
 
 def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
-    """Split a budget so that no partition gets less than another unless it has less to give.
+    """Split a budget over partitions by max-min fairness.
 
-    Max-min fairness: whoever wants less than an equal share gets all of it, the rest is split
-    equally. What does not divide goes one by one, beginning with another partition every turn.
+    A partition with less than an equal share gets all that it has. The others share the rest
+    equally. The remainder of that division is given one by one, and each turn begins with another
+    partition.
 
     Args:
-        available: Offsets ready in each partition.
-        budget: Offsets that may be taken in all.
-        turn: Grows with every run; decides who gets the indivisible rest.
+        available: Number of offsets ready in each partition.
+        budget: Number of offsets to take in all.
+        turn: Grows by one with every run; decides which partitions get the remainder.
 
     Returns:
-        What each partition gets, in the order given; never more than it has.
+        Number of offsets for each partition, in the order given; never more than it has.
     """
     shares = [0] * len(available)
     by_size = sorted((i for i, a in enumerate(available) if a > 0), key=lambda i: available[i])
     left, served = budget, 0
-    for place in by_size:
-        if available[place] > left // (len(by_size) - served):
+    for index in by_size:
+        if available[index] > left // (len(by_size) - served):
             break
-        shares[place] = available[place]
-        left -= available[place]
+        shares[index] = available[index]
+        left -= available[index]
         served += 1
-    places = sorted(by_size[served:])
-    if not places:
+    larger = sorted(by_size[served:])
+    if not larger:
         return shares
-    equal, rest = divmod(left, len(places))
-    first = turn % len(places)
-    for rank, place in enumerate(places[first:] + places[:first]):
-        shares[place] = equal + (1 if rank < rest else 0)
+    equal, remainder = divmod(left, len(larger))
+    first = turn % len(larger)
+    for rank, index in enumerate(larger[first:] + larger[:first]):
+        shares[index] = equal + (1 if rank < remainder else 0)
     return shares
 
 
@@ -57,17 +58,17 @@ def plan_ranges(
 ) -> BatchProposal:
     """What a live run would read now.
 
-    Partitions whose log is not the one that the head knows get no range: detection reports them.
-    What a backfill has landed and verified is not read again (R12): a range begins after it, or
-    ends where it begins.
+    A partition that did not answer, or whose topic id is not the head's, gets no range; detection
+    reports it. Offsets that a backfill has landed and verified are not read again (R12): a range
+    begins after them, or ends before them.
 
     Args:
-        head: Where the live lane stands.
-        observation: One look at the cluster.
+        head: The live lane's positions and the coverage.
+        observation: One observation of the cluster.
         isolation_level: `read_committed` stops at the last stable offset.
-        max_records_per_run: Cap over all partitions, counted in offsets.
-        max_records_per_partition: Cap for one partition, counted in offsets.
-        blocked: Partitions that an open incident keeps from moving.
+        max_records_per_run: Limit over all partitions, in offsets.
+        max_records_per_partition: Limit for one partition, in offsets.
+        blocked: Partitions that must not move because of an open incident.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
     topics = {t.topic: t for t in observation.topics}
@@ -127,19 +128,19 @@ def plan_live(
 def move_over_coverage(
     head: Head, observation: Observation, blocked: frozenset[TopicPartition]
 ) -> Head:
-    """The head past what is verified in the table already (R12).
+    """The head, with each position moved to the end of the coverage that it stands in (R12).
 
     Args:
-        head: Where the live lane stands.
-        observation: One look, in which nothing was found against the partitions that move.
-        blocked: Partitions that an open incident keeps from moving.
+        head: The live lane's positions and the coverage.
+        observation: One observation of the cluster; it has no findings about partitions that are
+            not blocked.
+        blocked: Partitions that must not move because of an open incident.
     """
     coverage = {c.identity: c.intervals for c in head.coverage}
     moved = []
     for position in head.positions:
         reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
-        topic = observation.topic(position.topic)
-        seen = topic.partition(position.partition) if topic is not None else None
+        seen = observation.partition(position.topic_partition)
         stays = reached == position.next_offset or position.topic_partition in blocked
         if stays or seen is None or not seen.answered:
             moved.append(position)
@@ -161,7 +162,17 @@ def readable_range(
     topic: TopicObservation | None,
     isolation_level: str,
 ) -> PlannedRange | None:
-    """From an offset to the end that a reader may reach; None where there is nothing."""
+    """The range from an offset to the end of what can be read.
+
+    Args:
+        position: Which log is meant.
+        start: First offset (inclusive).
+        topic: The topic as observed; None if it was not.
+        isolation_level: `read_committed` stops at the last stable offset.
+
+    Returns:
+        None if there is nothing to read, the partition did not answer, or its topic id differs.
+    """
     if topic is None or topic.topic_id != position.topic_id:
         return None
     seen = topic.partition(position.partition)

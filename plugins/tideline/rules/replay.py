@@ -1,4 +1,4 @@
-"""Whether Kafka can still serve a frozen plan exactly as it was planned (R3, R4). Pure."""
+"""Whether Kafka can still serve a frozen plan exactly as planned (R3, R4). Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ class Obstacle:
     """Why one planned range cannot be read now.
 
     Args:
-        kind: `gone` for good, `passing`, or `refused` by the cluster.
-        lost: The part of the plan that is gone; empty unless it is.
-        expired: Whether the log merely starts later now, so that what follows can still be read.
+        kind: `gone`: Kafka no longer has it. `transient`: a later observation may succeed.
+            `refused`: the cluster refuses to answer.
+        text: What was observed, for people.
+        lost: The part of the plan that is gone; empty for the other kinds.
+        expired: Whether the log starts later now, so that what follows can still be read.
     """
 
     kind: Literal["gone", "transient", "refused"]
@@ -32,24 +34,25 @@ class Obstacle:
 
 
 def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]:
-    """What keeps a plan from being read again; empty when nothing does.
+    """Why a plan cannot be read again; empty if it can.
 
-    The plan's own epochs and bounds count, not the head's. A replay needs every offset of
-    `[start, end)`: the same cluster and topic id, a log start at or below the start, and the
-    plan's leader epoch reaching the end. A stale or lagging leader proves nothing.
+    A replay needs every offset of `[start, end)`: the same cluster, the same topic id, a log start
+    at or below `start`, and the plan's leader epoch up to `end` (KIP-101). The epochs and bounds
+    are the plan's, not the head's. A leader whose epoch is older, or whose log is shorter, proves
+    nothing: that is transient.
 
     Args:
         plan: The frozen plan.
-        observation: A look taken with the plan's epochs.
+        observation: Made with the plan's epochs.
     """
     if observation.cluster_id != plan.cluster_id:
         text = f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}"
         return (Obstacle("gone", text, plan.ranges),)
     topics = {t.topic: t for t in observation.topics}
     return tuple(
-        replace(found, text=f"{planned}: {found.text}")
+        replace(obstacle, text=f"{planned}: {obstacle.text}")
         for planned in plan.ranges
-        for found in _of_topic(planned, topics.get(planned.topic))
+        for obstacle in _of_topic(planned, topics.get(planned.topic))
     )
 
 
@@ -58,20 +61,23 @@ def shorter_than_landed(
     staged: Mapping[PartitionIdentity, int],
     landed: Mapping[PartitionIdentity, LandedRange],
 ) -> list[str]:
-    """Where a re-read came out with fewer offsets than the table holds (R4).
+    """The ranges of which a replay has read fewer offsets than the table holds (R4).
 
     Args:
         planned: The plan's ranges.
-        staged: Distinct offsets that were read, per partition.
+        staged: Number of distinct offsets that were read, per partition identity.
         landed: What the table holds inside the ranges.
+
+    Returns:
+        One sentence per such range.
     """
-    found = []
+    shorter = []
     for item in planned:
-        there = landed[item.identity].distinct if item.identity in landed else 0
+        held = landed[item.identity].distinct if item.identity in landed else 0
         read = staged.get(item.identity, 0)
-        if read < there:
-            found.append(f"{item}: {read} offsets were read where the table holds {there}")
-    return found
+        if read < held:
+            shorter.append(f"{item}: {read} offsets were read where the table holds {held}")
+    return shorter
 
 
 def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:

@@ -1,18 +1,21 @@
-"""Hold what the ledger knows against what is there now (faults catalogue, decision order). Pure.
+"""Compare what the ledger knows with what is observed now. Pure.
 
-    1 cluster id differs                         cluster_changed
-    2 topic gone / topic id differs              topic_missing / topic_recreated
-    3 partition gone                             partition_missing
-    4 answered epoch below the known one         passing: a stale leader
-    5 the known epoch ends below what was seen   truncation
-    6 log start past what is landed              retention_loss
-    7 end below next_offset, epoch intact        passing: a lagging leader
+The first row that applies decides (faults catalogue, decision order):
+
+    1 the cluster id differs                     cluster_changed
+    2 no such topic / the topic id differs       topic_missing / topic_recreated
+    3 no such partition                          partition_missing
+    4 leader epoch below the known one           transient: a stale leader
+    5 the known epoch ends below its known end   truncation
+    6 log start past unread offsets              retention_loss
+    7 log end below next_offset, epoch intact    transient: a lagging leader
     8 otherwise                                  nothing
 
-Offsets alone prove nothing: a log that was re-created or wiped and then refilled past the stored
-position looks healthy. The topic id (KIP-516) tells the first, the end offset of the known
-leader epoch (KIP-101, KIP-320) the second. What has to be reached is the high watermark that came
-with that epoch, not only the position: an unread tail that was cut is lost as well.
+Offsets alone prove nothing: a topic that was re-created, or a log that was truncated, looks healthy
+once it is filled past the stored position. The topic id (KIP-516) shows the re-creation. The end
+offset of the known leader epoch (KIP-101, KIP-320) shows the truncation. That epoch has to reach
+the high watermark observed with it, not only the position: truncated records that were not read
+yet are lost as well.
 """
 
 from __future__ import annotations
@@ -37,16 +40,17 @@ from tideline.rules.table_watch import table_findings
 def find_resets(
     head: Head, observation: Observation, *, stream: str, ledger_id: str
 ) -> tuple[Finding, ...]:
-    """Everything that speaks against reading on from the head.
+    """Every reason not to read on from the head.
 
     Args:
         head: What the ledger knows.
-        observation: What is there now.
-        stream: Name of this stream, as the table should carry it.
-        ledger_id: Id of this ledger, as the table should carry it.
+        observation: What is observed now, made with the head's epochs.
+        stream: Name of this stream, expected in the table's properties.
+        ledger_id: Id of this ledger, expected in the table's properties.
 
     Returns:
-        Findings, worst place first; `passing` ones ask for another look, never for a verdict.
+        Findings about the table, then the cluster, then topics. `transient` ones need another
+        observation; they are no verdict.
     """
     of_table = table_findings(
         head.table_id, observation.table, stream, ledger_id, head.table_version
@@ -55,15 +59,15 @@ def find_resets(
 
 
 def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[Finding, ...]:
-    """What happened to the log while a plan was read, and makes its rows doubtful (R7).
+    """Changes of the log while a plan was read: its rows cannot be verified (R7).
 
-    Another cluster, another topic id, an epoch that no longer reaches the plan's end, or no settled
-    answer. A log start that has moved since is no matter: the rows are here. Nor are new
-    partitions. The plan's own epochs and bounds count, not the head's.
+    These are another cluster, another topic id, a leader epoch that no longer reaches the plan's
+    end, or no answer. A log start that has moved does not matter, since the rows are in the table.
+    New partitions do not matter either. The epochs and bounds are the plan's, not the head's.
 
     Args:
         plan: The plan whose rows were just read.
-        observation: A look taken after that, with the plan's epochs.
+        observation: Made after that, with the plan's epochs.
     """
     read = Head(
         cluster_id=plan.cluster_id,
@@ -116,8 +120,8 @@ def _topic_findings(
     else:
         for position in positions:
             seen = topic.partition(position.partition)
-            for found in _partition_findings(position, seen, covered):
-                yield replace(found, topic=name, topic_id=known_id, partition=position.partition)
+            for finding in _partition_findings(position, seen, covered):
+                yield replace(finding, topic=name, topic_id=known_id, partition=position.partition)
 
 
 def _partition_findings(
@@ -125,7 +129,7 @@ def _partition_findings(
     seen: PartitionObservation | None,
     covered: Mapping[PartitionIdentity, Intervals],
 ) -> Iterator[Finding]:
-    """What speaks against one partition's log; the caller says which partition it is."""
+    """Findings about one partition's log; the caller adds topic and partition."""
     known, known_epoch = position.next_offset, position.leader_epoch
     if seen is None:
         there = f"partition {position.partition}"
@@ -149,7 +153,7 @@ def _partition_findings(
             actual=f"its end at {end}, {log_now}",
             intervals=one_interval(max(epoch_end, 0), position.proven_end),
         )
-    elif lost := _lost(position, seen.log_start_offset, covered):
+    elif lost := lost_to_retention(position, seen.log_start_offset, covered):
         yield Finding(
             "retention_loss",
             expected=f"log start at or below {known}",
@@ -167,18 +171,26 @@ def _partition_findings(
         yield Finding("transient", f"an end at or past {known}", log_now)
 
 
-def _lost(
-    position: PartitionPosition, log_start: int, covered: Mapping[PartitionIdentity, Intervals]
+def lost_to_retention(
+    position: PartitionPosition,
+    log_start_offset: int,
+    coverage: Mapping[PartitionIdentity, Intervals],
 ) -> Intervals:
-    """Unread offsets below the log start; what a backfill landed beyond the head is not lost."""
-    gone = one_interval(position.next_offset, log_start)
-    return subtract(gone, covered.get(position.identity, ())) if gone else ()
+    """The offsets below the log start that nothing has read.
+
+    Args:
+        position: The live lane's position.
+        log_start_offset: Oldest readable offset (inclusive).
+        coverage: Verified offsets; those that a backfill has landed past the position are not lost.
+    """
+    expired = one_interval(position.next_offset, log_start_offset)
+    return subtract(expired, coverage.get(position.identity, ())) if expired else ()
 
 
 def _faults_of_new_partitions(
     topic: TopicObservation, positions: list[PartitionPosition]
 ) -> Iterator[Finding]:
-    """What is not in the head yet and did not answer must not be passed over."""
+    """A partition that is not in the head yet and did not answer must not be skipped."""
     known = {p.partition for p in positions}
     if not known and topic.refusal is not None:
         yield Finding("unknown", "an answer", topic.refusal, topic.topic, topic.topic_id)
@@ -187,8 +199,8 @@ def _faults_of_new_partitions(
     for seen in topic.partitions:
         if seen.partition in known:
             continue
-        place = (topic.topic, topic.topic_id, seen.partition)
+        scope = (topic.topic, topic.topic_id, seen.partition)
         if seen.refusal is not None:
-            yield Finding("unknown", "an answer", seen.refusal, *place)
+            yield Finding("unknown", "an answer", seen.refusal, *scope)
         elif seen.fault is not None:
-            yield Finding("transient", "an answer", seen.fault, *place)
+            yield Finding("transient", "an answer", seen.fault, *scope)

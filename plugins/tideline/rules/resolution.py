@@ -1,7 +1,7 @@
-"""What a decision does to the head, with what is really lost (R9). Pure.
+"""Execute decisions on the head, and say what is lost (R9). Pure.
 
-A decision touches the partitions that it names and no other. Nothing that was landed is ever
-overwritten: where a log may hold other records at old offsets, the generation grows.
+A decision changes only the partitions of its incident. Landed rows are never overwritten: if the
+log may hold other records at old offsets, a new generation begins.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tideline.errors import StreamBusy
-from tideline.model.coverage import Coverage, Intervals, add_coverage, subtract
+from tideline.model.coverage import Coverage, add_coverage
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.incident import Decision, Finding, Incident, one_interval
-from tideline.model.observation import (
-    Observation,
-    PartitionObservation,
-    TableObservation,
-    TopicObservation,
-)
+from tideline.model.incident import Decision, Finding, Incident
+from tideline.model.observation import Observation, TableObservation, TopicObservation
 from tideline.model.offsets import PartitionIdentity
+from tideline.model.verdicts import GAP_CLASSES
+from tideline.rules.reset_detection import lost_to_retention
+from tideline.rules.start_positions import log_start_of
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A decision executed on a head.
+    """The result of executing a decision.
 
     Args:
-        outcome: What it did, with what was really lost, in a sentence.
+        head: The new head.
+        outcome: What changed and which offsets are lost, in a sentence.
     """
 
     head: Head
@@ -37,23 +36,24 @@ class Effect:
 def execute(
     head: Head, incident: Incident, observation: Observation, removed: tuple[Coverage, ...] = ()
 ) -> Effect:
-    """Apply an incident's decision to what is there now.
+    """Execute an incident's decision on the head.
 
     Args:
         head: What the ledger knows.
-        incident: With a decision that is valid for its finding.
-        observation: A look that still shows the finding.
-        removed: Verified offsets that are no longer in the table (`table_changed` only).
+        incident: Its decision is valid for its finding.
+        observation: A new observation that still shows the finding.
+        removed: Verified offsets that the table no longer holds (`table_changed` only).
 
     Raises:
-        StreamBusy: The observation does not answer what the decision needs.
+        StreamBusy: The observation lacks what the decision needs: a partition did not answer, or is
+            gone.
     """
     decision, finding = incident.decision, incident.finding
     assert decision is not None
     assert decision.choice in finding.choices, (decision.choice, finding.kind)
     if finding.kind == "table_changed":
         return take_table(head, observation.table, removed)
-    if finding.kind in ("log_hole", "unexplained_gap"):
+    if finding.kind in GAP_CLASSES:
         return accept_gap(head, incident)
     if finding.kind == "cluster_changed":
         return _follow_cluster(head, observation)
@@ -62,7 +62,10 @@ def execute(
         return _retire(head, positions)
     topic = observation.topic(str(finding.topic))
     if topic is None or not topic.answered:
-        raise StreamBusy(f"{finding.place}: no settled answer to execute the decision on")
+        raise StreamBusy(
+            f"{finding.place}: the brokers gave no complete answer, so the decision"
+            f" {decision.choice} cannot be executed yet; run again later"
+        )
     if finding.kind == "topic_recreated":
         return _follow_topic(head, topic, positions)
     return _move(head, finding, decision, topic, positions)
@@ -78,8 +81,11 @@ def _move(
     (position,) = positions
     seen = topic.partition(position.partition)
     if seen is None:
-        raise StreamBusy(f"{finding.place}: the partition is gone, there is nothing to go on with")
-    start = _log_start(seen)
+        raise StreamBusy(
+            f"{finding.place}: the partition does not exist any more, so the decision"
+            f" {decision.choice} cannot be executed; run again to see its incident"
+        )
+    start = log_start_of(seen)
     if finding.kind == "retention_loss":
         moved = replace(
             position,
@@ -87,7 +93,7 @@ def _move(
             leader_epoch=seen.leader_epoch,
             seen_end=seen.high_watermark,
         )
-        lost = _lost(head, position, start)
+        lost = lost_to_retention(position, start, {c.identity: c.intervals for c in head.coverage})
         count = sum(map(len, lost))
         shown = f"{', '.join(map(str, lost))}: {count} offsets" if lost else "nothing"
         accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))
@@ -96,12 +102,12 @@ def _move(
             f"goes on at {start}; lost: {shown}",
         )
     cut = seen.epoch_end_offset
-    if cut is None:  # the position had no epoch: the log's end is all there is to go by
+    if cut is None:  # the position has no epoch, so the log's end has to do
         cut = seen.high_watermark or 0
     next_offset, generation = start, next_generation(head, position.identity)
     if decision.choice == "accept_loss":
         next_offset = max(start, min(cut, position.next_offset))
-        if not _is_landed_past(head, position, cut):  # only an unread tail was cut
+        if not _is_landed_past(head, position, cut):  # only unread records were truncated
             generation = position.generation
     moved = replace(
         position,
@@ -114,7 +120,7 @@ def _move(
     return Effect(
         _with(head, position, moved),
         f"goes on at {next_offset} in generation {generation}; the log no longer has {gone} of"
-        f" generation {position.generation}, whose landed rows stay",
+        f" generation {position.generation}; landed rows stay",
     )
 
 
@@ -126,13 +132,13 @@ def _follow_topic(
     unread = ", ".join(f"{p.topic}-{p.partition} from {p.next_offset}" for p in positions)
     return Effect(
         replace(head, positions=_sorted((*kept, *new))),
-        f"goes on with topic id {topic.topic_id} from its log start; of the old incarnation"
-        f" {positions[0].topic_id} lost, if it held any: {unread}",
+        f"goes on with topic id {topic.topic_id} from its log start; unread records of the old"
+        f" topic id {positions[0].topic_id} are lost: {unread}",
     )
 
 
 def _follow_cluster(head: Head, observation: Observation) -> Effect:
-    """Topics that the new cluster has start anew, those that it lacks are retired."""
+    """Topics of the new cluster begin at their log starts; topics that it lacks are retired."""
     answered = {t.topic: t for t in observation.topics if t.answered}
     absent = {t.topic for t in observation.topics if t.is_absent}
     gone = tuple(p for p in head.positions if p.topic in absent)
@@ -145,9 +151,9 @@ def _follow_cluster(head: Head, observation: Observation) -> Effect:
             positions=_sorted((*kept, *new)),
             retired=_sorted((*head.retired, *gone)),
         ),
-        f"follows cluster {observation.cluster_id} from the log starts; what cluster"
-        f" {head.cluster_id} held past the positions was not read"
-        + (f"; not there and no longer followed: {', '.join(map(str, gone))}" if gone else ""),
+        f"follows cluster {observation.cluster_id} from the log starts; records of cluster"
+        f" {head.cluster_id} past the positions were not read"
+        + (f"; missing there, no longer followed: {', '.join(map(str, gone))}" if gone else ""),
     )
 
 
@@ -159,7 +165,7 @@ def _from_log_start(head: Head, topic: TopicObservation) -> tuple[PartitionPosit
             topic_id,
             next_generation(head, PartitionIdentity(topic_id, 0, seen.partition)),
             seen.partition,
-            _log_start(seen),
+            log_start_of(seen),
             seen.leader_epoch,
             seen.high_watermark,
         )
@@ -180,7 +186,7 @@ def _retire(head: Head, positions: list[PartitionPosition]) -> Effect:
 
 
 def accept_gap(head: Head, incident: Incident) -> Effect:
-    """Accept the loss of offsets that have neither a row nor a reason."""
+    """Accept the loss of an incident's offsets: they have neither a row nor a reason."""
     finding = incident.finding
     assert finding.partition is not None
     generation = incident.unverified[0].generation if incident.unverified else 0
@@ -195,7 +201,13 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
 
 
 def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...]) -> Effect:
-    """Take the table as it is now; what verified coverage it lacks is on record."""
+    """Accept the table as it is now, and record the verified offsets that it no longer holds.
+
+    Args:
+        head: What the ledger knows.
+        table: The table now.
+        removed: Verified offsets that the table no longer holds.
+    """
     gone = [(c.identity, r) for c in removed for r in c.intervals]
     count = sum(len(r) for _, r in gone)
     return Effect(
@@ -205,13 +217,13 @@ def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...
             table_version=table.version,
             accepted_loss=add_coverage(head.accepted_loss, gone),
         ),
-        f"the table as of version {table.version} is taken; {count} verified offsets are no longer"
-        " in it",
+        f"accepted the table at version {table.version}; it no longer holds {count} verified"
+        " offsets",
     )
 
 
 def next_generation(head: Head, identity: PartitionIdentity) -> int:
-    """The first generation of a topic id's partition that the ledger has not seen yet."""
+    """The lowest generation above all that the ledger knows of this topic id and partition."""
     known = [p.identity for p in (*head.positions, *head.retired)]
     known += [c.identity for c in head.coverage]
     same = [
@@ -222,13 +234,8 @@ def next_generation(head: Head, identity: PartitionIdentity) -> int:
     return max(same) + 1 if same else 0
 
 
-def _lost(head: Head, position: PartitionPosition, start: int) -> Intervals:
-    covered = {c.identity: c.intervals for c in head.coverage}.get(position.identity, ())
-    return subtract(one_interval(position.next_offset, start), covered)
-
-
 def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
-    """Whether rows are landed at offsets that the log has lost and may fill with others."""
+    """Whether the table holds rows at truncated offsets, which the log may fill again."""
     covered = {c.identity: c.intervals for c in head.coverage}.get(position.identity, ())
     return position.next_offset > cut or any(r.end_offset > cut for r in covered)
 
@@ -238,9 +245,4 @@ def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:
 
 
 def _sorted(positions: Iterable[PartitionPosition]) -> tuple[PartitionPosition, ...]:
-    return tuple(sorted(positions, key=lambda p: (p.topic, p.partition, p.topic_id)))
-
-
-def _log_start(seen: PartitionObservation) -> int:
-    assert seen.log_start_offset is not None
-    return seen.log_start_offset
+    return tuple(sorted(positions, key=lambda p: (p.topic_partition, p.topic_id)))

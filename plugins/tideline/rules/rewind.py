@@ -1,7 +1,7 @@
 """What a rewind undoes, and the head and records that it leaves. Pure.
 
-A rewind goes back to the head as one run left it. Every verified offset that this head does not
-hold is undone, whichever lane landed it, and so are plans that are still open.
+A rewind restores the head that one run left. It undoes every verified offset that is not in that
+head, of both lanes, and every plan that is still open.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from tideline.model.run import RunRecord
 def undone_ranges(
     head: Head, then: Head, undone: Iterable[RunRecord], names: Mapping[str, str]
 ) -> dict[str, tuple[PlannedRange, ...]]:
-    """Coordinates that a rewind takes away, as ranges with the epochs of the plans that read them.
+    """The coordinates whose rows a rewind removes, with the epochs of the plans that read them.
 
     Args:
         head: The head now.
-        then: The head to go back to.
-        undone: Records closed after it, oldest first, then open ones.
-        names: Topic names by topic id, for coverage that no record accounts for.
+        then: The head to restore.
+        undone: Records closed after that head, oldest first, then open ones.
+        names: Topic names by topic id, for coverage without a record.
 
     Returns:
-        By cluster id. Ranges of one partition and epoch that meet are one.
+        Ranges by cluster id, sorted by topic, partition and start. Adjacent ranges of one log and
+        one epoch are joined.
     """
     kept = {c.identity: c.intervals for c in then.coverage}
     claimed = dict(kept)
@@ -49,24 +50,24 @@ def undone_ranges(
         claimed[planned.identity] = union(known, [planned.offsets])
         key = (cluster, planned.identity, planned.leader_epoch)
         sorted_by.setdefault(key, []).extend(_pieces(planned, subtract([planned.offsets], known)))
-    found: dict[str, list[PlannedRange]] = defaultdict(list)
+    removed: dict[str, list[PlannedRange]] = defaultdict(list)
     for (cluster, _, _), ranges in sorted_by.items():
         if ranges:
-            found[cluster] += _pieces(ranges[0], union(r.offsets for r in ranges))
+            removed[cluster] += _pieces(ranges[0], union(r.offsets for r in ranges))
     for covered in head.coverage:
         rest = subtract(covered.intervals, claimed.get(covered.identity, ()))
         if rest:
             unplanned = _unplanned(covered.identity, names)
-            found[str(head.cluster_id)] += _pieces(unplanned, rest)
+            removed[str(head.cluster_id)] += _pieces(unplanned, rest)
     return {
-        cluster: tuple(sorted(ranges, key=lambda r: (r.topic, r.partition, r.start_offset)))
-        for cluster, ranges in found.items()
+        cluster: tuple(sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)))
+        for cluster, ranges in removed.items()
         if ranges
     }
 
 
 def layers(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, ...]]:
-    """The ranges in groups with at most one of each partition: what can be asked for at once."""
+    """The ranges in groups with at most one range per partition, as one observation needs them."""
     grouped: dict[TopicPartition, list[PlannedRange]] = defaultdict(list)
     for planned in ranges:
         grouped[planned.topic_partition].append(planned)
@@ -75,16 +76,17 @@ def layers(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, ...]]
 
 
 def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | None) -> Head:
-    """The head to store: positions and coverage as they were, the table as it is.
+    """The head to store: positions and coverage as they were, the table as it is now.
 
-    Excuses of what stays stay as well. Where the log has expired and the loss was accepted, the
-    position moves over what is gone, as `accept_loss` would.
+    Accepted losses inside the restored coverage stay. A position moves over offsets that have
+    expired in Kafka, as decision `accept_loss` does.
 
     Args:
         head: The head now.
-        then: The head to go back to.
-        rewind: With what is lost.
-        table_version: Newest version known to hold only what the ledger knows.
+        then: The head to restore.
+        rewind: Its `lost` names the offsets that Kafka no longer has.
+        table_version: Newest version known to hold only what the ledger knows; None without a
+            table.
     """
     kept = {c.identity: c.intervals for c in then.coverage}
     stays = [
@@ -107,7 +109,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
 
 
 def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord:
-    """A record of a run that is undone: clearing it ends green, and it covers nothing (R3)."""
+    """The record of a run that is undone: it covers nothing, and clearing it succeeds (R3)."""
     return replace(
         record,
         status="superseded",
@@ -119,7 +121,7 @@ def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord
 
 
 def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
-    """A record that stays, with what was verified after that head left out."""
+    """The record of a run that stays, without ranges that were verified after that head."""
     kept = {c.identity: c.intervals for c in then.coverage}
     verified = tuple(
         v
@@ -130,7 +132,7 @@ def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
 
 
 def amended_later(record: RunRecord, then: Head) -> RunRecord | None:
-    """What a run that stays verified after that head; None if nothing."""
+    """The part of a run's record that was verified after that head; None if there is none."""
     earlier = trimmed_record(record, then).verified
     later = tuple(v for v in record.verified if v not in earlier)
     if not later or record.plan is None:
@@ -141,11 +143,17 @@ def amended_later(record: RunRecord, then: Head) -> RunRecord | None:
 def undone_incidents(
     incidents: Iterable[Incident], rewind: Rewind, since: datetime, version: int | None
 ) -> tuple[Incident, ...]:
-    """Incidents opened since, and those about undone plans, at their end.
+    """The incidents that a rewind closes: opened since then, or about undone plans.
 
-    What is still there is found again by the next run. A change of the table is not undone.
+    The next run finds again what still differs. Incidents of class `table_changed` stay open.
+
+    Args:
+        incidents: Open ones.
+        rewind: The rewind.
+        since: When the restored run closed, UTC-aware (exclusive).
+        version: Table version that removed the rows; None if none did.
     """
-    outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; what is still there is found again"
+    outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; the next run checks again"
     now = rewind.finished_at or rewind.begun_at
     return tuple(
         i.closed(outcome, now, removed_in_version=version if i.unverified else None)
@@ -158,7 +166,7 @@ def undone_incidents(
 def _past_expired(
     position: PartitionPosition, covered: Intervals, rewind: Rewind
 ) -> tuple[PartitionPosition, Intervals]:
-    """The position behind accepted losses that it stands at, and the offsets passed over."""
+    """The position after the expired offsets that it stands at, and the offsets skipped."""
     passed: list[OffsetRange] = []
     expired = [i.planned for i in rewind.lost if i.expired]
     for gone in sorted(expired, key=lambda r: r.start_offset):
@@ -173,7 +181,7 @@ def _past_expired(
 
 
 def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, PlannedRange]]:
-    """Whose rows stand at an offset: the newest verified ones, or else the newest planned."""
+    """Ranges by whose rows stand at an offset: the newest verified first, then newest planned."""
     for record in reversed(undone):
         for verified in record.verified:
             assert record.plan is not None

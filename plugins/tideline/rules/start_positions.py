@@ -1,7 +1,7 @@
-"""Where a topic partition starts that the head does not know yet (R10). Pure.
+"""First positions of partitions that the head does not know yet (R10). Pure.
 
-The stream file's `start` decides once, at the stream's first look. Topics and partitions that
-appear later start at their log start, so that nothing is skipped.
+The stream file's `start` counts once, at the stream's first observation. Topics that appear later
+begin at their log start, and new partitions of known topics at 0, so that nothing is skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tideline.model.observation import Observation, PartitionObservation, TopicO
 from tideline.model.offsets import TopicPartition
 
 Places = Mapping[TopicPartition, int | None]
-"""Offsets by (topic, partition); None where there is none."""
+"""Next offsets by partition; None if there is none."""
 
 
 def adopt_new_partitions(
@@ -28,26 +28,27 @@ def adopt_new_partitions(
 ) -> Head:
     """The head with a position for every observed partition.
 
-    Known positions stay as they are. Another cluster, a topic whose id differs from the known
-    one, and a partition that did not answer are left to detection. The first positions of a
-    stream are resolved together: nothing is adopted until every topic and partition answers.
+    Known positions stay as they are. Another cluster, another topic id and a partition that did not
+    answer are left to detection. The first positions of a stream are resolved together: none is
+    adopted until every topic and partition has answered.
 
     Args:
-        head: The head so far; `head.start is None` means that this is the stream's first look.
-        observation: One look at the cluster.
-        start: `earliest`, `latest`, or a description of explicit places for messages.
+        head: The head so far; its `start` is None before the stream's first observation.
+        observation: One observation of the cluster.
+        start: `earliest`, `latest`, or for messages a description of the explicit start.
         isolation_level: Decides which end `latest` means.
-        looked_up: For a start by timestamp, explicit offsets or group: the offset per
-            partition. None for a timestamp that no record reaches means the end; None for
-            explicit offsets or a group is refused unless the partition is empty.
+        looked_up: Next offsets, for a start by timestamp, offsets or group; None for `earliest`
+            and `latest`. A partition without an offset starts at its end if no record reaches
+            the timestamp, or if its log is empty; otherwise it is an error.
 
     Raises:
-        BadInput: An explicit start misses a partition, or lies past its end.
+        BadInput: Explicit offsets or a group lack a partition whose log is not empty, or an
+            explicit offset lies past the high watermark.
     """
     if head.cluster_id not in (None, observation.cluster_id):
         return head
-    first_look = head.start is None
-    if first_look and not all(t.answered for t in observation.topics):
+    is_first = head.start is None
+    if is_first and not all(t.answered for t in observation.topics):
         return head
     known = head.topics
     added: list[PartitionPosition] = []
@@ -63,11 +64,11 @@ def adopt_new_partitions(
             if seen.partition in numbers or not seen.answered:
                 continue
             if positions:
-                next_offset = 0  # a new partition of a known topic begins at 0, or it lost records
-            elif first_look:
+                next_offset = 0  # a new partition of a known topic: a higher log start is a loss
+            elif is_first:
                 next_offset = _start_offset(topic, seen, start, isolation_level, looked_up)
             else:
-                next_offset = _log_start(seen)
+                next_offset = log_start_of(seen)
             added.append(
                 PartitionPosition(
                     topic.topic,
@@ -84,7 +85,7 @@ def adopt_new_partitions(
         cluster_id=head.cluster_id or observation.cluster_id,
         start=head.start or start,
         positions=tuple(
-            sorted((*head.positions, *added), key=lambda p: (p.topic, p.partition, p.topic_id))
+            sorted((*head.positions, *added), key=lambda p: (p.topic_partition, p.topic_id))
         ),
     )
 
@@ -96,36 +97,37 @@ def _start_offset(
     isolation_level: str,
     looked_up: Places | None,
 ) -> int:
-    where = f"{topic.topic}-{seen.partition}"
+    where = TopicPartition(topic.topic, seen.partition)
     end = seen.end_offset(isolation_level)
     assert end is not None
     if looked_up is None:
-        return _log_start(seen) if start == "earliest" else end
-    offset = looked_up.get(TopicPartition(topic.topic, seen.partition))
+        return log_start_of(seen) if start == "earliest" else end
+    offset = looked_up.get(where)
     if offset is None:
         if start.startswith("timestamp"):
             return end
-        if _log_start(seen) == end:
+        if log_start_of(seen) == end:
             return end
         raise BadInput(
-            f"start: {start} gives no offset for {where}, which holds [{_log_start(seen)}, {end});"
-            f" name an offset for it, or use earliest or latest",
-            partition=where,
+            f"start: {start} gives no offset for {where}, whose log is"
+            f" [{log_start_of(seen)}, {end}); name an offset for it, or use earliest or latest",
+            partition=str(where),
         )
     log_end = seen.high_watermark
     assert log_end is not None
-    # A time or a group was looked up after the end was taken: the log may have grown since.
+    # Only explicit offsets: a time or a group is looked up later, when the log may have grown.
     if start.startswith("offsets") and offset > log_end:
         raise BadInput(
             f"start: {start} puts {where} at {offset}, past its end {log_end}; allowed are"
             f" offsets up to {log_end}",
-            partition=where,
+            partition=str(where),
             offset=offset,
             end_offset=log_end,
         )
     return offset
 
 
-def _log_start(seen: PartitionObservation) -> int:
+def log_start_of(seen: PartitionObservation) -> int:
+    """The log start of a partition that has answered."""
     assert seen.log_start_offset is not None
     return seen.log_start_offset

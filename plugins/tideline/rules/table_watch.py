@@ -1,8 +1,8 @@
 """Whether the table at the address is the one that the ledger knows (R13). Pure.
 
-The table carries the stream's name and the ledger's id in its properties, so neither table nor
-ledger can be swapped, shared or started anew without the other noticing. Every commit since the
-last one that the ledger knows is looked at: ours carry a mark.
+The table's properties hold the stream's name and the ledger's id. So a table or a ledger that was
+replaced, shared or created anew is detected. Every commit after the last known version is checked:
+those of the ledger carry its id in their commit metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOVES_NO_ROW = {
     "COMPUTE STATS",
     "CREATE TABLE",
 }
-"""Operations of others that leave every row where it is."""
+"""Operations that change no row; other programs may commit them."""
 
 
 def table_findings(
@@ -31,14 +31,15 @@ def table_findings(
     ledger_id: str,
     known_version: int | None = None,
 ) -> Iterator[Finding]:
-    """What speaks against writing to the table (R13).
+    """Every reason not to write to the table (R13).
 
     Args:
         known_id: The table's id as the ledger knows it; None before the first commit.
         table: The table now, with the commits after `known_version`.
-        stream: Name of the stream that it should carry.
-        ledger_id: Id of the ledger that it should carry.
-        known_version: Newest version that holds only what the ledger knows; None before the first.
+        stream: Name of this stream, expected in the table's properties.
+        ledger_id: Id of this ledger, expected in the table's properties.
+        known_version: Newest version known to hold only what the ledger knows; commits after it
+            (exclusive) are checked. None before the first commit: none is checked.
     """
     if not table.exists:
         if known_id is not None:
@@ -47,7 +48,7 @@ def table_findings(
         yield _changed(
             "the table was not created by Tideline",
             f"a table of stream {stream}, or none",
-            f"table {table.table_id} without Tideline's mark",
+            f"table {table.table_id} without the property tideline.stream",
             decidable=False,
         )
     elif table.stream != stream:
@@ -59,7 +60,7 @@ def table_findings(
         )
     elif table.ledger_id != ledger_id:
         yield _changed(
-            "the table belongs to another ledger; this ledger is new or was replaced",
+            "the table belongs to another ledger: this ledger is new or was replaced",
             f"ledger {ledger_id}",
             f"ledger {table.ledger_id}",
             decidable=False,
@@ -75,7 +76,7 @@ def table_findings(
 def _foreign_changes(
     table: TableObservation, known_version: int, ledger_id: str
 ) -> Iterator[Finding]:
-    """Removals, restores and replacements by others; others' appends are the audit's business."""
+    """Removals, restores and replacements by other programs; the audit finds their appends."""
     newest = table.version
     assert newest is not None
     if newest < known_version:
@@ -98,7 +99,7 @@ def _foreign_changes(
     if foreign:
         shown = "; ".join(f"version {c.version}: {c.operation} {c.detail}" for c in foreign[:3])
         yield _changed(
-            "somebody else removed, restored or replaced rows",
+            "another program removed, restored or replaced rows",
             f"only commits of ledger {ledger_id} after version {known_version}",
             shown,
         )

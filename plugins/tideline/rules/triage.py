@@ -13,13 +13,13 @@ from tideline.model.offsets import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """Open incidents by what they mean for a run.
+    """Open incidents, sorted by what a run does about them.
 
     Args:
-        halting: Nobody has decided, and the policy is `fail`.
-        asking: Nobody has decided, and the policy is to ask.
-        decided: A person or a policy has; the run executes it.
-        left_open: Others' business: this run goes on without their partitions (R8).
+        halting: Undecided, and the policy is `fail`: the run halts.
+        asking: Undecided, and the policy is `approve`: the run asks.
+        decided: A person or a policy has decided: the run executes the decision.
+        left_open: Another run halts or asks: this run goes on without their partitions (R8).
     """
 
     halting: tuple[Incident, ...] = ()
@@ -37,39 +37,39 @@ def triage(
     now: datetime,
     can_ask: bool = False,
 ) -> Triage:
-    """What each open incident means for a run (R8, R9).
+    """Sort open incidents by what a run does about them (R8, R9).
 
     Args:
         incidents: Open ones.
         policies: The stream's policy per class.
-        proceed: Whether later runs land the healthy partitions.
-        run_id: This run; an incident that another one opened may be left open.
-        now: When a policy decides.
+        proceed: Whether runs may land healthy partitions beside an open incident.
+        run_id: This run; it may leave open only incidents that another run opened.
+        now: The time of decisions by policy, UTC-aware.
         can_ask: Whether this run has a form to ask with.
     """
-    found: dict[str, list[Incident]] = {n: [] for n in Triage.__dataclass_fields__}
+    triaged: dict[str, list[Incident]] = {n: [] for n in Triage.__dataclass_fields__}
     for incident in incidents:
         policy = policies[incident.finding.kind]
         undecided = incident.decision is None
         asks = policy == "approve" and len(incident.finding.choices) > 1
-        # Its finder asks, or whoever comes first; the run that asked, cleared, asks again.
+        # The run that opened it asks, or the first run with a form. Cleared, that run asks again.
         is_its_turn = undecided and (
             incident.run_id == run_id or (can_ask and incident.asked_in is None)
         )
         if incident.is_decided:
-            found["decided"].append(incident)
+            triaged["decided"].append(incident)
         elif undecided and policy in incident.finding.choices and policy not in ("fail", "approve"):
             by_policy = Decision(policy, "policy", now, f"on_reset.{incident.finding.kind}")
-            found["decided"].append(replace(incident, decision=by_policy))
+            triaged["decided"].append(replace(incident, decision=by_policy))
         elif asks and (is_its_turn or incident.asked_in == run_id):
-            found["asking"].append(incident)
+            triaged["asking"].append(incident)
         elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
-            found["left_open"].append(incident)
+            triaged["left_open"].append(incident)
         elif asks and undecided:
-            found["asking"].append(incident)
+            triaged["asking"].append(incident)
         else:
-            found["halting"].append(incident)
-    return Triage(**{name: tuple(items) for name, items in found.items()})
+            triaged["halting"].append(incident)
+    return Triage(**{name: tuple(items) for name, items in triaged.items()})
 
 
 def blocked_by(incidents: Iterable[Incident], head: Head) -> frozenset[TopicPartition]:

@@ -1,4 +1,4 @@
-"""Reconcile what a plan asked for with what the committed table version holds. Pure."""
+"""Compare a plan with the rows that the committed table version holds. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_POLICY: dict[str, GapReason] = {
     "compacted": "compacted",
     "refuse": "refused",
 }
-"""Gap policies that need no look at the log; `explain` does."""
+"""Gap policies that need no evidence from the log; only `explain` does."""
 
 Evidence = Mapping[PartitionIdentity, Sequence[Gap]]
 
@@ -27,26 +27,26 @@ Evidence = Mapping[PartitionIdentity, Sequence[Gap]]
 def missing_offsets(
     planned: Iterable[PlannedRange], landed: Mapping[PartitionIdentity, LandedRange]
 ) -> dict[PartitionIdentity, Intervals]:
-    """Planned offsets without a row, by identity; identities without any are left out."""
-    found = {}
+    """The planned offsets without a row, by identity; a range that is complete has no entry."""
+    missing = {}
     for item in planned:
-        there = landed.get(item.identity)
-        missing = subtract([item.offsets], there.offsets if there is not None else ())
-        if missing:
-            found[item.identity] = missing
-    return found
+        present = landed.get(item.identity)
+        offsets = subtract([item.offsets], present.offsets if present is not None else ())
+        if offsets:
+            missing[item.identity] = offsets
+    return missing
 
 
 def unexplained_by(
     missing: Mapping[PartitionIdentity, Intervals], known: Evidence
 ) -> dict[PartitionIdentity, Intervals]:
-    """The missing offsets that no evidence speaks of yet."""
-    left = {}
+    """The missing offsets without any evidence, by identity; others have no entry."""
+    unexplained = {}
     for identity, intervals in missing.items():
         _, rest = assign(intervals, known.get(identity, ()))
         if rest:
-            left[identity] = rest
-    return left
+            unexplained[identity] = rest
+    return unexplained
 
 
 def verify_ranges(
@@ -57,23 +57,23 @@ def verify_ranges(
     evidence: Evidence,
     accepted_loss: Mapping[PartitionIdentity, Intervals],
 ) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
-    """Count, minimum, maximum and distinct offsets of every planned range.
+    """Compare every planned range with its rows: one row per offset, or an admitted reason.
 
     Args:
         planned: The plan's ranges.
         landed: What the committed version holds inside them.
-        gaps: The stream's gap policy.
-        evidence: What the log shows at missing offsets; counts for `explain` only.
-        accepted_loss: Offsets whose loss was accepted by a decision.
+        gaps: The stream's gap policy: `explain`, `refuse`, `transactional` or `compacted`.
+        evidence: Gaps as the log shows them; only policy `explain` uses them.
+        accepted_loss: Offsets whose loss a decision has accepted.
 
     Returns:
-        The ranges that hold, and those that do not.
+        The ranges that are as planned, and those that are not.
     """
     good: list[VerifiedRange] = []
     bad: list[Mismatch] = []
     for item in planned:
-        found = landed.get(item.identity) or LandedRange(item.identity, 0, ())
-        missing = subtract([item.offsets], found.offsets)
+        present = landed.get(item.identity) or LandedRange(item.identity, 0, ())
+        missing = subtract([item.offsets], present.offsets)
         accepted = intersect(missing, accepted_loss.get(item.identity, ()))
         known = [Gap(r, "accepted") for r in accepted]
         rest = subtract(missing, accepted)
@@ -84,19 +84,22 @@ def verify_ranges(
             known += [*shown, *(Gap(r, "expired") for r in unseen)]
         reasons = merge_gaps(known)
         open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)
-        if found.duplicates or open_gaps:
-            bad.append(Mismatch(item, found.rows, open_gaps, found.duplicates))
+        if present.duplicates or open_gaps:
+            bad.append(Mismatch(item, present.rows, open_gaps, present.duplicates))
         else:
-            good.append(VerifiedRange(item, found.rows, reasons))
+            good.append(VerifiedRange(item, present.rows, reasons))
     return tuple(good), tuple(bad)
 
 
 def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Finding, ...]:
-    """What missing offsets without an excuse mean: a hole in the log, or no explanation.
+    """The findings about missing offsets without an admitted reason.
+
+    They are of class `log_hole` if the log has neither record nor marker there, otherwise of class
+    `unexplained_gap`.
 
     Args:
-        mismatches: Ranges that do not verify.
-        plan: Whose they are; a backfill's gaps are its own business.
+        mismatches: Ranges that are not as planned.
+        plan: Their plan; gaps of a backfill do not stop the live lane.
     """
     backfill = plan.plan_id if plan.lane == "backfill" else None
     return tuple(

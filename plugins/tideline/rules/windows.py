@@ -1,7 +1,7 @@
-"""From look-ups by time to window boundary offsets, each resolved once (R11).
+"""From look-ups by time to the boundary offsets of windows (R11). Pure.
 
-Kafka's look-up by time finds the first record, by offset, that is not older than an instant; it
-forgets what retention has deleted.
+Kafka's look-up by time (ListOffsets) finds the first record, by offset, that is not older than an
+instant. It cannot know the records that retention has deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from tideline.errors import WindowUnavailable
 from tideline.model.head import PartitionPosition
 from tideline.model.observation import PartitionObservation, TimedOffset
-from tideline.model.window import ResolvedTimestamp, WindowBoundary
+from tideline.model.window import ResolvedTimestamp, WindowBoundary, utc_text
 
 
 def find_window_boundary(
@@ -23,18 +23,19 @@ def find_window_boundary(
     found: TimedOffset | None,
     now: datetime,
 ) -> WindowBoundary:
-    """One partition's boundary.
+    """The offset of an instant in one partition.
 
     Args:
-        at: The instant; not later than now.
-        position: Where the live lane stands in the partition.
-        seen: A look taken **before** the look-up, so that nothing falls between.
-        found: The look-up's answer; None where no record reaches the instant.
-        now: The time, to tell a record from the future.
+        at: The instant, UTC-aware; not later than now.
+        position: The live lane's position in the partition.
+        seen: Observed **before** the look-up, so that its end is not past records that the look-up
+            did not see.
+        found: The answer of the look-up; None if every record is older than the instant.
+        now: The time, UTC-aware.
 
     Raises:
-        WindowUnavailable: The record that was found claims to come from the future: it may hide
-            any number of records behind it, so the look-up proves nothing.
+        WindowUnavailable: The timestamp of the record is in the future. Later offsets may hold
+            records of any time, so the look-up proves nothing.
     """
     assert seen.log_start_offset is not None
     assert seen.high_watermark is not None
@@ -46,9 +47,9 @@ def find_window_boundary(
         )
     if found.timestamp_ms > now.timestamp() * 1000:
         raise WindowUnavailable(
-            f"{position}: the first record at or after {_text(at)}, at offset {found.offset}, has"
-            f" timestamp {_when(found.timestamp_ms)}, in the future: times do not order this log."
-            f" Name offsets instead, for example"
+            f"{position}: the first record at or after {utc_text(at)}, at offset {found.offset},"
+            f" has timestamp {_when(found.timestamp_ms)}, in the future: this log is not in time"
+            f" order. Request offsets instead, for example"
             f' ranges=[{{"topic": "{position.topic}", "partition": {position.partition},'
             f' "start_offset": {start}, "end_offset": {end}}}]',
             partition=str(position),
@@ -63,16 +64,16 @@ def find_window_boundary(
 def in_order(
     boundary: WindowBoundary, at: datetime, known: Iterable[ResolvedTimestamp], start: int
 ) -> WindowBoundary:
-    """The boundary, no lower than an earlier instant's and no higher than a later one's.
+    """The boundary, not lower than that of an earlier instant, not higher than that of a later one.
 
-    A look-up after retention, or in a log whose times are out of order, may find another record
-    than it would have found before. Windows tile only if instants stay in order.
+    Windows tile only if boundaries are in the order of their instants. Without this, retention or a
+    log that is not in time order could change their order.
 
     Args:
         boundary: As just looked up.
-        at: Its instant.
-        known: Every instant that has been resolved.
-        start: The log start that was seen before the look-up.
+        at: Its instant, UTC-aware.
+        known: Every instant that is resolved already.
+        start: Log start (inclusive) observed before the look-up.
     """
     earlier, later = [boundary.offset], [boundary.offset]
     for instant in known:
@@ -85,12 +86,8 @@ def in_order(
     return replace(boundary, offset=offset, expired=boundary.expired or offset < start)
 
 
-def _text(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
 def _when(timestamp_ms: int) -> str:
     try:
-        return _text(datetime.fromtimestamp(timestamp_ms / 1000, UTC))
+        return utc_text(datetime.fromtimestamp(timestamp_ms / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         return f"{timestamp_ms} ms"
