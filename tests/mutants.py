@@ -166,9 +166,9 @@ MUTANTS = (
         "tests/unit/test_kafka_answers.py",
     ),
     Mutant(
-        "passing errors are told from others",
+        "transient errors are told from others",
         "kafka_io/responses.py",
-        "if all(code in _PASSING_CODES for code in errors):",
+        "if all(code in _TRANSIENT_CODES for code in errors):",
         "if False:",
         "tests/unit/test_kafka_answers.py",
     ),
@@ -301,7 +301,7 @@ MUTANTS = (
     Mutant(
         "rows that were not planned are refused",
         "table/append.py",
-        "        _refuse_unplanned(one, job)\n",
+        "        _refuse_unplanned(data_file, job)\n",
         "        pass\n",
         "tests/spark/test_adding.py::test_rows_that_were_not_planned_are_refused",
     ),
@@ -477,7 +477,7 @@ MUTANTS = (
         "whoever looked an instant up first counts (R11)",
         "model/window.py",
         "added = (b for b in later.boundaries if b.identity not in known)",
-        "added = later.boundaries; self = Instant(self.at)",
+        "added = later.boundaries; self = ResolvedTimestamp(self.at)",
         "tests/unit/test_backfill.py",
     ),
     Mutant(

@@ -91,7 +91,7 @@ def test_another_topic_id_is_shown(proxy, cluster):
     with proxy.applying(rules.topic_id(TOPIC, other)):
         assert look(cluster).topic_id == other
     with proxy.applying(rules.topic_id(TOPIC, other, skip=1)) as rule:
-        assert look(cluster).fault == "topic id changed while it was looked at"
+        assert look(cluster).fault == "the topic id changed during the observation"
     assert rule.applied == 1
 
 

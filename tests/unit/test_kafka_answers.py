@@ -60,7 +60,7 @@ def test_a_partition_without_a_leader_has_no_answers():
     ("before", "after", "topic_id", "fault", "refusal"),
     [
         ((0, "a"), (0, "a"), "a", None, None),
-        ((0, "a"), (0, "b"), None, "topic id changed while it was looked at", None),
+        ((0, "a"), (0, "b"), None, "the topic id changed during the observation", None),
         ((3, "0"), (3, "0"), None, None, None),
         ((0, "a"), (3, "0"), None, "3", None),
         ((3, "0"), (0, "a"), None, "3", None),

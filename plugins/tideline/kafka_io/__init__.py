@@ -1,1 +1,1 @@
-"""Everything that speaks Kafka; the only importer of kafka-python."""
+"""Kafka access. Only this package imports kafka-python."""

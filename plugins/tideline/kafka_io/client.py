@@ -1,4 +1,4 @@
-"""The one client of Kafka: retries, time-outs and what errors mean, around `kafka_requests`."""
+"""The Kafka client: retries, time-outs and translated errors around `kafka_io.requests`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndMetadata
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
@@ -25,21 +24,16 @@ from tideline.model.offsets import TopicPartition
 
 Answer = TypeVar("Answer")
 
-_EARLIEST, _LATEST = -2, -1
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-_ABSENT_EPOCH = -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TOPIC = MetadataRequest.MetadataRequestTopic
 
 
 class KafkaCluster:
-    """Offsets, ids and epochs of one cluster.
+    """Offsets, topic ids, epochs and topic settings of one cluster: implements `KafkaPort`.
+
+    `kafka_io.port` documents the methods, their edge cases and their errors.
 
     Args:
-        settings: Checked client properties.
-
-    Every method tries again for `settings.patience_seconds`, then raises `ServiceAway` when the
-    cluster cannot be reached or is busy with itself; it raises `Halted` when the cluster refuses.
+        settings: Checked client properties. Methods try again for its `patience_seconds`.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -59,18 +53,18 @@ class KafkaCluster:
         self.close()
 
     def close(self) -> None:
-        """Drop the connections; the next call opens new ones."""
+        """Close the connections; the next call opens new ones."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
     @property
     def requests(self) -> int:
-        """How many requests of a look were sent so far."""
+        """Number of requests that observations, look-ups by time and examinations have sent."""
         return self._requests.count
 
     def topics_matching(self, pattern: str) -> list[str]:
-        """Names of topics that the whole pattern matches, internal ones left out."""
+        """The names of the topics that match a pattern, without internal ones."""
         expression = re.compile(pattern)
         metadata = self._call(self._requests.metadata, None)
         return sorted(
@@ -80,72 +74,68 @@ class KafkaCluster:
         )
 
     def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
-        """One look at every partition of the named topics.
-
-        Args:
-            topics: Names; a name that the cluster does not know comes back with no topic id.
-            epochs: Leader epochs whose end offset is wanted, by (topic, partition).
-        """
-        found: Observation = self._call(self._requests.observe, sorted(set(topics)), epochs)
-        return found
+        """Read the state of every partition of the named topics, once."""
+        observation: Observation = self._call(self._requests.observe, sorted(set(topics)), epochs)
+        return observation
 
     def offsets_at(
         self, instant: datetime, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, TimedOffset | None]:
-        """First record whose timestamp is at or after the instant; None where there is none."""
+        """The first record of each partition that is not older than an instant."""
         timestamp_ms = -((_EPOCH - instant) // timedelta(milliseconds=1))  # rounded up, exactly
-        found: dict[TopicPartition, TimedOffset | None] = self._call(
+        offsets: dict[TopicPartition, TimedOffset | None] = self._call(
             self._requests.offsets_at, timestamp_ms, list(partitions)
         )
-        return found
+        return offsets
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """Next offsets that a consumer group has committed; None where it has not."""
-        places = list(partitions)
-        specs = {group: [TopicPartition(*place) for place in places]}
-        found = self._public(lambda admin: admin.list_group_offsets(specs))[group]
-        offsets: dict[TopicPartition, int | None] = dict.fromkeys(places)
-        for place in places:
-            committed = found.get(TopicPartition(*place))
+        """The next offsets that a consumer group has committed."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        answer = self._public(lambda admin: admin.list_group_offsets({group: asked}))[group]
+        offsets: dict[TopicPartition, int | None] = dict.fromkeys(asked)
+        for partition in asked:
+            committed = answer.get(partition)
             if committed is not None and committed.offset >= 0:
-                offsets[place] = committed.offset
+                offsets[partition] = committed.offset
         return offsets
 
     def examine(
         self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
     ) -> dict[TopicPartition, tuple[Gap, ...]]:
-        """Why offsets have no row, from the batches that the log holds there."""
-        found: dict[TopicPartition, tuple[Gap, ...]] = self._call(
+        """Why offsets have no row, as far as the batches of the log show it."""
+        gaps: dict[TopicPartition, tuple[Gap, ...]] = self._call(
             self._requests.examine, missing, isolation_level
         )
-        return found
+        return gaps
 
     def written_at(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, datetime | None]:
-        """When the first record at or after an offset was written; None where unknown."""
+        """When the record at an offset was written, or the next one after it."""
         if not offsets:
             return {}
-        found: dict[TopicPartition, datetime | None] = self._call(
+        times: dict[TopicPartition, datetime | None] = self._call(
             self._requests.written_at, offsets
         )
-        return found
+        return times
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
-        """The time after which topics delete records; None where time deletes nothing."""
-        found: dict[str, int | None] = dict.fromkeys(topics)
-        for name, values in self._settings(found, "retention.ms", "cleanup.policy"):
+        """How long topics keep records, in milliseconds."""
+        retention: dict[str, int | None] = dict.fromkeys(topics)
+        for name, values in self._settings(retention, "retention.ms", "cleanup.policy"):
             if "delete" in (values.get("cleanup.policy") or "delete"):
                 kept = int(values.get("retention.ms") or -1)
-                found[name] = kept if kept >= 0 else None
-        return found
+                retention[name] = kept if kept >= 0 else None
+        return retention
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """Those topics whose log may have lost records to compaction."""
-        found = self._settings(topics, "cleanup.policy")
-        return {name for name, values in found if "compact" in (values["cleanup.policy"] or "")}
+        """The topics among these whose log may have lost records to compaction."""
+        settings = self._settings(topics, "cleanup.policy")
+        # A topic whose settings the brokers do not tell comes back without any.
+        policies = {name: values.get("cleanup.policy", "compact") for name, values in settings}
+        return {name for name, policy in policies.items() if "compact" in (policy or "")}
 
     def _settings(
         self, topics: Iterable[str], *wanted: str
@@ -157,17 +147,21 @@ class KafkaCluster:
             yield name, {key: setting["value"] for key, setting in settings.items()}
 
     def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell a consumer group its next offsets, for lag tools; never read back as truth."""
+        """Commit a consumer group's offsets, for tools that show lag."""
         offsets = {
-            TopicPartition(*place): OffsetAndMetadata(offset, "", None)
-            for place, offset in next_offsets.items()
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", None)
+            for partition, offset in next_offsets.items()
         }
         answers = self._public(lambda admin: admin.alter_group_offsets(group, offsets))
         refused = {
             str(tp): e.__name__ for tp, e in answers.items() if e is not kafka_errors.NoError
         }
         if refused:
-            raise ServiceAway(f"group {group}: offsets not taken: {refused}", group=group)
+            raise ServiceAway(
+                f"group {group}: the brokers did not commit the offsets of {refused}; the group"
+                " may have running members",
+                group=group,
+            )
 
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:
@@ -206,8 +200,12 @@ def _translated(error: Exception, settings: KafkaSettings) -> Transient | Halted
         kafka_errors.KafkaConfigurationError,
     )
     if isinstance(error, refused):
-        return Halted(f"Kafka at {servers} refuses: {text}", bootstrap_servers=servers)
+        return Halted(
+            f"Kafka at {servers} refuses: {text}; check the connection's rights and settings",
+            bootstrap_servers=servers,
+        )
     return ServiceAway(
-        f"Kafka at {servers} does not answer: {text}; nothing moved, try again when it is back",
+        f"Kafka at {servers} does not answer: {text}; no position has moved, run again when the"
+        " brokers are back",
         bootstrap_servers=servers,
     )

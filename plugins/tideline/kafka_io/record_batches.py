@@ -1,7 +1,8 @@
-"""Look at record batches without reading records: evidence for gaps, and times of records.
+"""Read the headers of record batches: evidence for gaps, and the times of records.
 
-One Fetch request after the other per partition, only where something is missing. Headers are
-parsed by kafka-python; records are never decompressed, but for markers, which never are compressed.
+Fetch requests are sent one after the other per partition, and only where rows are missing.
+kafka-python parses the headers. Records are not parsed or decompressed; transaction markers are
+parsed, since they are never compressed (KIP-98).
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from tideline.rules.gaps import explain
 Send = Callable[[Any, int], Awaitable[Any]]
 
 _SMALL, _LARGE = 64 * 1024, 8 * 1024 * 1024
-_BY_NAME = 12  # Fetch versions above name topics by id
+_BY_NAME = 12  # the last version of Fetch that names topics by name and not by id (KIP-516)
 _MAGIC = 2  # record batches (KIP-98); older message sets know no transactions
-_EMPTY_ANSWERS = 3
+_EMPTY_ANSWERS = 3  # so many empty answers below the readable end show that no batch is there
 
 
 class BatchReader:
     """Fetches batch headers from partitions' leaders.
 
     Args:
-        send: Sends a request to a broker by id.
-        leaders: Which broker leads which partition.
-        committed: Whether aborted records are missing rightly (`read_committed`).
-        log_starts: Oldest readable offsets, where known: below them there is nothing to look at.
+        send: Sends a request to a broker, given by id.
+        leaders: Id of each partition's leader.
+        committed: Whether to read as a `read_committed` reader does, without aborted records.
+        log_starts: Oldest readable offsets, as far as they are known; offsets below are expired.
     """
 
     def __init__(
@@ -50,52 +51,69 @@ class BatchReader:
         self._log_starts = log_starts or {}
         self._isolation = 1 if committed else 0
 
-    async def examine(self, place: TopicPartition, missing: Intervals) -> tuple[Gap, ...]:
-        """Why each missing offset has no row; one pass over the batches where some are missing.
+    async def examine(self, partition: TopicPartition, missing: Intervals) -> tuple[Gap, ...]:
+        """Why each missing offset of a partition has no row.
+
+        Args:
+            partition: Whose log to read.
+            missing: Half-open ranges, sorted and disjoint.
+
+        Returns:
+            Gaps sorted by offset; together they hold every missing offset.
 
         Raises:
-            kafka.errors.KafkaError: The leader does not answer, or not about that partition.
+            kafka.errors.KafkaError: There is no leader, it answers with an error, or it does not
+                serve these offsets yet.
         """
-        start = self._log_starts.get(place, 0)
+        start = self._log_starts.get(partition, 0)
         expired = intersect(missing, [OffsetRange(0, start)])
         gaps = [Gap(r, "expired") for r in expired]
         left = subtract(missing, expired)
         size, empty_answers = _SMALL, 0
         while left:
             position = left[0].start_offset
-            answer = await self._fetch({place: position}, size)
-            found = answer[place]
-            _check(place, found)
-            batches = parse_batches(found.records)
-            if not batches and self._readable_until(found) <= position:
-                raise kafka_errors.OffsetNotAvailableError(f"{place[0]}-{place[1]}: {position}")
+            answer = (await self._fetch({partition: position}, size))[partition]
+            _check(partition, answer)
+            batches = parse_batches(answer.records)
+            if not batches and self._readable_until(answer) <= position:
+                raise kafka_errors.OffsetNotAvailableError(f"{partition}: {position}")
             if not batches and (empty_answers := empty_answers + 1) < _EMPTY_ANSWERS:
                 continue
-            stretch_end = batches[-1].last_offset + 1 if batches else left[-1].end_offset
-            gaps += explain(left, FetchedBatches(position, stretch_end, batches, _aborted(found)))
+            end = batches[-1].last_offset + 1 if batches else left[-1].end_offset
+            fetched = FetchedBatches(position, end, batches, _aborted(answer))
+            gaps += explain(left, fetched)
             empty_answers = 0
-            left = subtract(left, [OffsetRange(position, stretch_end)])
-            # Dense gaps are read through in large steps, lonely ones picked out in small ones.
-            is_near = bool(left) and left[0].start_offset - stretch_end < stretch_end - position
+            left = subtract(left, [OffsetRange(position, end)])
+            # Gaps close to each other are read in large steps, distant ones in small steps.
+            is_near = bool(left) and left[0].start_offset - end < end - position
             size = min(size * 4, _LARGE) if is_near else _SMALL
         return merge_gaps(gaps)
 
     def _readable_until(self, answer: Any) -> int:
-        """Where a leader lets this reader go by now; a new leader may still lag behind."""
+        """The end (exclusive) that the leader lets this reader read; a new leader may be behind."""
         return int(answer.last_stable_offset if self._isolation else answer.high_watermark)
 
     async def times(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, datetime | None]:
-        """When the first record at or after each offset was written; None where unknown.
+        """When the record at each offset was written, or the next one after it.
 
-        One request per leader, and another for what did not fit in.
+        One request per leader, and further ones for partitions that did not fit into the response.
+
+        Args:
+            offsets: One offset per partition.
+
+        Returns:
+            One entry per partition, UTC-aware; None if unknown.
+
+        Raises:
+            kafka.errors.KafkaError: A leader does not answer.
         """
-        found: dict[TopicPartition, datetime | None] = dict.fromkeys(offsets)
+        times: dict[TopicPartition, datetime | None] = dict.fromkeys(offsets)
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for place, offset in offsets.items():
-            if place in self._leaders:
-                by_leader[self._leaders[place]][place] = offset
+        for partition, offset in offsets.items():
+            if partition in self._leaders:
+                by_leader[self._leaders[partition]][partition] = offset
         for asked in by_leader.values():
             while asked:
                 answers = await self._fetch(asked, _SMALL)
@@ -103,9 +121,9 @@ class BatchReader:
                 told = {p: batches for p, batches in told.items() if batches}
                 if not told:
                     break
-                for place, batches in told.items():
-                    found[place] = _time(batches, asked.pop(place))
-        return found
+                for partition, batches in told.items():
+                    times[partition] = _time(batches, asked.pop(partition))
+        return times
 
     async def _fetch(
         self, offsets: Mapping[TopicPartition, int], size: int
@@ -151,25 +169,29 @@ class BatchReader:
 
 
 def parse_batches(records: Any) -> tuple[Batch, ...]:
-    """Headers of whole batches; a partial one at the end is left out."""
+    """The headers of the whole batches in a Fetch response; a partial one at the end is dropped.
+
+    Args:
+        records: The bytes of one partition; None and empty ones hold no batch.
+    """
     if not records:
         return ()
     return tuple(_batch(b) for b in MemoryRecords(records) if b.magic == _MAGIC)
 
 
-def _batch(found: Any) -> Batch:
+def _batch(parsed: Any) -> Batch:
     is_abort_marker = False
-    if found.is_control_batch:
-        is_abort_marker = any(getattr(record, "abort", False) for record in found)
+    if parsed.is_control_batch:
+        is_abort_marker = any(getattr(record, "abort", False) for record in parsed)
     return Batch(
-        base_offset=found.base_offset,
-        last_offset=found.last_offset,
-        records=found.records_count,
-        producer_id=found.producer_id,
-        is_control=found.is_control_batch,
-        is_transactional=found.is_transactional,
+        base_offset=parsed.base_offset,
+        last_offset=parsed.last_offset,
+        records=parsed.records_count,
+        producer_id=parsed.producer_id,
+        is_control=parsed.is_control_batch,
+        is_transactional=parsed.is_transactional,
         is_abort_marker=is_abort_marker,
-        first_timestamp_ms=found.first_timestamp,
+        first_timestamp_ms=parsed.first_timestamp,
     )
 
 
@@ -179,18 +201,18 @@ def _aborted(answer: Any) -> tuple[AbortedTransaction, ...]:
     )
 
 
-def _check(place: TopicPartition, answer: Any) -> None:
+def _check(partition: TopicPartition, answer: Any) -> None:
     if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(f"{place[0]}-{place[1]}")
+        raise kafka_errors.for_code(answer.error_code)(str(partition))
 
 
 def _time(batches: Iterable[Batch], offset: int) -> datetime | None:
-    """Of the batch that holds the offset: its first record's time, a lower bound."""
+    """The time of the first record in the batch that holds the offset: a lower bound."""
     for batch in batches:
         if batch.last_offset >= offset:
             known = batch.first_timestamp_ms
             try:
                 return datetime.fromtimestamp(known / 1000, UTC) if known >= 0 else None
-            except (ValueError, OverflowError, OSError):  # a producer that counts otherwise
+            except (ValueError, OverflowError, OSError):  # the producer does not send milliseconds
                 return None
     return None

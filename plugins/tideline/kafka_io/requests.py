@@ -1,13 +1,13 @@
-"""The requests behind one look, spoken through kafka-python's connection manager.
+"""The requests behind the client, sent through kafka-python's connection manager.
 
-One look costs two Metadata requests, and per leader one ListOffsets request each for the log
-start, the high watermark and the last stable offset, and one OffsetsForLeaderEpoch. The topic ids
-are read before and after, since offsets are asked for by topic name, and from two brokers where
-there are two: one that lags behind would contradict the other.
+One observation sends two Metadata requests. To each leader it sends three ListOffsets requests (log
+start, high watermark, last stable offset) and one OffsetsForLeaderEpoch request. Offsets are asked
+for by topic name, so the topic ids are read before and after them. The two Metadata requests go to
+two brokers if there are two: a broker with outdated metadata then contradicts the other one.
 
-kafka-python has no public OffsetsForLeaderEpoch and raises on the first partition's error in its
-public ListOffsets, so all of them go through the admin client's connection manager (`_manager`), as
-its own mixins do; tests/integration/test_kafka_client.py holds that against a real broker.
+kafka-python has no public OffsetsForLeaderEpoch, and its public ListOffsets raises at the first
+error of a partition. So these requests use the admin client's connection manager (`_manager`), as
+the client's own mixins do. tests/integration/test_kafka_client.py checks that with a real broker.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _TOPIC = MetadataRequest.MetadataRequestTopic
 
 
 class KafkaRequests:
-    """Coroutines for the admin client's own event loop; they raise kafka-python's errors.
+    """Coroutines for the event loop of the admin client; they raise kafka-python's errors.
 
     Args:
-        connected: Gives the client, connecting it where it is not.
+        connected: Returns the client, and connects it first if necessary.
     """
 
     def __init__(self, connected: Callable[[], KafkaAdminClient]) -> None:
@@ -52,48 +52,51 @@ class KafkaRequests:
         self.count = 0
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """One request, to a broker by id or to any."""
+        """Send one request to a broker, given by id; None sends it to any broker."""
         self.count += 1
         return await self._connected()._manager.send(request, node_id=node_id)
 
     async def metadata(
         self, topics: list[str] | None, node_id: int | None = None
     ) -> dict[str, Any]:
-        """What a broker knows about topics: ids, partitions, leaders."""
+        """What a broker knows about topics: ids, partitions, leaders; None asks for all topics."""
         wanted = None if topics is None else [_TOPIC(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        found: dict[str, Any] = (await self.send(request, node_id)).to_dict(json=False)
-        return found
+        answer: dict[str, Any] = (await self.send(request, node_id)).to_dict(json=False)
+        return answer
 
     async def examine(
         self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
     ) -> dict[TopicPartition, tuple[Gap, ...]]:
-        """Why offsets have no row, from the batches that the log holds there."""
+        """Why offsets have no row, as far as the batches of the log show it."""
         committed = isolation_level == "read_committed"
         metadata = await self.metadata(sorted({topic for topic, _ in missing}))
         leaders = _leaders(metadata)
         log_starts: dict[TopicPartition, int] = {}
-        for leader, places in partitions_by_leader(metadata).items():
-            asked = [place for place in places if place in missing]
+        for leader, led in partitions_by_leader(metadata).items():
+            asked = [partition for partition in led if partition in missing]
             if not asked:
                 continue
             starts = await self.list_offsets(leader, asked, _EARLIEST, _READ_UNCOMMITTED)
-            for place, found in starts.items():
-                if found.error_code:
-                    raise kafka_errors.for_code(found.error_code)(f"{place[0]}-{place[1]}")
-                log_starts[place] = found.offset
+            for partition, answer in starts.items():
+                if answer.error_code:
+                    raise kafka_errors.for_code(answer.error_code)(str(partition))
+                log_starts[partition] = answer.offset
         reader = BatchReader(self.send, leaders, committed, log_starts)
-        return {place: await reader.examine(place, gaps) for place, gaps in missing.items()}
+        return {
+            partition: await reader.examine(partition, offsets)
+            for partition, offsets in missing.items()
+        }
 
     async def written_at(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, datetime | None]:
-        """When the first record at or after an offset was written."""
+        """When the record at an offset was written, or the next one after it."""
         metadata = await self.metadata(sorted({topic for topic, _ in offsets}))
         return await BatchReader(self.send, _leaders(metadata), committed=False).times(offsets)
 
     async def observe(self, topics: list[str], epochs: Mapping[TopicPartition, int]) -> Observation:
-        """One look; see the module."""
+        """One observation; the module says which requests it sends."""
         first = self._connected()._manager.least_loaded_node()
         before = await self.metadata(topics, first)
         by_leader = partitions_by_leader(before)
@@ -101,11 +104,11 @@ class KafkaRequests:
         ends: dict[TopicPartition, Any] = {}
         stable: dict[TopicPartition, Any] = {}
         epoch_ends: dict[TopicPartition, Any] = {}
-        for leader, places in by_leader.items():
-            starts |= await self.list_offsets(leader, places, _EARLIEST, _READ_UNCOMMITTED)
-            ends |= await self.list_offsets(leader, places, _LATEST, _READ_UNCOMMITTED)
-            stable |= await self.list_offsets(leader, places, _LATEST, _READ_COMMITTED)
-            known = {place: epochs[place] for place in places if place in epochs}
+        for leader, led in by_leader.items():
+            starts |= await self.list_offsets(leader, led, _EARLIEST, _READ_UNCOMMITTED)
+            ends |= await self.list_offsets(leader, led, _LATEST, _READ_UNCOMMITTED)
+            stable |= await self.list_offsets(leader, led, _LATEST, _READ_COMMITTED)
+            known = {partition: epochs[partition] for partition in led if partition in epochs}
             if known:
                 epoch_ends |= await self.epoch_ends(leader, known)
         others = [b["node_id"] for b in before["brokers"] if b["node_id"] != first]
@@ -122,10 +125,17 @@ class KafkaRequests:
         return Observation(datetime.now(UTC), str(before["cluster_id"]), tuple(observed))
 
     async def list_offsets(
-        self, leader: int, places: Iterable[TopicPartition], timestamp: int, isolation: int
+        self, leader: int, partitions: Iterable[TopicPartition], timestamp: int, isolation: int
     ) -> dict[TopicPartition, Any]:
-        """One leader's offsets for a timestamp, or one end of the log."""
-        asked = {TopicPartition(*place): timestamp for place in places}
+        """One leader's answer to ListOffsets, per partition.
+
+        Args:
+            leader: Id of the broker.
+            partitions: Partitions that it leads.
+            timestamp: Milliseconds since 1970, or `_EARLIEST` or `_LATEST`.
+            isolation: `_READ_UNCOMMITTED` or `_READ_COMMITTED`.
+        """
+        asked = dict.fromkeys(partitions, timestamp)
         request = KafkaAdminClient._list_partition_offsets_request(asked, isolation)
         response = await self.send(request, leader)
         return {
@@ -137,7 +147,7 @@ class KafkaRequests:
     async def epoch_ends(
         self, leader: int, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, Any]:
-        """Where a leader's epochs end."""
+        """One leader's answer to OffsetsForLeaderEpoch (KIP-101, KIP-320), per partition."""
         topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         partition_type = topic_type.OffsetForLeaderPartition
         by_topic = defaultdict(list)
@@ -157,31 +167,34 @@ class KafkaRequests:
         }
 
     async def offsets_at(
-        self, timestamp_ms: int, places: list[TopicPartition]
+        self, timestamp_ms: int, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, TimedOffset | None]:
-        """First record at or after a timestamp; None where there is none."""
-        metadata = await self.metadata(sorted({name for name, _ in places}))
-        wanted = set(places)
-        found: dict[TopicPartition, TimedOffset | None] = {}
+        """The first record of each partition at or after a timestamp; None if there is none."""
+        metadata = await self.metadata(sorted({name for name, _ in partitions}))
+        wanted = set(partitions)
+        offsets: dict[TopicPartition, TimedOffset | None] = {}
         for leader, led in partitions_by_leader(metadata).items():
-            asked = [place for place in led if place in wanted]
+            asked = [partition for partition in led if partition in wanted]
             if not asked:
                 continue
             answers = await self.list_offsets(leader, asked, timestamp_ms, _READ_UNCOMMITTED)
-            for place, answer in answers.items():
+            for partition, answer in answers.items():
                 if answer.error_code:
-                    raise kafka_errors.for_code(answer.error_code)(f"{place[0]}-{place[1]}")
-                there = answer.offset >= 0
-                found[place] = TimedOffset(answer.offset, answer.timestamp) if there else None
-        lost = wanted - set(found)
-        if lost:
-            raise kafka_errors.LeaderNotAvailableError(f"no leader for {sorted(lost)}")
-        return found
+                    raise kafka_errors.for_code(answer.error_code)(str(partition))
+                exists = answer.offset >= 0
+                offsets[partition] = (
+                    TimedOffset(answer.offset, answer.timestamp) if exists else None
+                )
+        unanswered = wanted - set(offsets)
+        if unanswered:
+            names = ", ".join(f"{topic}-{number}" for topic, number in sorted(unanswered))
+            raise kafka_errors.LeaderNotAvailableError(f"no leader for {names}")
+        return offsets
 
 
 def _leaders(metadata: Mapping[str, Any]) -> dict[TopicPartition, int]:
     led = partitions_by_leader(metadata)
-    return {place: leader for leader, places in led.items() for place in places}
+    return {partition: leader for leader, partitions in led.items() for partition in partitions}
 
 
 def _error_name(code: int) -> str:

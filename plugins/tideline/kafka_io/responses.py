@@ -1,4 +1,4 @@
-"""From brokers' answers to observations: which error means what. No client needed."""
+"""From brokers' answers to observations: which error is transient. Needs no client."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tideline.model.offsets import TopicPartition
 ErrorName = Callable[[int], str]
 
 _MISSING = (3, 100)  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
-_PASSING_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 78, 100, 103})
-"""Kafka error codes that another look may find gone (protocol guide, "Error Codes")."""
+_TRANSIENT_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 78, 100, 103})
+"""Kafka error codes that a later observation may not meet (protocol guide, "Error Codes")."""
 
 
 def partitions_by_leader(metadata: Mapping[str, Any]) -> dict[int, list[TopicPartition]]:
-    """Who has to be asked about what; partitions without a leader are left out."""
+    """The partitions that each broker leads; those without a leader are left out."""
     led: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic in metadata["topics"]:
         for partition in topic["partitions"]:
             if not partition["error_code"] and partition["leader_id"] >= 0:
-                place = TopicPartition(topic["name"], partition["partition_index"])
-                led[partition["leader_id"]].append(place)
+                at = TopicPartition(topic["name"], partition["partition_index"])
+                led[partition["leader_id"]].append(at)
     return dict(sorted(led.items()))
 
 
@@ -33,19 +33,26 @@ def topic_observation(
     partitions: tuple[PartitionObservation, ...],
     error_name: ErrorName,
 ) -> TopicObservation:
-    """One topic from its metadata before and after its offsets were asked for."""
+    """One topic, from its metadata before and after its offsets were read.
+
+    Args:
+        before: The topic in the first Metadata response.
+        after: The topic in the second Metadata response; None if it is missing there.
+        partitions: Its partitions, in the order of their numbers.
+        error_name: Gives the name of a Kafka error code.
+    """
     name = str(before["name"])
     code = before["error_code"]
     codes = {code, after["error_code"] if after is not None else None}
     if code in _MISSING and codes <= set(_MISSING):
         return TopicObservation(name, None)
-    if code and code not in _PASSING_CODES:
+    if code and code not in _TRANSIENT_CODES:
         return TopicObservation(name, None, refusal=error_name(code))
     if after is None or codes != {0}:
         worst = max(c for c in (*codes, 0) if c is not None)
         return TopicObservation(name, None, fault=error_name(worst))
     if before["topic_id"] != after["topic_id"]:
-        return TopicObservation(name, None, fault="topic id changed while it was looked at")
+        return TopicObservation(name, None, fault="the topic id changed during the observation")
     return TopicObservation(name, str(before["topic_id"]), partitions)
 
 
@@ -58,12 +65,24 @@ def partition_observation(
     epoch_ends: Mapping[TopicPartition, Any],
     error_name: ErrorName,
 ) -> PartitionObservation:
-    """One partition from its leader's answers; the first error that will not pass counts."""
+    """One partition, from its leader's answers.
+
+    Its errors are a fault if all of them are transient, otherwise a refusal.
+
+    Args:
+        topic: Topic name.
+        metadata: The partition in the Metadata response.
+        starts: Answers to ListOffsets about the log start, of all partitions.
+        ends: Answers about the high watermark.
+        stable: Answers about the last stable offset.
+        epoch_ends: Answers to OffsetsForLeaderEpoch; a partition that was not asked is absent.
+        error_name: Gives the name of a Kafka error code.
+    """
     number = int(metadata["partition_index"])
-    place = TopicPartition(topic, number)
-    answers = [known.get(place) for known in (starts, ends, stable)]
+    at = TopicPartition(topic, number)
+    answers = [known.get(at) for known in (starts, ends, stable)]
     codes = [metadata["error_code"], *(a.error_code for a in answers if a is not None)]
-    epoch_end = epoch_ends.get(place)
+    epoch_end = epoch_ends.get(at)
     if epoch_end is not None:
         codes.append(epoch_end.error_code)
     errors = [code for code in codes if code]
@@ -71,14 +90,14 @@ def partition_observation(
         return PartitionObservation(number, fault="no leader")
     if errors:
         text = error_name(errors[0])
-        if all(code in _PASSING_CODES for code in errors):
+        if all(code in _TRANSIENT_CODES for code in errors):
             return PartitionObservation(number, fault=text)
         return PartitionObservation(number, refusal=text)
     return PartitionObservation(
         partition=number,
-        leader_epoch=ends[place].leader_epoch if ends[place].leader_epoch >= 0 else None,
-        log_start_offset=starts[place].offset,
-        high_watermark=ends[place].offset,
-        last_stable_offset=stable[place].offset,
+        leader_epoch=ends[at].leader_epoch if ends[at].leader_epoch >= 0 else None,
+        log_start_offset=starts[at].offset,
+        high_watermark=ends[at].offset,
+        last_stable_offset=stable[at].offset,
         epoch_end_offset=None if epoch_end is None else epoch_end.end_offset,
     )

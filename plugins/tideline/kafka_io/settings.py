@@ -1,7 +1,7 @@
-"""One Kafka connection, spelled for both clients: kafka-python and Spark's Java client.
+"""The properties of one Kafka connection, for both clients: kafka-python and Spark's Java client.
 
-The connection has the form of Airflow's Kafka provider: type `kafka`, its extra a JSON object of
-client properties. Only the properties below are taken: free pass-through would let a connection
+The connection has the form of Airflow's Kafka provider: type `kafka`, and a JSON object of client
+properties as its extra. Only the properties below are allowed. With any other, a connection could
 read files or reach other hosts through client plug-ins (CVE-2025-27817).
 """
 
@@ -36,7 +36,7 @@ _FETCHING = (
 )
 _OURS = ("default.api.timeout.ms",)
 _WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
-"""Usual in such connections; accepted, and never decide anything here."""
+"""Common in such connections; they are accepted and ignored."""
 
 ALLOWED = (*_FOR_PYTHON, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
 _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
@@ -54,10 +54,11 @@ class KafkaSettings:
     """Checked client properties of one cluster.
 
     Args:
-        properties: By their usual names; values may be secret and stay out of the repr.
+        connection: Id of the Airflow connection, for messages.
+        properties: Values by the names of librdkafka; they may be secret and are not in the repr.
 
     Raises:
-        ConnectionMissing: A property that is unknown, missing or of the wrong form.
+        ConnectionMissing: A property is unknown, missing or of the wrong form.
     """
 
     connection: str
@@ -95,35 +96,35 @@ class KafkaSettings:
             if path is not None and not Path(path).is_file():
                 raise self._refused(name, repr(path), "a file that can be read")
 
-    def _refused(self, name: str, found: str, allowed: str) -> ConnectionMissing:
+    def _refused(self, name: str, actual: str, allowed: str) -> ConnectionMissing:
         return ConnectionMissing(
-            f"connection {self.connection}: extra {name}: {found}; allowed: {allowed}",
+            f"connection {self.connection}: extra {name}: {actual}; allowed: {allowed}",
             connection=self.connection,
             property=name,
         )
 
     @property
     def patience_seconds(self) -> float:
-        """How long passing faults are waited out (`default.api.timeout.ms`, 60 s)."""
+        """How long to try again after transient errors (`default.api.timeout.ms`, 60 s)."""
         return int(self.properties.get("default.api.timeout.ms", 60_000)) / 1000
 
     @property
     def request_timeout_ms(self) -> int:
-        """How long one request may take (`request.timeout.ms`, 15 s, within the patience)."""
+        """How long one request may take (`request.timeout.ms`, 15 s); at most the patience."""
         own = int(self.properties.get("request.timeout.ms", 15_000))
         return max(1, min(own, int(self.patience_seconds * 1000)))
 
     def for_python(self) -> dict[str, Any]:
         """Keyword arguments of kafka-python's clients."""
-        found = {
+        arguments = {
             theirs: self.properties[name]
             for name, theirs in _FOR_PYTHON.items()
             if name in self.properties
         }
-        return found | {"request_timeout_ms": self.request_timeout_ms}
+        return arguments | {"request_timeout_ms": self.request_timeout_ms}
 
     def for_spark(self) -> dict[str, str]:
-        """Options of Spark's Kafka source; PEM files are named, secrets are inline."""
+        """Options of Spark's Kafka source, with passwords, client certificate and key inline."""
         given = self.properties
         options = {f"kafka.{n}": str(given[n]) for n in (*_FOR_BOTH, *_FETCHING) if n in given}
         if str(given.get("security.protocol")).startswith("SASL"):
