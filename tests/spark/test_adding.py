@@ -112,7 +112,7 @@ def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, harness, 
 def test_others_who_never_stop_committing_are_a_passing_fault(stream, harness, spark, monkeypatch):
     """Nothing was added; the next try finds the table at rest."""
     at_adding(monkeypatch, lambda: rewrite(stream), times=100)
-    with pytest.raises(ServiceAway, match="others have committed first"):
+    with pytest.raises(ServiceAway, match="other programs have committed first"):
         harness.run(stream, "one", spark)
     assert table_rows(stream) == []
     monkeypatch.undo()

@@ -1,1 +1,1 @@
-"""Arrow and Parquet as delta-rs needs them; the ledger and the table share it."""
+"""Arrow tables and Parquet files for delta-rs; the ledger and the table both use it."""

@@ -1,8 +1,7 @@
-"""From delta-rs and Python lists to Arrow, and from Arrow's times to integers, without pandas.
+"""Convert delta-rs tables and Python lists to Arrow, and Arrow times to Python, without pandas.
 
-pyarrow converts all of them as well, but asks first whether it was given something of pandas, or
-has to give it: where that is installed, and Airflow brings it, each process would load it, for half
-a second.
+pyarrow's own conversions import pandas if it is installed, which takes half a second per process.
+Airflow installs it.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def from_delta(exported: object) -> pa.Table:
-    """A table of delta-rs.
+    """The rows of a delta-rs result as an Arrow table.
 
     Args:
-        exported: Anything that streams through Arrow's C interface.
+        exported: Any object with Arrow's C stream interface.
     """
     return pa.RecordBatchReader.from_stream(exported).read_all()
 
 
 def from_columns(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """Columns of equal length.
+    """An Arrow table from Python lists.
 
     Args:
-        columns: Values by column; those of a timestamp, which counts microseconds, UTC-aware.
-        schema: Names and types, in the order wanted.
+        columns: Values by column name, all of the same length; times are UTC-aware.
+        schema: Names and types, in the wanted order; times in microseconds.
     """
     arrays = []
     for field in schema:
@@ -53,5 +52,9 @@ def microseconds(times: pa.ChunkedArray) -> list[int | None]:
 
 
 def instants(times: pa.ChunkedArray) -> list[datetime | None]:
-    """Timestamps that Python can hold, UTC-aware."""
+    """Timestamps as UTC-aware datetimes.
+
+    Raises:
+        OverflowError: A time is after year 9999.
+    """
     return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]

@@ -1,8 +1,7 @@
-"""Parquet files of a Delta table, through the table's own store, on the calling thread.
+"""Read and write Parquet files through a Delta table's store, on the calling thread.
 
-Arrow would read ahead on threads of its own. Where the store is reached through Python (delta-rs
-gives a Python file), such a thread that is still alive when the interpreter ends aborts the
-process, and its exit status with it. So nothing here uses Arrow's threads.
+Nothing here uses Arrow's own threads. delta-rs gives Arrow a Python file; an Arrow thread that
+still reads from it when the interpreter ends aborts the process and changes its exit status.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ def read_parquet(
 
     Args:
         table: Says where the store is.
-        path: As in the table's log, which writes paths URL-encoded.
-        columns: Names, in the order wanted.
+        path: As in the table's log: URL-encoded, relative to the table.
+        columns: Names, in the wanted order.
         options: delta-rs options of the object store.
-        holding: Column and value: row groups that cannot hold it, by their statistics, are left
-            out; others come whole.
+        holding: Column and value. Row groups whose statistics exclude the value are left out;
+            the others are read as a whole.
 
     Raises:
         OSError: The file cannot be read.
@@ -51,14 +50,23 @@ def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | No
         return True
     name, value = holding
     column = parquet.schema_arrow.get_field_index(name)
-    found = parquet.metadata.row_group(group).column(column).statistics
-    if found is None or not found.has_min_max:
+    statistics = parquet.metadata.row_group(group).column(column).statistics
+    if statistics is None or not statistics.has_min_max:
         return True
-    return bool(found.min <= value <= found.max)
+    return bool(statistics.min <= value <= statistics.max)
 
 
 def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
-    """Write one data file, zstd; its size in bytes.
+    """Write one data file, compressed with zstd.
+
+    Args:
+        table: Says where the store is.
+        path: Relative to the table, not URL-encoded.
+        rows: The rows.
+        options: delta-rs options of the object store.
+
+    Returns:
+        The file's size in bytes.
 
     Raises:
         OSError: The file cannot be written.

@@ -1,1 +1,1 @@
-"""What runs inside Spark: source, transforms, sink. Imports neither Airflow nor Kafka clients."""
+"""The code that runs inside Spark. It imports neither Airflow nor a Kafka client."""

@@ -1,4 +1,4 @@
-"""Write the planned coordinates so that any re-run leaves one copy (R2, R4, R5)."""
+"""Write rows at the planned coordinates, so that a re-run leaves one copy of each (R2, R4, R5)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tideline.table.schema import COLUMNS, STAGING, landing_folder
 
 _WRITER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # Each task renames its own file: the folder means nothing to anybody before the end.
+    # Each task moves its own files. Partial results do no harm: nothing reads this folder yet.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
 
 
 def write_files(rows: DataFrame, job: SparkJob) -> None:
-    """Data files in a folder of the attempt's own; they are no rows until the run adds them."""
+    """Write data files into the attempt's own folder; the run commits them to the table later."""
     reach("spark:writing")
     writer = rows.write.options(**_WRITER).partitionBy(*job.partition_by)
     writer.parquet(f"{job.table_uri.rstrip('/')}/{landing_folder(job.plan_id, job.token)}")
@@ -30,13 +30,14 @@ def write_files(rows: DataFrame, job: SparkJob) -> None:
 
 
 def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
-    """One Delta transaction: what stood at the planned coordinates goes, the rows come.
+    """Replace the rows at the planned coordinates, in one Delta transaction.
 
-    The attempt's token is Delta's transaction version: an older attempt's write is skipped
-    without an error, or fails if it was under way. So the run looks for the commit afterwards.
+    The attempt's fencing token is Delta's transaction version. If a newer attempt has committed,
+    Delta skips this write without an error; if both write at the same time, this one fails. So the
+    run looks for its commit afterwards.
 
     Raises:
-        AttemptFenced: A newer attempt has written; nothing of this one was published.
+        AttemptFenced: A newer attempt has committed; this one has changed nothing.
     """
     reach("spark:writing")
     try:
@@ -53,8 +54,8 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
         if "DELTA_CONCURRENT_TRANSACTION" not in str(error):
             raise
         raise AttemptFenced(
-            f"plan {job.plan_id}: attempt {job.token} published nothing, a newer attempt has"
-            f" written to {job.table_uri}; run again, the ledger knows what is done",
+            f"plan {job.plan_id}: attempt {job.token} committed nothing, because a newer attempt"
+            f" has committed to {job.table_uri}; run again, the ledger knows what is done",
             plan_id=job.plan_id,
             token=job.token,
         ) from error
@@ -62,7 +63,7 @@ def replace_ranges(rows: DataFrame, job: SparkJob) -> None:
 
 
 def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
-    """Read once into the staging folder and count what came (R4)."""
+    """Read the rows into the staging folder, and count them (R4)."""
     rows.write.parquet(_staged(job))
     reach("spark:staged")
     counts = (
@@ -79,28 +80,30 @@ def stage(rows: DataFrame, job: SparkJob) -> SparkResult:
 
 
 def staged_rows(spark: SparkSession, job: SparkJob) -> DataFrame:
-    """What this plan's attempt has staged."""
+    """The rows that this attempt has staged."""
     schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
     return spark.read.schema(schema).parquet(_staged(job))
 
 
 def no_rows(spark: SparkSession) -> DataFrame:
-    """Nothing, in the table's columns: replacing a range by it removes the range (R6)."""
+    """An empty frame with the table's columns; replacing a range by it removes the rows (R6)."""
     schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
     return spark.createDataFrame([], schema)
 
 
 def publish(spark: SparkSession, job: SparkJob) -> None:
-    """Put the staged rows in place, if they are those that were counted.
+    """Replace the rows at the planned coordinates by the staged ones, if their number is right.
 
     Raises:
-        ReplayUnavailable: The staging folder holds other rows by now; the table's rows stay.
+        ReplayUnavailable: The staging folder holds another number of rows than were counted; the
+            table's rows stay.
+        AttemptFenced: A newer attempt has committed; this one has changed nothing.
     """
     staged = staged_rows(spark, job)
     if (count := staged.count()) != job.staged_rows:
         raise ReplayUnavailable(
             f"replay_unavailable: plan {job.plan_id}: {job.staged_rows} rows were staged, {count}"
-            " are there now; the table's rows stay",
+            " are in the staging folder now; the table's rows stay, run again",
             plan_id=job.plan_id,
         )
     replace_ranges(staged, job)

@@ -1,4 +1,4 @@
-"""Read exactly the planned offsets, in batch, in tasks of a sensible size."""
+"""Read exactly the planned offsets as a batch, in tasks of similar size."""
 
 from __future__ import annotations
 
@@ -13,34 +13,38 @@ from tideline.launch.job import SparkJob
 from tideline.model.plan import PlannedRange
 
 READER_OPTIONS = {
-    # The executor's consumer looks both log ends up after every poll: fewer, larger polls.
+    # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
     "kafka.max.poll.records": "20000",
-    # Spark keeps consumers, and with them what they fetched beyond a range that ends in mid-log:
-    # with 16 MiB, five million records in twelve pieces did not fit into a heap of 1 GiB.
+    # Spark keeps consumers, and the records that they fetched past the end of a range. With 16 MiB,
+    # five million records in twelve pieces did not fit into a heap of 1 GiB.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(16 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
-    # A fetch at the log's end waits for more, and the look at the log's ends waits behind it.
+    # A fetch at the log's end waits for more records, and delays the look-up of the log's ends.
     "kafka.fetch.max.wait.ms": "10",
     "kafka.allow.auto.create.topics": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
-"""Where a stream file says nothing else."""
+"""Defaults; the options of a job override them."""
 
 
 _LONGEST = 2_000_000
-"""Offsets. A longer range is split: a skewed partition would keep one core busy, others idle."""
+"""Offsets. A longer range is split; otherwise one large partition keeps one core busy, and the
+others idle."""
 _SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
-"""Short ranges share a task until it has that many offsets or partitions, or tasks are that few."""
+"""Short ranges share a task, up to so many offsets and partitions; so few tasks are not merged."""
 
 
 def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
-    """How many pieces the ranges are split into, and how many tasks share them.
+    """Into how many pieces the ranges are split, and how many tasks read them.
 
-    A task writes one data file per topic, so this is what bounds the number of files.
+    A task writes one data file per topic, so the number of tasks limits the number of files.
 
     Args:
-        counts: Offsets in each range.
+        counts: Number of offsets in each range.
+
+    Returns:
+        Number of pieces, number of tasks.
     """
     pieces = sum(ceil(count / _LONGEST) for count in counts)
     by_size, by_number = ceil(sum(counts) / _SHORTEST), ceil(len(counts) / _MOST_PARTITIONS)
@@ -48,10 +52,10 @@ def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
 
 
 def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
-    """Records of the planned ranges and nothing else.
+    """The records of the planned ranges and no others, in Kafka's columns.
 
-    `assign` names the non-empty partitions; `failOnDataLoss` stays on, although it is no
-    guarantee (see the faults catalogue): rows are counted after the commit.
+    `assign` names exactly the planned partitions. `failOnDataLoss` is on, but guarantees nothing
+    (see the faults catalogue), so verification counts the rows after the commit.
     """
     reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
     rows = (

@@ -1,4 +1,4 @@
-"""From Kafka's columns to the table's. `DataFrame -> DataFrame`, native functions only."""
+"""From Kafka's columns to the table's columns. `DataFrame -> DataFrame`, native functions only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Transform = Callable[[DataFrame], DataFrame]
 
 
 def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
-    """Add identity and plan, and select the table's columns in its order.
+    """Add topic id, generation and plan id, and select the table's columns in their order.
 
-    Kafka's columns have the table's types already.
+    Kafka's columns already have the table's types.
 
     Args:
-        ranges: The plan's ranges; they say which incarnation each topic partition is.
+        ranges: The plan's ranges; they give topic id and generation of each partition.
         plan_id: The plan that lands the rows.
     """
 

@@ -1,7 +1,7 @@
-"""Data files that Spark has written beside a table, and the transaction that makes them its rows.
+"""Commit the data files that Spark has written into a table's folder.
 
-What a file holds is told by its footer: the statistics of a file that is added here are those that
-Delta's own writer would have counted row by row. Spark's names and folders are kept.
+Parquet footers tell what the files hold. The statistics that are committed here are those that
+Delta's own writer would have counted row by row. The files keep Spark's names and folders.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from tideline.table.create import table_schema
 from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS, landing_folder
 
 _PLAIN = (1, 2)
-"""Versions of Delta's protocol for readers and for writers, as our creation gives them."""
+"""Reader and writer versions of Delta's protocol, in the tables that Tideline creates."""
 
 
 def partitions_of_plain(table: DeltaTable) -> tuple[str, ...] | None:
-    """The partition columns of a table that takes files as they are.
+    """The partition columns of a table to which files can be added as they are.
 
-    None for one with columns, features or constraints beside those of its creation: Delta's own
-    writer knows what they ask for. Source: the Delta protocol, "Writer version requirements".
+    None if the table has columns, features or constraints that it did not have when Tideline
+    created it: Delta's own writer has to handle them (Delta protocol, "Writer Version
+    Requirements").
     """
     protocol = table.protocol()
     versions = (protocol.min_reader_version, protocol.min_writer_version)
@@ -43,7 +44,7 @@ def partitions_of_plain(table: DeltaTable) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """One file of Spark's: where it is, and what its footer says it holds."""
+    """One data file, its partition values, and the statistics in its footer."""
 
     file: FileInfo
     partition: Mapping[str, str]
@@ -68,17 +69,17 @@ class _Written:
         return self.statistics["minValues"][name], self.statistics["maxValues"][name]
 
 
-def commit_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -> None:
-    """Add what an attempt has written, as the very next version of the table.
+def commit_data_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -> None:
+    """Commit an attempt's data files as the version right after the given one.
 
     Args:
-        table: As it was when nothing stood at the coordinates.
-        job: What Spark has done.
+        table: A version in which no row stands at the planned coordinates.
+        job: The job that wrote the files.
         options: delta-rs options of the object store.
 
     Raises:
         VerificationFailed: A file holds rows that are not planned.
-        CommitFailedError: There is a newer version by now.
+        CommitFailedError: Another program has committed that version.
         DeltaError: The commit was refused.
         OSError: The store cannot be reached.
     """
@@ -86,24 +87,24 @@ def commit_files(table: DeltaTable, job: SparkJob, options: Mapping[str, str]) -
     folder = FileSelector(
         landing_folder(job.plan_id, job.token), recursive=True, allow_not_found=True
     )
-    found = sorted(store.get_file_info(folder), key=lambda f: f.path)
-    read = [_read(store, file) for file in found if file.base_name.endswith(".parquet")]
-    written = [one for one in read if one.statistics["numRecords"]]
-    for one in written:
-        _refuse_unplanned(one, job)
+    files = sorted(store.get_file_info(folder), key=lambda f: f.path)
+    read = [_read(store, file) for file in files if file.base_name.endswith(".parquet")]
+    written = [data_file for data_file in read if data_file.statistics["numRecords"]]
+    for data_file in written:
+        _refuse_unplanned(data_file, job)
     metadata = job.commit_metadata(
-        rows=sum(one.statistics["numRecords"] for one in written),
-        bytes=sum(one.file.size for one in written),
+        rows=sum(data_file.statistics["numRecords"] for data_file in written),
+        bytes=sum(data_file.file.size for data_file in written),
     )
     table.create_write_transaction(
-        [one.action for one in written],
+        [data_file.action for data_file in written],
         "append",
         table.schema(),
         partition_by=table.metadata().partition_columns,
         commit_properties=CommitProperties(
             custom_metadata={"userMetadata": metadata},
             app_transactions=[Transaction(job.app_id, job.token)],
-            max_commit_retries=0,  # tried again, it would pass over what others have committed
+            max_commit_retries=0,  # a retry would not check the rows of newer commits
         ),
     )
 
@@ -116,35 +117,34 @@ def _read(store: PyFileSystem, file: FileInfo) -> _Written:
     return _Written(file, partition, _statistics(footer, partition))
 
 
-def _refuse_unplanned(one: _Written, job: SparkJob) -> None:
-    """As a `replaceWhere` refuses a row outside of its predicate."""
-    low, high = one.bounds("partition")
+def _refuse_unplanned(written: _Written, job: SparkJob) -> None:
+    """Check the bounds of a file, as Delta's `replaceWhere` checks rows by its predicate."""
+    low, high = written.bounds("partition")
     near = [r for r in job.ranges if low <= r.partition <= high]
-    first, last = one.bounds("offset")
+    first, last = written.bounds("offset")
     numbers = {r.partition for r in near}
     if not {low, high} <= numbers or not (
         min(r.start_offset for r in near) <= first and last < max(r.end_offset for r in near)
     ):
         raise VerificationFailed(
-            f"plan {job.plan_id}: Spark's file {one.file.path} holds partitions {low} to {high},"
-            f" offsets {first} to {last}, which are not all planned; nothing was added",
+            f"plan {job.plan_id}: data file {written.file.path} holds partitions {low} to {high},"
+            f" offsets {first} to {last}, which are not all planned; nothing was committed",
             plan_id=job.plan_id,
         )
 
 
 def _statistics(footer: pq.FileMetaData, partition: Mapping[str, str]) -> dict[str, Any]:
-    """What Delta keeps of a file; what a row group does not tell is left out."""
+    """The statistics of a file in Delta's form; a column that a row group lacks is left out."""
     lows, highs, nulls = {}, {}, {}
     columns = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
     for name in [n for n in COLUMNS if n not in partition][:STATISTICS_COLUMNS]:
-        if name not in columns:  # an array: Delta counts no more than its leaves' nulls
+        if name not in columns:  # an array: Delta has only null counts of its leaves
             continue
-        found = [
+        groups = [
             footer.row_group(n).column(columns[name]).statistics
             for n in range(footer.num_row_groups)
         ]
-        groups = [g for g in found if g is not None]
-        if not groups or len(groups) < len(found):
+        if not groups or any(g is None for g in groups):
             continue
         nulls[name] = sum(g.null_count for g in groups)
         if COLUMNS[name] == "BINARY" or not all(g.has_min_max for g in groups):
@@ -167,7 +167,7 @@ def _same(value: int | bytes) -> int | str:
 
 
 def _instant(microseconds: int) -> str | None:
-    """As Delta writes it; None beyond year 9999, where a producer counts in other units."""
+    """The time in Delta's form; None after year 9999, if a producer does not send milliseconds."""
     try:
         at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     except OverflowError:

@@ -1,6 +1,6 @@
-"""The table's folder where Spark's own commits do not reach: before a table, and beside it.
+"""Create the table, and remove staged rows from its folder.
 
-Through the table's store as delta-rs knows it, so it is the same for every way of running Spark.
+Both use the table's store through delta-rs, so they work the same for every way of running Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPES: dict[str, PrimitiveType | ArrayType] = {
         StructType([Field("key", _TEXT), Field("value", _BYTES)]), contains_null=True
     ),
 }
-"""What delta-rs calls the types of `COLUMNS`."""
+"""The types of `COLUMNS` in delta-rs."""
 
 _SETTINGS = {
     "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
@@ -64,17 +64,17 @@ class TableFolder:
         self._local = Path(address.path) if address.scheme in ("", "file") else None
 
     def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
-        """Create the table as its version 0, without rows; one that is there is left alone.
+        """Create the table as version 0, without rows; an existing table is left as it is.
 
-        An attempt that was stopped here and goes on after its successor finds that one's table.
+        Two attempts may do this at the same time. Both succeed, and one of them creates the table.
 
         Args:
-            stream: Whose rows it will hold.
-            ledger_id: The ledger that knows them.
-            partition_by: Columns whose values split the data files into folders.
+            stream: Name of the stream; a table property.
+            ledger_id: Id of the ledger; a table property.
+            partition_by: Columns whose values split the data files into folders, in order.
 
         Raises:
-            BadInput: The folder holds something else.
+            BadInput: The folder holds files, and no Delta table.
             DeltaError: The commit was refused.
             OSError: The store cannot be reached.
         """
@@ -84,8 +84,7 @@ class TableFolder:
         if others:
             raise BadInput(
                 f"table.uri {self._uri}: the folder is not empty and holds no Delta table:"
-                f" {others[0]} is there; give the stream another folder, or empty this one if"
-                " nobody needs it"
+                f" {others[0]} is there; give the stream another folder, or empty this one"
             )
         try:
             DeltaTable.create(
@@ -95,19 +94,19 @@ class TableFolder:
                 partition_by=list(partition_by),
                 configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},
                 storage_options=self._options,
-                # Tried again, it would become version 1 of another's table, with another id.
+                # A retry would replace the table of another attempt by version 1, with another id.
                 commit_properties=CommitProperties(max_commit_retries=0),
-                raise_if_key_not_exists=False,  # the two marks are ours, not Delta's
+                raise_if_key_not_exists=False,  # Delta does not know Tideline's two properties
             )
         except DeltaError:
             if not DeltaTable.is_deltatable(self._uri, self._options):
                 raise
 
     def remove_staging(self, token: int) -> None:
-        """Remove what an attempt and older ones have staged; never a newer one's rows.
+        """Delete the staged rows of an attempt and of all older ones; those of newer ones stay.
 
         Args:
-            token: That of the attempt.
+            token: Fencing token of the attempt (inclusive).
 
         Raises:
             OSError: The store cannot be reached.
@@ -128,7 +127,7 @@ class TableFolder:
         return PyFileSystem(DeltaStorageHandler(self._uri, self._options))
 
     def _remove_empty(self, folder: str) -> None:
-        """An object store has no empty folders; elsewhere one that is not empty stays."""
+        """Remove an empty folder of a file system; object stores have none."""
         if self._local is None:
             return
         try:

@@ -1,8 +1,8 @@
-"""The target table, through delta-rs: marks, commits, and which coordinates it holds.
+"""The target table through delta-rs: its properties, commits and coordinates.
 
-Spark alone writes this table's data files. Where the statistics of a file prove what it holds (one
-partition, as many rows as its offsets span), they are enough; otherwise its coordinate columns are
-read. Values never are.
+Only Spark writes the data files. The statistics of a file are enough if they prove what it holds:
+one partition, and as many rows as its offsets span. Otherwise the coordinate columns of the file
+are read. Keys and values are never read.
 """
 
 from __future__ import annotations
@@ -29,18 +29,26 @@ from tideline.model.plan import PlannedRange
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
-from tideline.table.append import commit_files, partitions_of_plain
+from tideline.table.append import commit_data_files, partitions_of_plain
 from tideline.table.create import TableFolder
-from tideline.table.file_statistics import IDENTITY, DataFile, copies, may_hold, proven_span, runs
+from tideline.table.file_statistics import (
+    IDENTITY,
+    DataFile,
+    copies,
+    identity_of,
+    may_hold,
+    proven_span,
+    runs,
+)
 from tideline.table.history import find_commit, newer_commits
 from tideline.table.schema import LEDGER_PROPERTY, STREAM_PROPERTY
 
 _TRIES = 10
-"""How often others may commit to the table between a look and our commit."""
+"""How many times another program may commit between the check of the table and our commit."""
 
 
 class TargetTable:
-    """One table.
+    """One Delta table: implements `TablePort`, which documents the methods.
 
     Args:
         uri: Address, as in the stream file.
@@ -52,7 +60,7 @@ class TargetTable:
         self._options = dict(storage_options or {})
 
     def observe(self, known_version: int | None = None) -> TableObservation:
-        """Marks, id and version, or that there is no table; with commits after a known version."""
+        """The newest version of the table, with the commits after a known version."""
         table = self._open(None)
         if table is None:
             return TableObservation(exists=False)
@@ -75,14 +83,14 @@ class TargetTable:
         return max((t for t in times if t is not None), default=None)
 
     def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
-        """The newest commit with the plan's mark, among those after a version."""
+        """The newest commit of a plan, among those after a version."""
         table = self._open(None)
         if table is None:
             return None
         return find_commit(table, plan_id, after_version)
 
     def newest_token(self, app_id: str) -> int | None:
-        """The transaction version that the table holds of an application; None where none is."""
+        """The newest fencing token that the table has recorded for an application."""
         table = self._open(None)
         return None if table is None else table.transaction_version(app_id)
 
@@ -119,7 +127,7 @@ class TargetTable:
         return {i: LandedRange(i, rows[i], union(intervals[i])) for i in rows if rows[i]}
 
     def stored(self) -> Iterator[Stored]:
-        """What every data file of the newest version holds; reads coordinates, no values."""
+        """What every data file of the newest version holds, by coordinates."""
         table = self._open(None)
         if table is not None:
             for file in self.files(table):
@@ -127,21 +135,21 @@ class TargetTable:
                     yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
     def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
-        """Create the table with Tideline's marks and no rows; one that is there is left alone."""
+        """Create the table without rows, with Tideline's properties, unless it exists."""
         with self._reachable():
             TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by)
 
     def add_files(self, job: SparkJob, checked_version: int) -> None:
-        """Commit the data files that an attempt has written, unless it is too late."""
+        """Commit the data files that an attempt has written, unless they no longer fit."""
         for _ in range(_TRIES):
             table = self._open(None)
             if table is None or not self._may_add(table, job, checked_version):
                 return
             reach("ingest:adding")
             with self._reachable(), suppress(delta_errors.CommitFailedError):
-                commit_files(table, job, self._options)
+                commit_data_files(table, job, self._options)
                 return
-        raise self._away(RuntimeError(f"others have committed first, {_TRIES} times"))
+        raise self._away(RuntimeError(f"other programs have committed first, {_TRIES} times"))
 
     def _may_add(self, table: DeltaTable, job: SparkJob, checked_version: int) -> bool:
         newest = table.transaction_version(job.app_id)
@@ -153,7 +161,7 @@ class TargetTable:
         return version == checked_version or not self.landed(job.ranges, version)
 
     def remove_staging(self, token: int) -> None:
-        """Remove the rows that an attempt and older ones have staged."""
+        """Delete the staged rows of an attempt and of all older ones."""
         with self._reachable():
             TableFolder(self.uri, self._options).remove_staging(token)
 
@@ -165,9 +173,9 @@ class TargetTable:
             raise self._away(error) from error
 
     def files(self, table: DeltaTable) -> Iterator[DataFile]:
-        """Active data files with what the log says about them."""
+        """The active data files, with what the log says about them."""
         actions = from_delta(table.get_add_actions(flatten=True))
-        # A producer that counts otherwise writes years that no datetime holds.
+        # A producer that does not send milliseconds gives years that no datetime holds.
         times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
         newest: list[datetime | None] = [None] * len(actions)
         if "max.timestamp" in times:
@@ -193,7 +201,11 @@ class TargetTable:
     def coordinates(
         self, table: DeltaTable, file: DataFile
     ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
-        """Offsets in one file, by identity; reads coordinate columns only."""
+        """The offsets in one file, by identity, in the order of the file; reads coordinates only.
+
+        Raises:
+            ServiceAway: The store cannot be reached.
+        """
         columns = [n for n in IDENTITY if n not in file.constants]
         with self._reachable():
             data = read_parquet(table, file.path, [*columns, "offset"], self._options)
@@ -202,7 +214,7 @@ class TargetTable:
             assert identity is not None
             yield identity, data.column("offset").to_numpy()
             return
-        # Here: its import takes a tenth of a second, and most files hold one partition each.
+        # Imported lazily: it takes 0.1 s, and most files hold one partition.
         import pyarrow.compute as pc
 
         for group in data.select(columns).group_by(columns).aggregate([]).to_pylist():
@@ -210,10 +222,7 @@ class TargetTable:
             for name in columns:
                 equal = pc.equal(data.column(name), group[name])
                 mask = equal if mask is None else pc.and_(mask, equal)
-            found = {**file.constants, **group}
-            identity = PartitionIdentity(
-                str(found["topic_id"]), int(found["generation"]), int(found["partition"])
-            )
+            identity = identity_of({**file.constants, **group})
             yield identity, data.filter(mask).column("offset").to_numpy()
 
     def _open(self, version: int | None) -> DeltaTable | None:
@@ -226,8 +235,8 @@ class TargetTable:
 
     def _away(self, error: Exception) -> ServiceAway:
         return ServiceAway(
-            f"table {self.uri} cannot be used: {type(error).__name__}: {error};"
-            " nothing moved, try again when its store is back",
+            f"table {self.uri} cannot be used: {type(error).__name__}: {error}; no position has"
+            " moved, run again when its store is back",
             table=self.uri,
         )
 

@@ -1,4 +1,4 @@
-"""What a data file of the table holds, as far as its statistics prove it."""
+"""What a data file of the table holds, as far as its statistics prove it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tideline.model.coverage import Intervals
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 
 IDENTITY = ("topic_id", "generation", "partition")
-"""The columns that say which log a row belongs to."""
+"""The columns that name the log that a row belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,12 @@ class DataFile:
     """One active data file as the transaction log describes it.
 
     Args:
+        path: As in the table's log.
+        rows: Number of rows.
         constants: Identity columns that have one value in the whole file.
-        low, high: Smallest and largest offset (inclusive); None without statistics.
-        newest: Largest timestamp; None without statistics.
+        low: Smallest offset (inclusive); None without statistics.
+        high: Largest offset, **inclusive**; None without statistics.
+        newest: Largest timestamp, UTC-aware; None without statistics.
     """
 
     path: str
@@ -34,17 +37,19 @@ class DataFile:
 
     @property
     def identity(self) -> PartitionIdentity | None:
-        """The one log that the file's rows belong to, None if there may be several."""
-        if len(self.constants) < len(IDENTITY):
-            return None
-        found = self.constants
-        return PartitionIdentity(
-            str(found["topic_id"]), int(found["generation"]), int(found["partition"])
-        )
+        """The one log that the file's rows belong to; None if there may be several."""
+        return None if len(self.constants) < len(IDENTITY) else identity_of(self.constants)
+
+
+def identity_of(values: Mapping[str, str | int]) -> PartitionIdentity:
+    """The log that values of the three identity columns name."""
+    return PartitionIdentity(
+        str(values["topic_id"]), int(values["generation"]), int(values["partition"])
+    )
 
 
 def runs(offsets: np.ndarray) -> Intervals:
-    """Offsets in any order, copies allowed, as normalized ranges."""
+    """Offsets, in any order and with duplicates, as normalized half-open ranges."""
     distinct = np.unique(offsets)
     if not len(distinct):
         return ()
@@ -55,7 +60,7 @@ def runs(offsets: np.ndarray) -> Intervals:
 
 
 def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
-    """Ranges of offsets that stand more than once, and how many rows there are too many."""
+    """Ranges of offsets that occur more than once, each with its number of surplus rows."""
     distinct, counts = np.unique(offsets, return_counts=True)
     repeated, extra = distinct[counts > 1], counts[counts > 1] - 1
     return tuple(
@@ -65,7 +70,7 @@ def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
 
 
 def may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
-    """Whether the file may have rows inside the bounds."""
+    """Whether the file may have rows inside the bounds (half-open); never if they are None."""
     if bounds is None:
         return False
     if file.low is None or file.high is None:
@@ -74,7 +79,15 @@ def may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
 
 
 def proven_span(file: DataFile, bounds: OffsetRange) -> OffsetRange | None:
-    """What the file holds, if its statistics alone say so and all of it lies inside."""
+    """The offsets of the file, if its statistics prove them and all are inside the bounds.
+
+    Args:
+        file: A file with rows of one partition.
+        bounds: Half-open.
+
+    Returns:
+        None if the file has to be read.
+    """
     if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
         return None
     if file.low < bounds.start_offset or file.high >= bounds.end_offset:

@@ -1,4 +1,4 @@
-"""What the table's commits say of themselves: whose they are, and what they did."""
+"""The commits in the table's log: which plan or program made them, and what they did."""
 
 from __future__ import annotations
 
@@ -14,47 +14,49 @@ from tideline.table.schema import read_commit_metadata
 
 
 def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> TableCommit | None:
-    """The newest commit with the plan's mark, among those after a version."""
+    """The newest commit of a plan, among those after a version (exclusive)."""
     count = table.version() - (-1 if after_version is None else after_version)
     if count <= 0:
         return None
     for commit in table.history(count):
-        mark = read_commit_metadata(commit.get("userMetadata"))
-        if mark is not None and mark["plan_id"] == plan_id:
-            return _landing(str(table.metadata().id), commit, mark)
+        metadata = read_commit_metadata(commit.get("userMetadata"))
+        if metadata is not None and metadata["plan_id"] == plan_id:
+            return _table_commit(str(table.metadata().id), commit, metadata)
     return None
 
 
 def newer_commits(table: DeltaTable, known_version: int | None) -> tuple[LoggedCommit, ...]:
-    """Commits after a version, oldest first; as many as the log still has."""
+    """The commits after a version (exclusive), oldest first; as many as the log still has."""
     count = 0 if known_version is None else table.version() - known_version
     if count <= 0:
         return ()
-    found = []
+    commits = []
     for commit in table.history(count):
-        mark = read_commit_metadata(commit.get("userMetadata"))
+        metadata = read_commit_metadata(commit.get("userMetadata"))
         operation = str(commit.get("operation"))
         parameters = commit.get("operationParameters", {})
-        found.append(
+        commits.append(
             LoggedCommit(
                 version=int(commit["version"]),
                 operation=operation,
                 appends=operation == "WRITE" and parameters.get("mode") == "Append",
-                ledger_id=mark["ledger_id"] if mark is not None else None,
+                ledger_id=metadata["ledger_id"] if metadata is not None else None,
                 detail=json.dumps(parameters, sort_keys=True)[:300],
             )
         )
-    return tuple(reversed(found))
+    return tuple(reversed(commits))
 
 
-def _landing(table_id: str, commit: Mapping[str, Any], mark: Mapping[str, Any]) -> TableCommit:
-    """By the mark of a commit of our own, by the metrics of one of Spark's."""
+def _table_commit(
+    table_id: str, commit: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> TableCommit:
+    """Rows and bytes are in the metadata of our own commits, in the metrics of Spark's commits."""
     metrics = commit.get("operationMetrics", {})
     rows = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
     return TableCommit(
         table_id=table_id,
         version=int(commit["version"]),
-        token=int(mark["token"]),
-        rows=int(mark.get("rows", rows)),
-        bytes=int(mark.get("bytes", metrics.get("numOutputBytes", 0))),
+        token=int(metadata["token"]),
+        rows=int(metadata.get("rows", rows)),
+        bytes=int(metadata.get("bytes", metrics.get("numOutputBytes", 0))),
     )

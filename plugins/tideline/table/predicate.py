@@ -1,9 +1,9 @@
-"""SQL that is true for exactly the planned coordinates. Pure.
+"""SQL that is true for exactly the given coordinates. Pure.
 
-One disjunct per range is best while they are few: files are skipped by their statistics. Hundreds
-of disjuncts take Spark longer to plan and to evaluate than the rows take to be written. So where
-there are many ranges, neighbouring partitions of a topic share a disjunct, whose bounds still skip
-files and whose arrays hold each partition's own bounds.
+With few ranges, each has a disjunct of its own: Delta then skips files by their statistics. With
+hundreds of disjuncts, Spark needs longer to plan and evaluate them than to write the rows. So with
+many ranges, neighbouring partitions of a topic share a disjunct. Its outer bounds still skip files;
+its arrays hold the bounds of each partition.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from math import ceil
 
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange
 
 _DISJUNCTS = 32
 _WIDEST = 2
-"""Partition numbers that a disjunct may span, per range that it may hold."""
+"""How many partition numbers a disjunct may span, per range that it may hold."""
 
 
-def coordinates_predicate(ranges: Iterable[PlannedRange]) -> str:
-    """True for the planned coordinates and for nothing else.
+def coordinates_predicate(ranges: Iterable[CoordinateRange]) -> str:
+    """A SQL condition that is true for these coordinates and for no others.
 
-    Only a checked UUID and integers get in; a topic's name never does.
+    It contains checked UUIDs and integers only, and never a topic's name.
 
     Args:
         ranges: Of any topics, in any order; at least one.
 
     Raises:
-        ValueError: A topic id that is no UUID.
+        ValueError: A topic id is no UUID.
     """
-    wanted = sorted(ranges, key=lambda r: (r.topic_id, r.generation, r.partition, r.start_offset))
+    wanted = sorted(ranges, key=lambda r: r.coordinates)
     most = ceil(len(wanted) / _DISJUNCTS)
     return " OR ".join(
         _one(shared[0]) if len(shared) == 1 else _several(shared)
@@ -40,31 +40,31 @@ def coordinates_predicate(ranges: Iterable[PlannedRange]) -> str:
     )
 
 
-def _neighbours(ranges: Iterable[PlannedRange], most: int) -> Iterator[list[PlannedRange]]:
-    """Runs of ranges in the order of their partitions, not too many and not too far apart."""
-    shared: list[PlannedRange] = []
-    for planned in ranges:
+def _neighbours(ranges: Iterable[CoordinateRange], most: int) -> Iterator[list[CoordinateRange]]:
+    """Groups of ranges in the order of their partitions: few in number, and close together."""
+    shared: list[CoordinateRange] = []
+    for item in ranges:
         if shared and (
             len(shared) == most
-            or planned.partition == shared[-1].partition
-            or planned.partition - shared[0].partition >= _WIDEST * most
+            or item.partition == shared[-1].partition
+            or item.partition - shared[0].partition >= _WIDEST * most
         ):
             yield shared
             shared = []
-        shared.append(planned)
+        shared.append(item)
     if shared:
         yield shared
 
 
-def _one(planned: PlannedRange) -> str:
+def _one(item: CoordinateRange) -> str:
     return (
-        f"({_incarnation(planned)} AND partition = {int(planned.partition)}"
-        f" AND offset >= {int(planned.start_offset)} AND offset < {int(planned.end_offset)})"
+        f"({_incarnation(item)} AND partition = {int(item.partition)}"
+        f" AND offset >= {int(item.start_offset)} AND offset < {int(item.end_offset)})"
     )
 
 
-def _several(shared: list[PlannedRange]) -> str:
-    """`get` counts from 0 and gives NULL beyond the array's end, which the bounds exclude."""
+def _several(shared: list[CoordinateRange]) -> str:
+    """Spark's `get` counts from 0. Past the array's end it gives NULL; the bounds exclude that."""
     first, last = int(shared[0].partition), int(shared[-1].partition)
     bounds = {int(r.partition): (int(r.start_offset), int(r.end_offset)) for r in shared}
     each = [bounds.get(partition, (0, 0)) for partition in range(first, last + 1)]
@@ -79,5 +79,5 @@ def _several(shared: list[PlannedRange]) -> str:
     )
 
 
-def _incarnation(planned: PlannedRange) -> str:
-    return f"topic_id = '{uuid.UUID(planned.topic_id)}' AND generation = {int(planned.generation)}"
+def _incarnation(item: CoordinateRange) -> str:
+    return f"topic_id = '{uuid.UUID(item.topic_id)}' AND generation = {int(item.generation)}"

@@ -1,4 +1,4 @@
-"""The table's columns, and the marks that tie its rows to plans. Pure."""
+"""The table's columns and properties, and the metadata of its commits. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange
 
 COLUMNS = {
     "topic_id": "STRING",
@@ -21,19 +21,19 @@ COLUMNS = {
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
     "plan_id": "STRING",
 }
-"""Name and SQL type; coordinates first, so that they carry file statistics."""
+"""Name and SQL type. The coordinates come first, so that they have file statistics."""
 
 STATISTICS_COLUMNS = 6
-"""So many columns carry file statistics, those not counted that the table is partitioned by."""
+"""How many columns have file statistics; partition columns do not count."""
 STAGING = "_tideline_staging"
-"""Folder beside the data where a replay's rows wait; Delta ignores names that begin so."""
+"""Folder for the staged rows of a replay. Delta ignores names that begin with an underscore."""
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
 
 
 def landing_folder(plan_id: str, token: int) -> str:
-    """Where an attempt writes its data files, under the table: no other attempt's are there."""
+    """The folder, inside the table's, into which one attempt and no other writes data files."""
     return f"landed-{plan_id}-{token}"
 
 
@@ -43,18 +43,21 @@ def commit_metadata(
     plan_id: str,
     run_id: str,
     token: int,
-    ranges: Iterable[PlannedRange],
+    ranges: Iterable[CoordinateRange],
     **counts: int,
 ) -> str:
-    """User metadata of a commit, so that the table alone proves what it holds.
+    """The user metadata of a commit. With it, the table alone proves which plans it holds.
 
     Args:
-        ledger_id: Whose plan it is.
+        ledger_id: The ledger that holds the plan.
         plan_id: The plan.
         run_id: The run that executes it.
         token: The attempt's fencing token.
-        ranges: What was replaced.
-        counts: `rows` and `bytes`, where the commit has no metrics of Spark's.
+        ranges: The coordinates that were written or replaced.
+        counts: `rows` and `bytes`, for a commit without Spark's metrics.
+
+    Returns:
+        JSON; each range is `[topic_id, generation, partition, start_offset, end_offset]`.
     """
     return json.dumps(
         {
@@ -63,10 +66,7 @@ def commit_metadata(
             "plan_id": plan_id,
             "run_id": run_id,
             "token": token,
-            "ranges": [
-                [r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
-                for r in ranges
-            ],
+            "ranges": [r.coordinates for r in ranges],
             **counts,
         },
         separators=(",", ":"),
@@ -74,11 +74,11 @@ def commit_metadata(
 
 
 def read_commit_metadata(user_metadata: str | None) -> dict[str, Any] | None:
-    """What `commit_metadata` wrote; None for a commit of somebody else."""
+    """What `commit_metadata` wrote, as a dict; None for a commit of another program."""
     if not user_metadata:
         return None
     try:
-        mark = json.loads(user_metadata)
+        metadata = json.loads(user_metadata)
     except ValueError:
         return None
-    return mark if isinstance(mark, dict) and mark.get("tideline") == 1 else None
+    return metadata if isinstance(metadata, dict) and metadata.get("tideline") == 1 else None
