@@ -1,4 +1,4 @@
-"""Airflow connections, found as Airflow finds them: secrets backends, environment, database."""
+"""Look up Airflow connections as Airflow does: secrets backends, environment, database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tideline.errors import ConnectionMissing
 from tideline.kafka_io.settings import KafkaSettings
 
 CONNECT_PORT = 15002
-"""Where a Spark Connect server listens by default."""
+"""Default port of a Spark Connect server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The parts of an Airflow connection that are used here; password and extra may be secret."""
+    """The parts of an Airflow connection that Tideline uses; password and extra may be secret."""
 
     conn_type: str
     host: str | None = None
@@ -33,10 +33,14 @@ class Connection:
 
 
 def find_connection(connection_id: str) -> Connection | None:
-    """A connection by its id, None if Airflow knows none.
+    """A connection by its id; None if Airflow does not know it.
 
-    The JSON form in the environment is read here, as Airflow reads it when no other secrets
-    backend is configured; everything else is asked of Airflow, whose import takes seconds.
+    A connection in the environment, in JSON form, is read here, unless a secrets backend is
+    configured. Airflow would read the same, but its import takes seconds. Airflow looks up
+    everything else.
+
+    Raises:
+        ConnectionMissing: The JSON in the environment is not a connection.
     """
     in_environment = os.environ.get(f"AIRFLOW_CONN_{connection_id.upper()}", "")
     if in_environment.lstrip().startswith("{") and not os.environ.get("AIRFLOW__SECRETS__BACKEND"):
@@ -48,55 +52,63 @@ def kafka_settings(connection_id: str) -> KafkaSettings:
     """The checked Kafka client properties of a connection.
 
     Raises:
-        ConnectionMissing: There is no such connection, or it cannot be used.
+        ConnectionMissing: There is no such connection, its type is not kafka, or a property is
+            not allowed.
     """
-    found = find_connection(connection_id)
-    if found is None:
+    connection = find_connection(connection_id)
+    if connection is None:
         raise ConnectionMissing(
             f"kafka.connection: no Airflow connection {connection_id!r}; define it, for example as"
             f" AIRFLOW_CONN_{connection_id.upper()}="
             """'{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'""",
             connection=connection_id,
         )
-    if found.conn_type != "kafka":
+    if connection.conn_type != "kafka":
         raise ConnectionMissing(
-            f"connection {connection_id}: type {found.conn_type!r}; allowed: kafka",
+            f"connection {connection_id}: type {connection.conn_type!r}; allowed: kafka",
             connection=connection_id,
         )
-    return KafkaSettings(connection_id, found.extra)
+    return KafkaSettings(connection_id, connection.extra)
 
 
 def spark_master(connection_id: str) -> str:
-    """The Spark master that a connection names; `local[*]` where it is not defined."""
-    found = find_connection(connection_id)
-    if found is None:
+    """The Spark master that a connection names; `local[*]` if it is not defined."""
+    connection = find_connection(connection_id)
+    if connection is None:
         return "local[*]"
-    host = found.host or ""
-    if found.conn_type == "spark" and ("://" in host or found.port is None):
+    host = connection.host or ""
+    if connection.conn_type == "spark" and ("://" in host or connection.port is None):
         master = host
     else:
-        master = f"{found.conn_type}://{host}"
-    return f"{master}:{found.port}" if found.port else master
+        master = f"{connection.conn_type}://{host}"
+    return f"{master}:{connection.port}" if connection.port else master
 
 
 def connect_url(connection_id: str) -> str | None:
-    """Where a connection's Spark Connect server is; None for every other type of connection."""
-    found = find_connection(connection_id)
-    if found is None or found.conn_type != "spark_connect":
+    """The URL of a connection's Spark Connect server, which may contain a token.
+
+    Returns:
+        None if the connection is not defined, or its type is not spark_connect.
+
+    Raises:
+        ConnectionMissing: The host is not a server's name.
+    """
+    connection = find_connection(connection_id)
+    if connection is None or connection.conn_type != "spark_connect":
         return None
-    host = (found.host or "").removeprefix("sc://")
+    host = (connection.host or "").removeprefix("sc://")
     if not host or "/" in host:
         raise ConnectionMissing(
-            f"connection {connection_id}: host {found.host!r}; allowed: a server's name",
+            f"connection {connection_id}: host {connection.host!r}; allowed: a server's name",
             connection=connection_id,
         )
     given = {
-        "user_id": found.login,
-        "token": found.password,
-        "use_ssl": found.extra.get("use_ssl"),
+        "user_id": connection.login,
+        "token": connection.password,
+        "use_ssl": connection.extra.get("use_ssl"),
     }
     parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
-    port = found.port or (None if ":" in host else CONNECT_PORT)
+    port = connection.port or (None if ":" in host else CONNECT_PORT)
     return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")
 
 
@@ -118,8 +130,8 @@ def _from_json(connection_id: str, text: str) -> Connection:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConnectionMissing(
-            f"AIRFLOW_CONN_{connection_id.upper()} is no connection in Airflow's JSON form:"
-            f" {type(error).__name__}; it needs conn_type, and extra as an object",
+            f"AIRFLOW_CONN_{connection_id.upper()} is not a connection in Airflow's JSON form:"
+            f" {type(error).__name__}; it needs conn_type, and an object as extra",
             connection=connection_id,
         ) from None
 
@@ -130,23 +142,23 @@ def _from_airflow(connection_id: str) -> Connection | None:
         from airflow.sdk.exceptions import AirflowNotFoundException
 
         try:
-            found = AirflowConnection.get_connection_from_secrets(connection_id)
+            connection = AirflowConnection.get_connection_from_secrets(connection_id)
         except AirflowNotFoundException:
             return None
     return Connection(
-        found.conn_type or "",
-        found.host,
-        found.port,
-        found.extra_dejson,
-        found.login,
-        found.password,
-        found.schema,
+        connection.conn_type or "",
+        connection.host,
+        connection.port,
+        connection.extra_dejson,
+        connection.login,
+        connection.password,
+        connection.schema,
     )
 
 
 @contextmanager
 def _own_logging() -> Iterator[None]:
-    """Keep Airflow's first import from taking logging over and from writing to standard output."""
+    """Undo what Airflow's first import does to logging, and keep it off standard output."""
     if "airflow" in sys.modules:
         yield
         return

@@ -1,9 +1,9 @@
-"""Named places where a test can make the process die or stop. Off unless a variable is set.
+"""Named places where a test can kill or stop the process. Off unless a variable is set.
 
-`TIDELINE_FAILPOINT=<place>:<action>`, action `kill` (SIGKILL) or `stop` (SIGSTOP). A place lies
-right before or right after something that others can see: a write to the ledger, a commit to the
-table, a call of Spark, a message to the consumer group. `TIDELINE_TRACE=<file>` notes when each
-place was reached, which shows where a run's time goes.
+`TIDELINE_FAILPOINT=<place>:<action>` acts once at a place; the action is `kill` (SIGKILL) or `stop`
+(SIGSTOP). A place is right before or right after a change that other processes can see: a write to
+the ledger, a commit to the table, a start of Spark, a commit of the consumer group's offsets.
+`TIDELINE_TRACE=<file>` writes down when each place is reached, which shows where a run spends time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PLACES = (
     "advance:advanced",
     "advance:told_group",
 )
-"""Every run that lands something passes them, in this order."""
+"""Every run that lands rows reaches these, in this order."""
 SPARK_PLACES = ("spark:started", "spark:writing", "spark:written", "spark:answered")
-"""The same, in Spark's driver."""
+"""Its Spark driver reaches these, in this order."""
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",
@@ -57,13 +57,13 @@ RARE_PLACES = (
     "move:copied",
     "move:marked",
 )
-"""Reached only where there is no table yet, an earlier run left something, something was found,
-rows are replaced, a stream is rewound or its ledger moved."""
+"""Reached only in some cases: there is no table yet, an earlier run is unfinished, there are
+findings, rows are replaced, a stream is rewound, or its ledger is moved."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def reach(place: str) -> None:
-    """Die or stop here, once, if a test asked for it."""
+    """Kill or stop this process here, once, if `TIDELINE_FAILPOINT` names this place."""
     if trace := os.environ.get("TIDELINE_TRACE"):
         with open(trace, "a") as file:
             file.write(f"{time.time():.4f} {place}\n")

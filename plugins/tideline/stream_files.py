@@ -1,4 +1,4 @@
-"""Read stream files; say what is wrong with file, line, key, value and what is allowed."""
+"""Read stream files. Errors give file, line, key, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a stream file; `line` counts from 1."""
+    """One error in a stream file.
+
+    Args:
+        file: Path of the file.
+        line: Line number, from 1.
+        key: The key, with dots between levels; `(file)` for the file as a whole.
+        value: What the file says.
+        allowed: What it may say.
+    """
 
     file: str
     line: int
@@ -33,7 +41,7 @@ class Problem:
 
 
 def streams_folder() -> Path:
-    """Where stream files live: `TIDELINE_STREAMS`, else `dags/streams` beside the package."""
+    """The folder of stream files: `TIDELINE_STREAMS`, otherwise `dags/streams` of the checkout."""
     configured = os.environ.get("TIDELINE_STREAMS")
     if configured:
         return Path(configured)
@@ -50,7 +58,15 @@ def read_stream(path: str | Path) -> Stream:
 
 
 def parse_stream(text: str, file: str) -> Stream:
-    """The stream in a YAML text; `file` is only for messages."""
+    """The stream in a YAML text.
+
+    Args:
+        text: The YAML.
+        file: Path of the file, for messages.
+
+    Raises:
+        StreamFileError: The text is not YAML, or does not fit the model.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         node = yaml.compose(text, Loader=loader)
@@ -58,12 +74,12 @@ def parse_stream(text: str, file: str) -> Stream:
         twice = list(_keys_given_twice(node))
         data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
+        position = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        line = mark.line + 1 if mark is not None else 1
-        raise _refuse([Problem(file, line, "(file)", "no usable YAML", problem)]) from error
+        line = position.line + 1 if position is not None else 1
+        raise _refuse([Problem(file, line, "(file)", "invalid YAML", problem)]) from error
     problems = [
-        Problem(file, line, _dotted(where), "the key twice", "each key may stand once")
+        Problem(file, line, _dotted(where), "the key twice", "each key is allowed once")
         for where, line in twice
     ]
     if not isinstance(data, dict):
@@ -104,7 +120,9 @@ def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[L
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key is a word", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem="a key has to be a word", problem_mark=key.start_mark
+                )
             where = (*at, key.value)
             yield where, key.start_mark.line + 1
             yield from _lines_by_key(value, where)
@@ -125,16 +143,18 @@ def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tup
 
 
 def stream_paths() -> list[Path]:
-    """Every stream file of the streams folder, in order."""
+    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml."""
     folder = streams_folder()
     return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
 
 
 def find_stream(name: str) -> Stream:
-    """The stream of that name; of two files with it the one that bears it counts, as for Dags.
+    """The stream with that name.
+
+    If two files define it, the file with that name counts, as it does for Dags.
 
     Raises:
-        BadInput: There is none; says which there are.
+        BadInput: There is none; the message lists the streams.
     """
     known = []
     for path in sorted(stream_paths(), key=lambda path: path.stem != name):
@@ -146,7 +166,9 @@ def find_stream(name: str) -> Stream:
         if stream.stream == name:
             return stream
         known.append(stream.stream)
-    raise BadInput(f"stream: got {name!r}; allowed: {', '.join(known) or 'none is there'}")
+    raise BadInput(
+        f"stream: got {name!r}; allowed: {', '.join(known) or 'no stream file is there yet'}"
+    )
 
 
 def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
@@ -156,9 +178,9 @@ def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
         location, given = (error["type"],), given.get(error["type"])
     line = 1
     for length in range(len(location), 0, -1):
-        found = lines.get(location[:length]) or lines.get(tuple(map(str, location[:length])))
-        if found is not None:
-            line = found
+        known = lines.get(location[:length]) or lines.get(tuple(map(str, location[:length])))
+        if known is not None:
+            line = known
             break
     value = "nothing" if error["type"] == "missing" else _short(given)
     return Problem(file, line, _dotted(location) or "(file)", value, _allowed(error, location))

@@ -1,9 +1,9 @@
-"""The one place for versions of what does not come from PyPI.
+"""The versions of everything that does not come from PyPI.
 
-A site with a fuller registry moves by editing this file. Spark's own line is pinned in
-requirements.in; spark-token-provider-kafka resolves up to 4.0.0 at the time of writing, which
-the 4.0.4 runtime loads. kafka-clients is listed on its own to evict the 3.9.0 that Spark's
-connector declares (CVE-2025-27817).
+requirements.in pins Spark itself. At the time of writing, spark-token-provider-kafka resolved
+up to 4.0.0 only, so the connector is 4.0.0 as well; Spark 4.0.4 loads it. kafka-clients is listed
+to replace the 3.9.0 that the connector declares (CVE-2025-27817). If your registry has newer
+versions, change them here.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ SPARK_EXCLUDES = (
     "io.airlift:*",
     "org.roaringbitmap:*",
 )
-"""Modules that pyspark already brings: leaving them out leaves 24 MB to fetch."""
+"""Modules that pyspark already contains. Without them, 24 MB are left to fetch."""
 
 BENCH_JARS = (("org.apache.kafka", "kafka-tools", KAFKA_BROKER),)
-"""Kafka's own performance tool; only `make bench` fetches it."""
+"""Kafka's performance tool; only `make bench` fetches it."""
 
 BROKER_JARS = (
     ("org.apache.kafka", f"kafka_{SCALA}", KAFKA_BROKER),

@@ -83,7 +83,7 @@ BROKEN = {
     ),
     "no such day": (GOOD + "airflow: {start_date: 2026-02-30}\n", 1, "(file)", "day"),
     "an unknown tag": (GOOD + "timezone: !zone UTC\n", 6, "(file)", "constructor"),
-    "a list for a key": (GOOD + "? [a, b]\n: 1\n", 6, "(file)", "a key is a word"),
+    "a list for a key": (GOOD + "? [a, b]\n: 1\n", 6, "(file)", "a key has to be a word"),
     "a ledger inside the table": (
         GOOD + "ledger_uri: /data/lake/orders/ledger\n",
         6,

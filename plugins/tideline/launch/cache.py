@@ -1,4 +1,4 @@
-"""Where downloads live: outside the checkout, shared by all checkouts of one user."""
+"""The folder for downloads: outside of the checkout, shared by all checkouts of a user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`TIDELINE_CACHE`, else the user's cache folder (XDG Base Directory)."""
+    """`TIDELINE_CACHE`, otherwise `tideline` in the user's cache folder (XDG Base Directory)."""
     own = os.environ.get("TIDELINE_CACHE")
     if own:
         return Path(own)

@@ -1,4 +1,4 @@
-"""Maven Central through the Ivy that pyspark brings: resolved once, never during a run."""
+"""Jars from Maven Central, fetched once with pyspark's Ivy, and never during a run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Coordinate = tuple[str, str, str]
 
 
 def spark_jars() -> list[Path]:
-    """Jars that a Spark application of ours needs besides Spark's own.
+    """The jars that Tideline's Spark application needs besides Spark's own.
 
-    `TIDELINE_SPARK_JARS` names a folder that holds them; empty means that Spark has them already.
+    `TIDELINE_SPARK_JARS` names a folder that holds them. If it is empty, Spark has them already.
 
     Raises:
-        BadInput: They have not been fetched yet.
+        BadInput: The jars have not been fetched yet.
     """
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
@@ -37,16 +37,16 @@ def spark_jars() -> list[Path]:
 
 
 def broker_jars() -> list[Path]:
-    """Jars of the embedded broker.
+    """The jars of the embedded broker.
 
     Raises:
-        BadInput: They have not been fetched yet.
+        BadInput: The jars have not been fetched yet.
     """
     return _jars_in(_folder("broker", BROKER_JARS, ()))
 
 
 def fetch_all() -> None:
-    """Fill the cache with whatever is missing.
+    """Fetch all jars that are not in the cache yet.
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
@@ -56,12 +56,12 @@ def fetch_all() -> None:
 
 
 def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ()) -> list[Path]:
-    """Jars with what they need, fetched if they are not in the cache.
+    """Jars and their dependencies, fetched if they are not in the cache.
 
     Args:
-        name: Of their folder.
-        wanted: Coordinates.
-        excludes: `organisation:module`, `*` for any, of what is left out.
+        name: Name of their folder in the cache.
+        wanted: Maven coordinates: organisation, module, version.
+        excludes: Modules to leave out, as `organisation:module`; `*` stands for any module.
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
@@ -126,7 +126,8 @@ def _fetch(folder: Path, module: str) -> None:
         if done.returncode != 0 or not list(ready.glob("*.jar")):
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
             raise ServiceAway(
-                f"Maven Central did not give the jars (Ivy exit {done.returncode}):\n{tail}"
+                f"the jars could not be fetched from Maven Central (Ivy ended with status"
+                f" {done.returncode}); check the network, then run again:\n{tail}"
             )
         shutil.move(ready, folder)
 
@@ -134,10 +135,10 @@ def _fetch(folder: Path, module: str) -> None:
 def _ivy_jar() -> Path:
     import pyspark
 
-    found = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
-    if not found:
-        raise BadInput("pyspark brings no ivy jar; `make setup` installs the pinned pyspark")
-    return found[-1]
+    jars = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    if not jars:
+        raise BadInput("pyspark contains no Ivy jar; `make setup` installs the pinned pyspark")
+    return jars[-1]
 
 
 if __name__ == "__main__":

