@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "another cluster (1)",
         DETECTION,
-        "if head.cluster_id is not None and observation.cluster_id != head.cluster_id:",
+        "if cluster_id is not None and observation.cluster_id != cluster_id:",
         "if False:",
         UNIT,
     ),
@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         "the check after the read (R7)",
         "pipeline/landed.py",
-        "changed = changes_after_read(run, plan)",
+        "changed = changes_after_read(run, plan.on_cluster)",
         "changed = ()",
         "tests/spark/test_halting.py::"
         "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",

@@ -180,7 +180,7 @@ def test_one_bad_partition_is_one_finding():
 )
 def test_what_happened_while_a_plan_was_read(case, now, verdict):
     """R7: the plan's own bounds count, and what is only gone behind them is no matter."""
-    findings = find_resets_after_read(plan(planned(100, 200)), now)
+    findings = find_resets_after_read(plan(planned(100, 200)).on_cluster, now)
     assert [f.kind for f in findings] == verdict, case
 
 

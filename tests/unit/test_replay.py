@@ -22,14 +22,16 @@ PLAN = plan(planned(100, 200))
 )
 def test_what_stands_in_the_way_is_named(now, text):
     """Every obstacle says which range and what is still there."""
-    (found,) = obstacles(PLAN, now)
+    (found,) = obstacles(PLAN.on_cluster, now)
     assert found.kind == "gone"
     assert text in str(found)
 
 
 def test_nothing_stands_in_the_way_of_a_whole_range():
     """The plan's own epoch and bounds count; the log may have grown."""
-    assert obstacles(PLAN, observation(topic(seen(end=300, epoch=9, epoch_end=200)))) == ()
+    assert (
+        obstacles(PLAN.on_cluster, observation(topic(seen(end=300, epoch=9, epoch_end=200)))) == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,4 +48,4 @@ def test_nothing_stands_in_the_way_of_a_whole_range():
 )
 def test_a_silent_a_lagging_and_a_refusing_broker_prove_nothing(now, kind):
     """None of them supersedes a plan."""
-    assert [o.kind for o in obstacles(PLAN, now)] == [kind]
+    assert [o.kind for o in obstacles(PLAN.on_cluster, now)] == [kind]

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tideline.model.offsets import PartitionIdentity
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.table.schema import commit_metadata
 
 SparkAction = Literal["append_files", "replace_where", "stage", "publish", "remove"]
@@ -65,7 +64,7 @@ class SparkJob:
     app_id: str
     table_uri: str
     isolation_level: str
-    ranges: tuple[PlannedRange, ...]
+    ranges: tuple[CoordinateRange, ...]
     kafka_options: Mapping[str, str]
     result_path: str
     action: SparkAction = "replace_where"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tideline.model.coverage import Coverage
@@ -93,7 +94,12 @@ class Head:
     @property
     def topics(self) -> dict[str, list[PartitionPosition]]:
         """Positions by topic name, partitions in order."""
-        grouped: dict[str, list[PartitionPosition]] = {}
-        for position in sorted(self.positions, key=lambda p: p.topic_partition):
-            grouped.setdefault(position.topic, []).append(position)
-        return grouped
+        return by_topic(self.positions)
+
+
+def by_topic(positions: Iterable[PartitionPosition]) -> dict[str, list[PartitionPosition]]:
+    """Positions by topic name, partitions in order."""
+    grouped: dict[str, list[PartitionPosition]] = {}
+    for position in sorted(positions, key=lambda p: p.topic_partition):
+        grouped.setdefault(position.topic, []).append(position)
+    return grouped

@@ -99,6 +99,18 @@ class CoordinateRange:
         )
 
     @property
+    def as_coordinates(self) -> CoordinateRange:
+        """The range without what a subclass adds."""
+        return CoordinateRange(
+            self.topic,
+            self.topic_id,
+            self.generation,
+            self.partition,
+            self.start_offset,
+            self.end_offset,
+        )
+
+    @property
     def offsets(self) -> OffsetRange:
         """The offsets, without topic and partition."""
         return OffsetRange(self.start_offset, self.end_offset)

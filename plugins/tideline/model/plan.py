@@ -17,21 +17,55 @@ RunStatus = Literal["proposed", "planned", "done", "nothing_to_do", "superseded"
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRange(CoordinateRange):
-    """One partition's share of a run, and what was observed there when it was planned.
+class ReadRange(CoordinateRange):
+    """Coordinates that are or were read from Kafka, with what proves that they are the same log.
 
     Args:
-        leader_epoch: Epoch of the leader that told the end (KIP-101); None for an empty log.
-        log_start_offset: Oldest readable offset (inclusive).
-        high_watermark: Last replicated offset + 1 (exclusive end).
-        last_stable_offset: First offset of the oldest open transaction, otherwise the high
-            watermark (exclusive end).
+        leader_epoch: Epoch of the leader that told the end; None for an empty log, or unknown.
     """
 
     leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRange(ReadRange):
+    """One partition's share of a run, and what was observed there when it was planned.
+
+    Args:
+        log_start_offset: Oldest readable offset.
+        high_watermark: Last replicated offset + 1.
+        last_stable_offset: First offset of the oldest open transaction, else the high watermark.
+    """
+
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
+
+    @property
+    def as_read(self) -> ReadRange:
+        """The coordinates and the epoch alone."""
+        return ReadRange(
+            self.topic,
+            self.topic_id,
+            self.generation,
+            self.partition,
+            self.start_offset,
+            self.end_offset,
+            self.leader_epoch,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRanges:
+    """Ranges that one cluster is asked about: can they still be read, were they read as planned?
+
+    Args:
+        cluster_id: The cluster that served them.
+        ranges: At most one per partition.
+    """
+
+    cluster_id: str
+    ranges: tuple[ReadRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +148,11 @@ class BatchPlan:
     table_uri: str
     table_id: str | None
     table_version: int | None
+
+    @property
+    def on_cluster(self) -> ClusterRanges:
+        """What the plan's cluster is asked about."""
+        return ClusterRanges(self.cluster_id, self.ranges)
 
 
 def freeze(

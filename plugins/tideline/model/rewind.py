@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tideline.model.plan import PlannedRange
+from tideline.model.plan import ReadRange
 from tideline.model.run import RunRecord
 
 
@@ -35,7 +35,7 @@ class Lost:
         reason: Why Kafka cannot serve them.
     """
 
-    planned: PlannedRange
+    planned: ReadRange
     rows: int
     expired: bool
     reason: str
@@ -70,7 +70,7 @@ class Rewind:
     begun_at: datetime
     head_key: str
     undone_runs: tuple[str, ...] = ()
-    removes: tuple[PlannedRange, ...] = ()
+    removes: tuple[ReadRange, ...] = ()
     rows: int = 0
     lost: tuple[Lost, ...] = ()
     known_version: int | None = None

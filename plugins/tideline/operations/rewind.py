@@ -13,8 +13,8 @@ from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.rewind import Closing, Rewind
-from tideline.operations.rewind_losses import as_plan, unavailable, with_losses
-from tideline.pipeline.attempts import begin_attempt, commit, commit_id, spark_job
+from tideline.operations.rewind_losses import unavailable, with_losses
+from tideline.pipeline.attempts import begin_attempt, commit, removal_id, removal_job
 from tideline.pipeline.closing import commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import take_decided_table
@@ -106,12 +106,12 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
         if same or (earlier and earlier[-1].to_run == asked.to_run):
             return None
-    table, foreign = foreign_changes(run, state, as_plan(run, state.head, rewind.removes))
+    table, foreign = foreign_changes(run, state)
     if foreign:
         open_and_halt(run, state, foreign)
     rewind = replace(rewind, known_version=table.version)
     if table.version is not None:
-        rewind = with_losses(run, state.head, rewind, ranges, table.version)
+        rewind = with_losses(run, rewind, ranges, table.version)
     if rewind.lost_rows and not asked.accept_loss:
         raise unavailable(rewind)
     _record(run, state, rewind)
@@ -157,7 +157,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     reach("rewind:removed")
     state = run.ledger.read()
     head = state.head
-    _, foreign = foreign_changes(run, state, as_plan(run, head, rewind.removes))
+    _, foreign = foreign_changes(run, state)
     # What somebody else did meanwhile is for the next run to find: it must stay unknown.
     known = head.table_version if foreign or version is None else version
     done = replace(rewind, removed_in_version=version, finished_at=now())
@@ -194,11 +194,10 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     if not rewind.removes or rewind.known_version is None:
         return None
     state = run.ledger.read()
-    plan = replace(as_plan(run, state.head, rewind.removes), plan_id=rewind.rewind_id)
-    mark = commit_id(plan, "remove")
-    removed = run.table.find_commit(mark, after_version=rewind.known_version)
+    commit_id = removal_id(rewind.rewind_id)
+    removed = run.table.find_commit(commit_id, after_version=rewind.known_version)
     if removed is None:
         attempt = begin_attempt(run, state.control.ledger_id)
-        job = spark_job(run, attempt, "remove", plan)
+        job = removal_job(run, attempt, commit_id, rewind.removes)
         removed = commit(run, job, after_version=rewind.known_version)
     return removed.version

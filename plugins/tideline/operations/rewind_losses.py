@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tideline.errors import ReplayUnavailable, ServiceAway
-from tideline.model.head import Head
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.plan import ClusterRanges, ReadRange
 from tideline.model.rewind import Lost, Rewind
-from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.landed import plan_obstacles
+from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.landed import obstacles_to
 from tideline.rules.replay import Obstacle
 from tideline.rules.rewind import layers
 
@@ -18,21 +16,23 @@ _SHOWN = 10
 
 
 def with_losses(
-    run: RunContext,
-    head: Head,
-    rewind: Rewind,
-    ranges: dict[str, tuple[PlannedRange, ...]],
-    version: int,
+    run: RunContext, rewind: Rewind, ranges: dict[str, tuple[ReadRange, ...]], version: int
 ) -> Rewind:
-    """How many rows go, and which of them Kafka can no longer serve, by the plans' own epochs."""
+    """How many rows go, and which of them Kafka can no longer serve, by the plans' own epochs.
+
+    Args:
+        run: This run.
+        rewind: What is meant.
+        ranges: Whose rows go, by the cluster that served them.
+        version: Of the table.
+    """
     rows, lost = 0, []
     for cluster_id, group in ranges.items():
         for layer in layers(group):
             landed = run.table.landed(layer, version)
-            rows += sum(found.rows for found in landed.values())
-            there = tuple(r for r in layer if r.identity in landed)
-            plan = replace(as_plan(run, head, there), cluster_id=cluster_id)
-            for obstacle in _obstacles(run, plan) if there else ():
+            rows += sum(part.rows for part in landed.values())
+            there = ClusterRanges(cluster_id, tuple(r for r in layer if r.identity in landed))
+            for obstacle in _obstacles(run, there) if there.ranges else ():
                 counts = run.table.landed(obstacle.lost, version)
                 lost += [
                     Lost(
@@ -46,11 +46,11 @@ def with_losses(
     return replace(rewind, rows=rows, lost=tuple(lost))
 
 
-def _obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
-    """What of a plan is gone for good, or may be: nothing tells what compaction has taken."""
-    gone = plan_obstacles(run, plan)
+def _obstacles(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
+    """What is gone for good, or may be: nothing tells what compaction has taken."""
+    gone = obstacles_to(run, asked)
     known = {r.identity for obstacle in gone for r in obstacle.lost}
-    rest = tuple(r for r in plan.ranges if r.identity not in known)
+    rest = tuple(r for r in asked.ranges if r.identity not in known)
     try:
         compacted = run.kafka.compacted({r.topic for r in rest}) if rest else set()
     except ServiceAway as error:  # a missing right to read settings must not forbid a rewind
@@ -72,26 +72,4 @@ def unavailable(rewind: Rewind) -> ReplayUnavailable:
         " accept that these rows are lost for good (--accept-loss)",
         lost=gone,
         rows=rewind.rows,
-    )
-
-
-def as_plan(run: RunContext, head: Head, ranges: Iterable[PlannedRange]) -> BatchPlan:
-    """Ranges in the form in which Kafka and Spark are asked about them; never frozen."""
-    wanted = tuple(ranges)
-    return BatchPlan(
-        plan_id="rewind",
-        run_id=run.run_id,
-        stream=run.stream.stream,
-        lane="live",
-        frozen_at=now(),
-        request_digest=run.request.digest,
-        cluster_id=str(head.cluster_id),
-        isolation_level=run.stream.kafka.isolation_level,
-        ranges=wanted,
-        offset_lag=0,
-        estimated_records=sum(len(r.offsets) for r in wanted),
-        estimated_bytes=None,
-        table_uri=run.stream.table.uri,
-        table_id=head.table_id,
-        table_version=head.table_version,
     )

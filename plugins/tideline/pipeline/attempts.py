@@ -12,7 +12,8 @@ from tideline.errors import AttemptFenced, ServiceAway, TidelineError
 from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkAction, SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.offsets import CoordinateRange
+from tideline.model.plan import BatchPlan
 from tideline.model.run import TableCommit
 from tideline.pipeline.context import RunContext, log
 
@@ -82,47 +83,73 @@ def commit(run: RunContext, job: SparkJob, *, after_version: int | None) -> Tabl
     return made
 
 
-def commit_id(plan: BatchPlan, action: SparkAction) -> str:
-    """The plan's id that a commit carries: a removal must not pass for the plan's landing."""
-    return plan.plan_id if action != "remove" else f"{plan.plan_id}.removed"
+def removal_id(name: str) -> str:
+    """What the commit of a removal carries for a plan id: it must not pass for a landing."""
+    return f"{name}.removed"
 
 
-def spark_job(
+def read_job(
     run: RunContext,
     attempt: Attempt,
     action: SparkAction,
     plan: BatchPlan,
-    ranges: Iterable[PlannedRange] | None = None,
     *,
     staged_rows: int = 0,
     partition_by: Sequence[str] = (),
 ) -> SparkJob:
-    """What Spark is given.
+    """What Spark is given to land a plan.
 
     Args:
         run: This run.
         attempt: Its token.
         action: What Spark has to do.
-        plan: Whose rows are read or removed.
-        ranges: The part of the plan that is meant; None for all of it.
+        plan: Whose rows are read.
         staged_rows: How many rows were staged and counted; to publish exactly those.
         partition_by: The table's partition columns; to write data files for it.
     """
+    job = _job(run, attempt, action, plan.plan_id, plan.ranges)
+    return replace(
+        job,
+        isolation_level=plan.isolation_level,
+        staged_rows=staged_rows,
+        partition_by=tuple(partition_by),
+    )
+
+
+def removal_job(
+    run: RunContext, attempt: Attempt, commit_id: str, ranges: Iterable[CoordinateRange]
+) -> SparkJob:
+    """What Spark is given to remove the rows at coordinates.
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        commit_id: What the commit carries, from `removal_id`.
+        ranges: Whose rows are removed.
+    """
+    return _job(run, attempt, "remove", commit_id, ranges)
+
+
+def _job(
+    run: RunContext,
+    attempt: Attempt,
+    action: SparkAction,
+    commit_id: str,
+    ranges: Iterable[CoordinateRange],
+) -> SparkJob:
     return SparkJob(
         stream=run.stream.stream,
         ledger_id=attempt.ledger_id,
-        plan_id=commit_id(plan, action),
+        plan_id=commit_id,
         run_id=run.run_id,
         token=attempt.token,
         app_id=_app_id(attempt.ledger_id),
         table_uri=run.stream.table.uri,
-        isolation_level=plan.isolation_level,
-        ranges=plan.ranges if ranges is None else tuple(ranges),
+        isolation_level=run.stream.kafka.isolation_level,
+        ranges=tuple(r.as_coordinates for r in ranges),
         kafka_options=run.kafka_options,
         result_path="",
         action=action,
-        staged_rows=staged_rows,
-        partition_by=tuple(partition_by),
     )
 
 
@@ -161,6 +188,6 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult | None:
     return result
 
 
-def _shown(ranges: tuple[PlannedRange, ...]) -> str:
+def _shown(ranges: tuple[CoordinateRange, ...]) -> str:
     more = f" and {len(ranges) - 3} more" if len(ranges) > 3 else ""
     return f"{', '.join(map(str, ranges[:3]))}{more}"

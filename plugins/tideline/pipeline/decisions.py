@@ -15,7 +15,8 @@ from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import RunRecord
-from tideline.pipeline.attempts import begin_attempt, commit, spark_job
+from tideline.model.verdicts import GAP_CLASSES
+from tideline.pipeline.attempts import begin_attempt, commit, removal_id, removal_job
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.incidents import triage_incidents
 from tideline.pipeline.landed import changes_after_read, count_rows, find_commit
@@ -23,9 +24,6 @@ from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.table_watch import table_findings
-
-GAPS = ("log_hole", "unexplained_gap")
-"""Classes of missing offsets: accepting them leaves good rows."""
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -136,13 +134,13 @@ def decide_unverified_rows(
     newest = run.table.observe().version
     if landed is None or newest is None:
         return RowsDecided(head)
-    if incident.finding.kind not in GAPS:
+    if incident.finding.kind not in GAP_CLASSES:
         return RowsDecided(
             head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
         )
     good = count_rows(run, record, incident.unverified, newest, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
-    if not good or changes_after_read(run, part):
+    if not good or changes_after_read(run, part.on_cluster):
         return RowsDecided(head)
     learns = replace(record, verified=(*record.verified, *good), updated_at=now())
     return RowsDecided(advance_head(head, part, landed), amended=learns)
@@ -166,7 +164,7 @@ def _remove_unverified(
         )
         if not pieces:
             return None
-        job = spark_job(run, attempt, "remove", plan, pieces)
+        job = removal_job(run, attempt, removal_id(plan.plan_id), pieces)
         removed = commit(run, job, after_version=newest)
     reach("resolve:removed")
     log.warning("unverified rows of plan %s are removed", plan.plan_id)

@@ -12,12 +12,12 @@ from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
-from tideline.pipeline.attempts import Attempt, begin_attempt, commit, spark_job, submit
+from tideline.pipeline.attempts import Attempt, begin_attempt, commit, read_job, submit
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import (
     foreign_changes,
-    plan_obstacles,
+    obstacles_to,
     proven_commit,
     verified_after_all,
 )
@@ -68,9 +68,9 @@ def _land(
 ) -> TableCommit:
     """Where nothing stands yet, the run adds Spark's data files itself (ADR 16)."""
     if table.partition_by is None:
-        job = spark_job(run, attempt, "replace_where", plan)
+        job = read_job(run, attempt, "replace_where", plan)
     else:
-        job = spark_job(run, attempt, "append_files", plan, partition_by=table.partition_by)
+        job = read_job(run, attempt, "append_files", plan, partition_by=table.partition_by)
     return commit(run, job, after_version=table.version)
 
 
@@ -83,7 +83,7 @@ def _replace_landed(
 ) -> TableCommit:
     """R4: a shorter or foreign re-read never replaces what is there."""
     run.table.remove_staging(attempt.token)  # what a killed attempt left
-    staged = submit(run, spark_job(run, attempt, "stage", plan))
+    staged = submit(run, read_job(run, attempt, "stage", plan))
     counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
     shorter = shorter_than_landed(plan.ranges, counts, landed)
     if shorter:
@@ -92,7 +92,7 @@ def _replace_landed(
     _check_readable(run, plan)
     _check_target(run, run.ledger.read(), plan)  # reading took its time: ask the ledger again
     rows = (staged.rows or 0) if staged else 0
-    job = spark_job(run, attempt, "publish", plan, staged_rows=rows)
+    job = read_job(run, attempt, "publish", plan, staged_rows=rows)
     made = commit(run, job, after_version=table.version)
     run.table.remove_staging(attempt.token)
     return made
@@ -114,7 +114,7 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
 
 
 def _check_readable(run: RunContext, plan: BatchPlan) -> None:
-    gone = plan_obstacles(run, plan)
+    gone = obstacles_to(run, plan.on_cluster)
     if gone:
         run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
         raise _unavailable(plan, [str(o) for o in gone])

@@ -12,7 +12,7 @@ from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import PartitionIdentity
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.plan import BatchPlan, ClusterRanges, PlannedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verification import Mismatch, VerifiedRange
 from tideline.pipeline.context import RunContext
@@ -72,22 +72,25 @@ def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
 
 
 def foreign_changes(
-    run: RunContext, state: LedgerState, plan: BatchPlan
+    run: RunContext, state: LedgerState, plan: BatchPlan | None = None
 ) -> tuple[TableObservation, tuple[Finding, ...]]:
     """The table now, and what others did to it since the last version that the ledger knows (R13).
 
     Asked before anything is written, and again before the head takes a newer version for known.
+
+    Args:
+        run: This run.
+        state: The ledger; its head knows the table after the first verified commit.
+        plan: What the first plan knows of the table until then; None where nothing is landed.
     """
-    head = state.head
-    known_version = plan.table_version if head.table_version is None else head.table_version
-    table = run.table.observe(known_version)
-    findings = table_findings(
-        head.table_id or plan.table_id,
-        table,
-        run.stream.stream,
-        state.control.ledger_id,
-        known_version if head.table_id or plan.table_id else None,
-    )
+    table_id, version = state.head.table_id, state.head.table_version
+    if plan is not None:
+        table_id = table_id or plan.table_id
+        version = plan.table_version if version is None else version
+    table = run.table.observe(version)
+    known_version = version if table_id else None
+    ledger_id = state.control.ledger_id
+    findings = table_findings(table_id, table, run.stream.stream, ledger_id, known_version)
     return table, tuple(findings)
 
 
@@ -140,7 +143,7 @@ def check_log(
     plan = record.plan
     assert plan is not None
     if record.table_commit is None or record.table_commit.version != commit.version:
-        changed = changes_after_read(run, plan)
+        changed = changes_after_read(run, plan.on_cluster)
         if changed:
             doubted = {
                 r.identity
@@ -174,7 +177,7 @@ def verified_after_all(
     return None if findings or counted.mismatches else counted.verified
 
 
-def changes_after_read(run: RunContext, plan: BatchPlan) -> tuple[Finding, ...]:
+def changes_after_read(run: RunContext, read: ClusterRanges) -> tuple[Finding, ...]:
     """R7: Spark reads by topic name; what stood behind the name may have changed meanwhile.
 
     Raises:
@@ -182,14 +185,14 @@ def changes_after_read(run: RunContext, plan: BatchPlan) -> tuple[Finding, ...]:
     """
 
     def look() -> tuple[None, tuple[Finding, ...]]:
-        return None, find_resets_after_read(plan, _observe_plan(run, plan))
+        return None, find_resets_after_read(read, _observe_ranges(run, read))
 
     patience = run.stream.patience_seconds
     return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]
 
 
-def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
-    """What keeps a frozen plan from being read, for good.
+def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
+    """What keeps ranges from being read again, for good.
 
     Raises:
         ServiceAway: The cluster does not give a settled answer.
@@ -197,20 +200,20 @@ def plan_obstacles(run: RunContext, plan: BatchPlan) -> tuple[Obstacle, ...]:
     """
 
     def look() -> tuple[None, tuple[Obstacle, ...]]:
-        return None, obstacles(plan, _observe_plan(run, plan))
+        return None, obstacles(asked, _observe_ranges(run, asked))
 
     patience = run.stream.patience_seconds
     _, standing = observe_until_stable(look, key=hash, patience_seconds=patience)
     refused = [str(o) for o in standing if o.kind == "refused"]
     if refused:
-        raise Halted(f"plan {plan.plan_id} cannot be read now: {'; '.join(refused)}")
+        raise Halted(f"run {run.run_id}: cannot be read now: {'; '.join(refused)}")
     return standing
 
 
-def _observe_plan(run: RunContext, plan: BatchPlan) -> Observation:
-    """An observation of a plan's topics with the plan's own epochs."""
-    epochs = {r.topic_partition: r.leader_epoch for r in plan.ranges if r.leader_epoch is not None}
-    return run.kafka.observe({r.topic for r in plan.ranges}, epochs)
+def _observe_ranges(run: RunContext, asked: ClusterRanges) -> Observation:
+    """An observation of the ranges' topics with the epochs that they were planned with."""
+    epochs = {r.topic_partition: r.leader_epoch for r in asked.ranges if r.leader_epoch is not None}
+    return run.kafka.observe({r.topic for r in asked.ranges}, epochs)
 
 
 def _examine(

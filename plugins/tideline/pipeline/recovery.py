@@ -28,7 +28,7 @@ from tideline.pipeline.landed import (
     count_rows,
     find_commit,
     foreign_changes,
-    plan_obstacles,
+    obstacles_to,
     proven_commit,
     verified_after_all,
 )
@@ -68,7 +68,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
         return state
     if held:
         return _meet_halted_plan(run, state, left_open, plan, held)
-    if commit is None and (gone := plan_obstacles(run, plan)):
+    if commit is None and (gone := obstacles_to(run, plan.on_cluster)):
         log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
         return _supersede(run, plan)
     return _finish(run, left_open, plan)
@@ -111,7 +111,7 @@ def close_partially(
     good: tuple[VerifiedRange, ...] = ()
     if commit is not None and healthy:
         counted = count_rows(run, owner, healthy, commit.version, state.head)
-        changed = changes_after_read(run, replace(plan, ranges=tuple(healthy)))
+        changed = changes_after_read(run, replace(plan.on_cluster, ranges=tuple(healthy)))
         good = tuple(
             v
             for v in counted.verified

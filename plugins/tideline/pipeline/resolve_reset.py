@@ -16,9 +16,9 @@ from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
 from tideline.model.run import RunRecord
+from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import (
-    GAPS,
     accept_gaps,
     decide_unverified_rows,
     take_decided_table,
@@ -81,7 +81,7 @@ def _resolve_held(run: RunContext, state: LedgerState, record: RunRecord) -> Led
     if commit is not None and verified_after_all(run, state, record, commit, held) is not None:
         return state  # what was found has gone by; verify_ranges closes the incidents
     decided = _decided(run, triage)
-    if all(i.finding.kind in GAPS for i in held):
+    if all(i.finding.kind in GAP_CLASSES for i in held):
         return accept_gaps(run, decided)
     return close_partially(run, state, record, held)
 
@@ -168,10 +168,12 @@ def _execute_all(
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
     # Where the log itself is doubted, accepting a gap proves no row.
-    in_doubt = any(i.unverified and i.finding.kind not in GAPS for i in state.control.incidents)
+    in_doubt = any(
+        i.unverified and i.finding.kind not in GAP_CLASSES for i in state.control.incidents
+    )
     for incident in decided:
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
-        is_gap = incident.finding.kind in GAPS
+        is_gap = incident.finding.kind in GAP_CLASSES
         if is_gap or _is_seen(run, state, head, observation, incident):
             removed = rows_removed_by_others(run, incident)
             effect = execute(head, incident, observation, removed)

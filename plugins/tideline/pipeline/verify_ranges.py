@@ -10,9 +10,10 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
 from tideline.model.plan import BatchPlan
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
+from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.verification import VerifiedRange
 from tideline.pipeline.context import RunContext, now
-from tideline.pipeline.decisions import GAPS, accept_gaps
+from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.incidents import halt, open_and_halt, open_incidents, triage_incidents
 from tideline.pipeline.landed import check_log, count_rows, find_commit, foreign_changes
 
@@ -72,7 +73,7 @@ def _accept_or_halt(
     """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
     incidents = open_incidents(run, state, findings, plan)
     decided = triage_incidents(run, incidents).decided
-    gaps_only = all(i.finding.kind in GAPS for i in incidents)
+    gaps_only = all(i.finding.kind in GAP_CLASSES for i in incidents)
     if not gaps_only or len(decided) < len(incidents) or not record.is_open:
         halt(run, incidents)
     return accept_gaps(run, decided)

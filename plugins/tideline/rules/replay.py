@@ -8,7 +8,7 @@ from typing import Literal
 
 from tideline.model.observation import Observation, PartitionObservation, TopicObservation
 from tideline.model.offsets import PartitionIdentity
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.plan import ClusterRanges, ReadRange
 from tideline.model.verification import LandedRange
 
 
@@ -26,14 +26,14 @@ class Obstacle:
 
     kind: Literal["gone", "transient", "refused"]
     text: str
-    lost: tuple[PlannedRange, ...] = ()
+    lost: tuple[ReadRange, ...] = ()
     expired: bool = False
 
     def __str__(self) -> str:
         return self.text
 
 
-def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]:
+def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle, ...]:
     """Why a plan cannot be read again; empty if it can.
 
     A replay needs every offset of `[start, end)`: the same cluster, the same topic id, a log start
@@ -42,22 +42,22 @@ def obstacles(plan: BatchPlan, observation: Observation) -> tuple[Obstacle, ...]
     nothing: that is transient.
 
     Args:
-        plan: The frozen plan.
-        observation: Made with the plan's epochs.
+        asked: The ranges of a plan, with the cluster that served them.
+        observation: Made with the ranges' epochs.
     """
-    if observation.cluster_id != plan.cluster_id:
-        text = f"cluster {observation.cluster_id} is not the plan's {plan.cluster_id}"
-        return (Obstacle("gone", text, plan.ranges),)
+    if observation.cluster_id != asked.cluster_id:
+        text = f"cluster {observation.cluster_id} is not the plan's {asked.cluster_id}"
+        return (Obstacle("gone", text, asked.ranges),)
     topics = {t.topic: t for t in observation.topics}
     return tuple(
         replace(obstacle, text=f"{planned}: {obstacle.text}")
-        for planned in plan.ranges
+        for planned in asked.ranges
         for obstacle in _of_topic(planned, topics.get(planned.topic))
     )
 
 
 def shorter_than_landed(
-    planned: Iterable[PlannedRange],
+    planned: Iterable[ReadRange],
     staged: Mapping[PartitionIdentity, int],
     landed: Mapping[PartitionIdentity, LandedRange],
 ) -> list[str]:
@@ -80,7 +80,7 @@ def shorter_than_landed(
     return shorter
 
 
-def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
+def _of_topic(planned: ReadRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
     if topic is None or topic.fault is not None:
         yield Obstacle("transient", "no answer" if topic is None else str(topic.fault))
     elif topic.refusal is not None:
@@ -94,7 +94,7 @@ def _of_topic(planned: PlannedRange, topic: TopicObservation | None) -> Iterator
         yield from _of_partition(planned, topic.partition(planned.partition))
 
 
-def _of_partition(planned: PlannedRange, seen: PartitionObservation | None) -> Iterator[Obstacle]:
+def _of_partition(planned: ReadRange, seen: PartitionObservation | None) -> Iterator[Obstacle]:
     if seen is None:
         yield Obstacle("gone", "the partition is gone", (planned,))
         return

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tideline.model.coverage import Intervals, subtract
-from tideline.model.head import Head, PartitionPosition
+from tideline.model.head import Head, PartitionPosition, by_topic
 from tideline.model.incident import Finding, one_interval
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
@@ -33,7 +33,7 @@ from tideline.model.observation import (
     TopicObservation,
 )
 from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.plan import BatchPlan
+from tideline.model.plan import ClusterRanges
 from tideline.rules.table_watch import table_findings
 
 
@@ -55,10 +55,11 @@ def find_resets(
     of_table = table_findings(
         head.table_id, observation.table, stream, ledger_id, head.table_version
     )
-    return (*of_table, *_log_findings(head, observation))
+    covered = {c.identity: c.intervals for c in head.coverage}
+    return (*of_table, *_log_findings(head.cluster_id, head.topics, covered, observation))
 
 
-def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[Finding, ...]:
+def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tuple[Finding, ...]:
     """Changes of the log while a plan was read: its rows cannot be verified (R7).
 
     These are another cluster, another topic id, a leader epoch that no longer reaches the plan's
@@ -66,33 +67,33 @@ def find_resets_after_read(plan: BatchPlan, observation: Observation) -> tuple[F
     New partitions do not matter either. The epochs and bounds are the plan's, not the head's.
 
     Args:
-        plan: The plan whose rows were just read.
+        read: The ranges of the plan whose rows were just read.
         observation: Made after that, with the plan's epochs.
     """
-    read = Head(
-        cluster_id=plan.cluster_id,
-        positions=tuple(
-            PartitionPosition(
-                r.topic, r.topic_id, r.generation, r.partition, r.end_offset, r.leader_epoch
-            )
-            for r in plan.ranges
-        ),
+    ends = (
+        PartitionPosition(
+            r.topic, r.topic_id, r.generation, r.partition, r.end_offset, r.leader_epoch
+        )
+        for r in read.ranges
     )
-    findings = _log_findings(read, observation)
+    findings = _log_findings(read.cluster_id, by_topic(ends), {}, observation)
     return tuple(f for f in findings if f.kind != "retention_loss")
 
 
-def _log_findings(head: Head, observation: Observation) -> Iterator[Finding]:
-    if head.cluster_id is not None and observation.cluster_id != head.cluster_id:
+def _log_findings(
+    cluster_id: str | None,
+    known_topics: Mapping[str, list[PartitionPosition]],
+    covered: Mapping[PartitionIdentity, Intervals],
+    observation: Observation,
+) -> Iterator[Finding]:
+    if cluster_id is not None and observation.cluster_id != cluster_id:
         yield Finding(
             "cluster_changed",
-            expected=f"cluster {head.cluster_id}",
+            expected=f"cluster {cluster_id}",
             actual=f"cluster {observation.cluster_id}",
         )
         return
     seen_topics = {t.topic: t for t in observation.topics}
-    known_topics = head.topics
-    covered = {c.identity: c.intervals for c in head.coverage}
     for name, positions in known_topics.items():
         yield from _topic_findings(name, positions, seen_topics.get(name), covered)
     for topic in observation.topics:

@@ -22,14 +22,14 @@ from tideline.model.coverage import (
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
-from tideline.model.plan import PlannedRange
+from tideline.model.plan import ReadRange
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
 
 
 def undone_ranges(
     head: Head, then: Head, undone: Iterable[RunRecord], names: Mapping[str, str]
-) -> dict[str, tuple[PlannedRange, ...]]:
+) -> dict[str, tuple[ReadRange, ...]]:
     """The coordinates whose rows a rewind removes, with the epochs of the plans that read them.
 
     Args:
@@ -44,21 +44,20 @@ def undone_ranges(
     """
     kept = {c.identity: c.intervals for c in then.coverage}
     claimed = dict(kept)
-    sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[PlannedRange]] = {}
+    sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[ReadRange]] = {}
     for cluster, planned in _claims(tuple(undone)):
         known = claimed.get(planned.identity, ())
         claimed[planned.identity] = union(known, [planned.offsets])
         key = (cluster, planned.identity, planned.leader_epoch)
         sorted_by.setdefault(key, []).extend(_pieces(planned, subtract([planned.offsets], known)))
-    removed: dict[str, list[PlannedRange]] = defaultdict(list)
+    removed: dict[str, list[ReadRange]] = defaultdict(list)
     for (cluster, _, _), ranges in sorted_by.items():
         if ranges:
             removed[cluster] += _pieces(ranges[0], union(r.offsets for r in ranges))
     for covered in head.coverage:
         rest = subtract(covered.intervals, claimed.get(covered.identity, ()))
         if rest:
-            unplanned = _unplanned(covered.identity, names)
-            removed[str(head.cluster_id)] += _pieces(unplanned, rest)
+            removed[str(head.cluster_id)] += _unplanned(covered.identity, names, rest)
     return {
         cluster: tuple(sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)))
         for cluster, ranges in removed.items()
@@ -66,9 +65,9 @@ def undone_ranges(
     }
 
 
-def layers(ranges: Iterable[PlannedRange]) -> Iterator[tuple[PlannedRange, ...]]:
+def layers(ranges: Iterable[ReadRange]) -> Iterator[tuple[ReadRange, ...]]:
     """The ranges in groups with at most one range per partition, as one observation needs them."""
-    grouped: dict[TopicPartition, list[PlannedRange]] = defaultdict(list)
+    grouped: dict[TopicPartition, list[ReadRange]] = defaultdict(list)
     for planned in ranges:
         grouped[planned.topic_partition].append(planned)
     for depth in range(max(map(len, grouped.values()), default=0)):
@@ -180,33 +179,37 @@ def _past_expired(
     return position, subtract(passed, covered)
 
 
-def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, PlannedRange]]:
+def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, ReadRange]]:
     """Ranges by whose rows stand at an offset: the newest verified first, then newest planned."""
     for record in reversed(undone):
         for verified in record.verified:
             assert record.plan is not None
-            yield record.plan.cluster_id, verified.planned
+            yield record.plan.cluster_id, verified.planned.as_read
     for record in reversed(undone):
         if record.plan is not None:
-            yield from ((record.plan.cluster_id, planned) for planned in record.plan.ranges)
+            yield from ((record.plan.cluster_id, planned.as_read) for planned in record.plan.ranges)
 
 
-def _pieces(planned: PlannedRange, intervals: Intervals) -> list[PlannedRange]:
+def _pieces(planned: ReadRange, intervals: Intervals) -> list[ReadRange]:
     return [
         replace(planned, start_offset=r.start_offset, end_offset=r.end_offset) for r in intervals
     ]
 
 
-def _unplanned(identity: PartitionIdentity, names: Mapping[str, str]) -> PlannedRange:
-    return PlannedRange(
-        topic=names.get(identity.topic_id, identity.topic_id),
-        topic_id=identity.topic_id,
-        generation=identity.generation,
-        partition=identity.partition,
-        start_offset=0,
-        end_offset=0,
-        leader_epoch=None,
-        log_start_offset=0,
-        high_watermark=0,
-        last_stable_offset=0,
-    )
+def _unplanned(
+    identity: PartitionIdentity, names: Mapping[str, str], intervals: Intervals
+) -> list[ReadRange]:
+    """Coverage that no record accounts for: nobody knows the epochs that it was read with."""
+    topic = names.get(identity.topic_id, identity.topic_id)
+    return [
+        ReadRange(
+            topic,
+            identity.topic_id,
+            identity.generation,
+            identity.partition,
+            r.start_offset,
+            r.end_offset,
+            leader_epoch=None,
+        )
+        for r in intervals
+    ]

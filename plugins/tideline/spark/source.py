@@ -10,7 +10,7 @@ from math import ceil
 from pyspark.sql import DataFrame, SparkSession
 
 from tideline.launch.job import SparkJob
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange
 
 READER_OPTIONS = {
     # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
@@ -75,7 +75,7 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     return rows.coalesce(tasks) if tasks < pieces else rows
 
 
-def _by_topic(ranges: Sequence[PlannedRange], bound: str | None) -> str:
+def _by_topic(ranges: Sequence[CoordinateRange], bound: str | None) -> str:
     if bound is None:
         numbers = defaultdict(list)
         for planned in ranges:

@@ -8,13 +8,13 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange
 from tideline.table.schema import COLUMNS
 
 Transform = Callable[[DataFrame], DataFrame]
 
 
-def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
+def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:
     """Add topic id, generation and plan id, and select the table's columns in their order.
 
     Kafka's columns already have the table's types.
@@ -36,14 +36,14 @@ def to_table_rows(ranges: Sequence[PlannedRange], plan_id: str) -> Transform:
     return transform
 
 
-def _topic_ids(ranges: Sequence[PlannedRange]) -> Column:
+def _topic_ids(ranges: Sequence[CoordinateRange]) -> Column:
     ids = {planned.topic: planned.topic_id for planned in ranges}
     if len(ids) == 1:
         return F.lit(next(iter(ids.values())))
     return _lookup(ids, F.col("topic"))
 
 
-def _generations(ranges: Sequence[PlannedRange]) -> Column:
+def _generations(ranges: Sequence[CoordinateRange]) -> Column:
     generations = {f"{p.topic}/{p.partition}": p.generation for p in ranges}
     if len(set(generations.values())) == 1:
         return F.lit(next(iter(generations.values())))

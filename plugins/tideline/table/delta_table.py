@@ -24,8 +24,7 @@ from tideline.failpoints import reach
 from tideline.launch.job import SparkJob
 from tideline.model.coverage import union
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
@@ -95,7 +94,7 @@ class TargetTable:
         return None if table is None else table.transaction_version(app_id)
 
     def landed(
-        self, ranges: Iterable[PlannedRange], version: int
+        self, ranges: Iterable[CoordinateRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:
         """Rows and distinct offsets inside the ranges, in one version."""
         wanted = {r.identity: r.offsets for r in ranges}

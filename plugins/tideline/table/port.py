@@ -26,8 +26,7 @@ from typing import Protocol
 
 from tideline.launch.job import SparkJob
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import PartitionIdentity
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
@@ -89,7 +88,7 @@ class TablePort(Protocol):
         """
 
     def landed(
-        self, ranges: Iterable[PlannedRange], version: int
+        self, ranges: Iterable[CoordinateRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:
         """Rows and distinct offsets inside ranges, in one version of the table.
 
