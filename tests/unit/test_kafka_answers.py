@@ -1,14 +1,16 @@
-"""Which broker error means what: passing, refused, or gone."""
+"""Which broker error means what: transient, refused, or gone."""
 
 from types import SimpleNamespace
 
 import pytest
 
+from tideline.kafka_io.client import KafkaCluster
 from tideline.kafka_io.responses import (
     partition_observation,
     partitions_by_leader,
     topic_observation,
 )
+from tideline.kafka_io.settings import KafkaSettings
 
 PLACE = ("orders", 0)
 
@@ -75,3 +77,18 @@ def test_a_topic_is_what_both_looks_agree_on(before, after, topic_id, fault, ref
     )
     found = topic_observation(first, second, (), str)
     assert (found.topic_id, found.fault, found.refusal) == (topic_id, fault, refusal)
+
+
+def test_a_topic_of_unknown_cleanup_policy_counts_as_compacted():
+    """Brokers answer without settings for a topic that does not exist or may not be read."""
+    answer = {
+        "topic": {
+            "kept": {"cleanup.policy": {"value": "delete"}},
+            "squeezed": {"cleanup.policy": {"value": "compact,delete"}},
+            "hidden": {},
+        }
+    }
+    cluster = KafkaCluster(KafkaSettings("k", {"bootstrap.servers": "h:9092"}))
+    cluster._admin = SimpleNamespace(describe_configs=lambda *_, **__: answer)
+    assert cluster.compacted(answer["topic"]) == {"squeezed", "hidden"}
+    assert cluster.retention_ms(["hidden"])["hidden"] is None

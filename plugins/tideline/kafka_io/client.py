@@ -133,7 +133,7 @@ class KafkaCluster:
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """The topics among these whose log may have lost records to compaction."""
         settings = self._settings(topics, "cleanup.policy")
-        # A topic whose settings the brokers do not tell comes back without any.
+        # Brokers answer without settings for a topic that does not exist or may not be read.
         policies = {name: values.get("cleanup.policy", "compact") for name, values in settings}
         return {name for name, policy in policies.items() if "compact" in (policy or "")}
 

@@ -18,8 +18,8 @@ Errors that every method raises:
     Halted          The brokers refuse: missing rights, a configuration that they reject, or a
                     protocol version that they do not speak. There is no second try.
 
-`observe` is the exception: an error of one topic or one partition stands in the observation, as a
-`fault` (transient) or a `refusal` (anything else), and raises nothing.
+`observe` is the exception. An error of one topic or one partition is not raised: the observation
+holds it, as a `fault` (transient) or a `refusal` (anything else).
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ class KafkaPort(Protocol):
         """Read the state of every partition of the named topics, once.
 
         Topic ids are read before and after the offsets, from two brokers if there are two. A topic
-        whose id differs between the two carries a fault.
+        whose id differs between the two has a fault.
 
-        Edge cases, each told per topic or per partition:
+        Edge cases, each reported per topic or per partition:
 
         - Unknown topic: `topic_id` is None, without fault or refusal; `is_absent` is true.
         - Missing rights on a topic: `refusal` of the topic, no partitions.
         - Partition without a leader: `fault` of the partition, no offsets.
         - Empty log: `log_start_offset` equals `high_watermark`; both may be above 0.
-        - Leader that tells no epoch, as in an empty log: `leader_epoch` is None (Kafka says -1).
+        - Leader that reports no epoch, as for an empty log: `leader_epoch` is None (Kafka says -1).
         - Open transaction: `last_stable_offset` is below `high_watermark`.
         - Epoch that the leader does not know: `epoch_end_offset` is `UNDEFINED_EPOCH_END`, -1.
         - Epoch that was not asked for: `epoch_end_offset` is None.
 
         Args:
-            topics: Topic names; order and repetition do not matter. None are allowed: the answer
-                then tells the cluster id alone.
+            topics: Topic names; order and repetition do not matter. Without any, the observation
+                holds the cluster id only.
             epochs: Leader epochs whose end offset (exclusive) is wanted, at most one for each
                 partition. Partitions of other topics are ignored.
 
@@ -91,8 +91,8 @@ class KafkaPort(Protocol):
             partitions: Where to look; may be empty.
 
         Returns:
-            One entry per partition. None if no record is that young, as in an empty log
-            (Kafka says -1).
+            One entry per partition. None if every record is older, or the log is empty (Kafka
+            says -1).
 
         Raises:
             ServiceAway: Also for an unknown topic, an unknown partition or one without a leader.
@@ -162,8 +162,8 @@ class KafkaPort(Protocol):
 
         Returns:
             One entry per topic. None if time deletes nothing (`retention.ms` is -1, or
-            `cleanup.policy` lacks `delete`), and if the brokers do not tell: an unknown topic, or
-            one whose configuration the client may not read.
+            `cleanup.policy` lacks `delete`). None also if the configuration is not known: the topic
+            does not exist, or the client may not read its configuration.
         """
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
@@ -173,8 +173,8 @@ class KafkaPort(Protocol):
             topics: Topic names.
 
         Returns:
-            Those whose `cleanup.policy` holds `compact` now, and those whose policy the brokers do
-            not tell: nothing proves that they are complete.
+            Those whose `cleanup.policy` contains `compact` now, and those whose configuration is
+            not known: nothing proves that their logs are complete.
         """
 
     def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
@@ -187,6 +187,6 @@ class KafkaPort(Protocol):
             next_offsets: Next offset to read, per partition.
 
         Raises:
-            ServiceAway: Also if the brokers take some or all offsets not, for example because the
-                group has running members. Those of other partitions are committed then.
+            ServiceAway: Also if the brokers reject some or all offsets, for example because the
+                group has running members. The other offsets are committed.
         """

@@ -55,7 +55,7 @@ class BatchReader:
         """Why each missing offset of a partition has no row.
 
         Args:
-            partition: Whose log to read.
+            partition: The partition whose log to read.
             missing: Half-open ranges, sorted and disjoint.
 
         Returns:
@@ -117,11 +117,11 @@ class BatchReader:
         for asked in by_leader.values():
             while asked:
                 answers = await self._fetch(asked, _SMALL)
-                told = {p: parse_batches(a.records) for p, a in answers.items() if not a.error_code}
-                told = {p: batches for p, batches in told.items() if batches}
-                if not told:
+                read = {p: parse_batches(a.records) for p, a in answers.items() if not a.error_code}
+                read = {p: batches for p, batches in read.items() if batches}
+                if not read:
                     break
-                for partition, batches in told.items():
+                for partition, batches in read.items():
                     times[partition] = _time(batches, asked.pop(partition))
         return times
 

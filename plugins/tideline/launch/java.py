@@ -58,7 +58,7 @@ def find_java() -> Java:
 
 
 def system_java() -> Java | None:
-    """The Java of JAVA_HOME, otherwise of PATH, whose version is supported; None if none is."""
+    """The Java of JAVA_HOME, otherwise that of PATH; None if neither version is supported."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")

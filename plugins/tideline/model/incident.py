@@ -129,7 +129,7 @@ class Decision:
         choice: One of the finding's choices.
         by: Who decided: a user's name, or `policy`.
         at: When, UTC-aware.
-        reason: In the words of whoever decided.
+        reason: In the words of the person who decided.
     """
 
     choice: str

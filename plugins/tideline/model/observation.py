@@ -17,8 +17,8 @@ class PartitionObservation:
 
     Args:
         partition: Partition number.
-        leader_epoch: Epoch in the ListOffsets response for the end (KIP-320); None if the leader
-            tells none, as for an empty log.
+        leader_epoch: Epoch in the ListOffsets response for the end (KIP-320); None if the response
+            has none, as for an empty log.
         log_start_offset: Oldest readable offset (inclusive); None if unknown.
         high_watermark: Last replicated offset + 1 (exclusive end); None if unknown.
         last_stable_offset: First offset of the oldest open transaction, otherwise the high
@@ -40,7 +40,7 @@ class PartitionObservation:
 
     @property
     def answered(self) -> bool:
-        """Whether the leader told all three offsets."""
+        """Whether all three offsets are known."""
         return (
             self.fault is None
             and self.refusal is None

@@ -21,7 +21,7 @@ class ReadRange(CoordinateRange):
     """Coordinates that are or were read from Kafka, with what proves that they are the same log.
 
     Args:
-        leader_epoch: Epoch of the leader that told the end; None for an empty log, or unknown.
+        leader_epoch: Epoch in the leader's answer about the end (KIP-101); None for an empty log.
     """
 
     leader_epoch: int | None
@@ -32,9 +32,10 @@ class PlannedRange(ReadRange):
     """One partition's share of a run, and what was observed there when it was planned.
 
     Args:
-        log_start_offset: Oldest readable offset.
-        high_watermark: Last replicated offset + 1.
-        last_stable_offset: First offset of the oldest open transaction, else the high watermark.
+        log_start_offset: Oldest readable offset (inclusive).
+        high_watermark: Last replicated offset + 1 (exclusive end).
+        last_stable_offset: First offset of the oldest open transaction, otherwise the high
+            watermark (exclusive end).
     """
 
     log_start_offset: int
@@ -76,7 +77,7 @@ class Gone:
         topic: Topic name.
         partition: Partition number.
         intervals: The offsets, as half-open ranges.
-        uncertain: The window's first offset is unknown by now, so the loss may be smaller.
+        uncertain: The window's first offset is no longer known, so the loss may be smaller.
     """
 
     topic: str

@@ -49,7 +49,7 @@ class RunRequest:
     Args:
         window: Backfill the records of that time; None for a live run and for ranges.
         ranges: Backfill these offsets, at most one range per partition; empty otherwise.
-        reason: In the words of whoever requested it; not part of the digest.
+        reason: In the words of the person who requested it; not part of the digest.
     """
 
     window: Window | None = None
@@ -98,7 +98,7 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
     window = None
     if "from" in given or "to" in given:
         if ranges:
-            raise _refused("ranges", "beside from and to", "a window or ranges, not both")
+            raise _refused("ranges", "together with from and to", "a window or ranges, not both")
         for key in ("from", "to"):
             if key not in given:
                 raise _refused(key, None, "both from and to, or neither")

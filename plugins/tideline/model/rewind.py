@@ -50,8 +50,8 @@ class Rewind:
 
     Args:
         to_run: The run whose head is restored.
-        reason: In the words of whoever asked for it.
-        by: Who asked for it.
+        reason: In the words of the person who requested it.
+        by: Who requested it.
         begun_at: When it was recorded, UTC-aware.
         head_key: Key of that run's head in the ledger's history.
         undone_runs: Runs whose records become superseded.

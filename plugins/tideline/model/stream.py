@@ -46,7 +46,7 @@ class Kafka(_Section):
         "read_committed", description="read_committed stops at the last stable offset."
     )
     commit_group: str | None = Field(
-        None, min_length=1, description="Consumer group told the next offsets after each advance."
+        None, min_length=1, description="Consumer group whose offsets each advance commits."
     )
 
     @field_validator("topic_pattern")
@@ -196,7 +196,7 @@ class Stream(_Section):
     limits: Limits = Limits()
     on_reset: OnReset = OnReset()
     on_incident: Literal["halt", "proceed"] = Field(
-        "halt", description="proceed lets healthy partitions go on beside an open incident."
+        "halt", description="With proceed, other partitions go on while an incident is open."
     )
     gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
         "explain", description="What may excuse an offset without a record."

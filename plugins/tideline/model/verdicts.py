@@ -64,7 +64,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
         },
     ),
     "truncation": Verdict(
-        cause="the log was truncated; other records may stand at its old offsets now",
+        cause="the log was truncated; its old offsets may hold other records now",
         told_by="the known leader epoch ends below the position or below the high watermark"
         " observed with it, or the leader does not know that epoch",
         next_step="look for unclean leader elections and replaced disks, then decide",
@@ -85,13 +85,13 @@ VERDICTS: dict[FindingClass, Verdict] = {
         },
     ),
     "topic_missing": Verdict(
-        cause="the topic does not exist any more",
+        cause="the topic no longer exists",
         told_by="repeated observations show no topic of that name",
         next_step="if the deletion was intended, retire the topic; its unread records are lost",
         choices={"retire": "stop following this topic; its rows stay"},
     ),
     "partition_missing": Verdict(
-        cause="the partition does not exist any more",
+        cause="the partition no longer exists",
         told_by="repeated observations show the same topic id without this partition",
         next_step="find out who removed it; if that was intended, retire the partition",
         choices={"retire": "stop following this partition; its rows stay"},

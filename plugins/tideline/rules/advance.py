@@ -55,7 +55,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         for item in plan.ranges:
             position = positions.get(item.topic_partition)
             if position is None or position.identity != item.identity:
-                continue  # the live lane reads another topic id or generation by now
+                continue  # the live lane reads another topic id or generation now
             if item.end_offset > position.next_offset:
                 positions[item.topic_partition] = _seen(position, item)
     return replace(

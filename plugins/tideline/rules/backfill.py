@@ -118,7 +118,7 @@ def plan_backfill(
         assert seen.log_start_offset is not None
         known = union(
             coverage.get(position.identity, ()),
-            accepted_loss.get(position.identity, ()),  # nobody has to accept a loss twice
+            accepted_loss.get(position.identity, ()),  # a decision accepts a loss once
         )
         lost = _gone(wanted, seen.log_start_offset, known)
         if lost:

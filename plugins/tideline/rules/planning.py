@@ -128,7 +128,7 @@ def plan_live(
 def move_over_coverage(
     head: Head, observation: Observation, blocked: frozenset[TopicPartition]
 ) -> Head:
-    """The head, with each position moved to the end of the coverage that it stands in (R12).
+    """The head, with each position moved to the end of the covered range around it (R12).
 
     Args:
         head: The live lane's positions and the coverage.

@@ -82,7 +82,7 @@ def _move(
     seen = topic.partition(position.partition)
     if seen is None:
         raise StreamBusy(
-            f"{finding.place}: the partition does not exist any more, so the decision"
+            f"{finding.place}: the partition no longer exists, so the decision"
             f" {decision.choice} cannot be executed; run again to see its incident"
         )
     start = log_start_of(seen)

@@ -165,7 +165,7 @@ def undone_incidents(
 def _past_expired(
     position: PartitionPosition, covered: Intervals, rewind: Rewind
 ) -> tuple[PartitionPosition, Intervals]:
-    """The position after the expired offsets that it stands at, and the offsets skipped."""
+    """The position moved past expired offsets, and the offsets that it skips."""
     passed: list[OffsetRange] = []
     expired = [i.planned for i in rewind.lost if i.expired]
     for gone in sorted(expired, key=lambda r: r.start_offset):
@@ -180,7 +180,10 @@ def _past_expired(
 
 
 def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, ReadRange]]:
-    """Ranges by whose rows stand at an offset: the newest verified first, then newest planned."""
+    """Ranges of undone runs with their cluster ids: the newest verified first, then planned ones.
+
+    The first range that holds an offset is the one whose rows the table has there.
+    """
     for record in reversed(undone):
         for verified in record.verified:
             assert record.plan is not None

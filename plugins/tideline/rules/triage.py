@@ -42,7 +42,7 @@ def triage(
     Args:
         incidents: Open ones.
         policies: The stream's policy per class.
-        proceed: Whether runs may land healthy partitions beside an open incident.
+        proceed: Whether runs may land the other partitions while an incident is open.
         run_id: This run; it may leave open only incidents that another run opened.
         now: The time of decisions by policy, UTC-aware.
         can_ask: Whether this run has a form to ask with.

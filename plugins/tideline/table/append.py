@@ -73,7 +73,7 @@ def commit_data_files(table: DeltaTable, job: SparkJob, options: Mapping[str, st
     """Commit an attempt's data files as the version right after the given one.
 
     Args:
-        table: A version in which no row stands at the planned coordinates.
+        table: A version without rows at the planned coordinates.
         job: The job that wrote the files.
         options: delta-rs options of the object store.
 

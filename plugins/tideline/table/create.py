@@ -84,7 +84,7 @@ class TableFolder:
         if others:
             raise BadInput(
                 f"table.uri {self._uri}: the folder is not empty and holds no Delta table:"
-                f" {others[0]} is there; give the stream another folder, or empty this one"
+                f" it contains {others[0]}; give the stream another folder, or empty this one"
             )
         try:
             DeltaTable.create(

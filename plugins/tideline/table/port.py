@@ -101,7 +101,7 @@ class TablePort(Protocol):
             count. Empty if there is no table.
 
         Raises:
-            ServiceAway: Also for a version that the log does not have (any more).
+            ServiceAway: Also for a version that is not in the log, or no longer.
         """
 
     def stored(self) -> Iterator[Stored]:
@@ -116,7 +116,7 @@ class TablePort(Protocol):
     def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
         """Create the table as version 0, without rows, with Tideline's table properties.
 
-        A table that exists already, whoever made it, is left as it is.
+        A table that exists already is left as it is, also if another program made it.
 
         Args:
             stream: Name of the stream whose rows it will hold; a table property.
@@ -136,14 +136,14 @@ class TablePort(Protocol):
         - There is no table.
         - The table holds the same or a newer fencing token of the job's `app_id`.
         - The table's columns, features or partitioning are no longer those of the job.
-        - Rows stand at the planned coordinates by now.
+        - The table has rows at the planned coordinates now.
 
         An attempt that has written no file commits a version without rows: every planned offset was
         a transaction marker or an aborted record.
 
         Args:
             job: Of action `append_files`; Spark has finished it.
-            checked_version: The version in which no row stood at the planned coordinates.
+            checked_version: A version without rows at the planned coordinates.
 
         Raises:
             VerificationFailed: A file holds rows outside of the planned coordinates.
