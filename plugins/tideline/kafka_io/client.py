@@ -173,19 +173,21 @@ class KafkaCluster:
         return self._admin
 
     def _public(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
-        for attempt in Retrying(
+        retrying = Retrying(
             stop=stop_after_delay(self.settings.patience_seconds),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             retry=retry_if_exception_type(Transient),
             reraise=True,
-        ):
-            with attempt:
-                try:
-                    return ask(self._connected())
-                except (kafka_errors.KafkaError, OSError) as error:
-                    self.close()
-                    raise _translated(error, self.settings) from error
-        raise AssertionError("unreachable")
+        )
+        answer: Answer = retrying(self._ask_once, ask)
+        return answer
+
+    def _ask_once(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
+        try:
+            return ask(self._connected())
+        except (kafka_errors.KafkaError, OSError) as error:
+            self.close()  # the next try opens new connections
+            raise _translated(error, self.settings) from error
 
     def _call(self, coroutine: Callable[..., Any], *args: Any) -> Any:
         return self._public(lambda admin: admin._manager.run(coroutine, *args))
