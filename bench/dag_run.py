@@ -68,7 +68,7 @@ def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[f
         client.trigger(name, "one")
         if client.wait_for_run(name, "one") != "success":
             raise RuntimeError(f"{name}: {client.tasks(name, 'one')}")
-        run = client.call("GET", f"/dags/{name}/dagRuns/one")
+        run = client.run(name, "one")
         by_airflow.append(_at(run["end_date"]) - _at(run["start_date"]))
         other = harness.stream_file(
             name=f"script{number}",

@@ -1,6 +1,7 @@
 """A person backfills from Airflow's page, in a real browser."""
 
 import pytest
+from airflow_client.client.api.backfill_api import BackfillApi
 from playwright.sync_api import expect
 
 from tests.airflow_harness import started
@@ -29,9 +30,9 @@ def test_twelve_intervals_from_the_page(harness, client, stack, page, shots):
     page.get_by_role("button", name="Run Backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0, timeout=60_000)
     scenario.follow_live(harness)
-    (backfill,) = client.call("GET", "/backfills", dag_id="paged")["backfills"]
-    assert backfill["max_active_runs"] == 2
-    client.wait_for_backfill(backfill["id"], 1500)
+    (backfill,) = client.api(BackfillApi).list_backfills("paged").backfills
+    assert backfill.max_active_runs == 2
+    client.wait_for_backfill(backfill.id, 1500)
     client.pause("paged", True)
     page.goto(f"{stack.airflow.url}/dags/paged")
     expect(page.get_by_text("advance_offsets").first).to_be_visible()

@@ -34,7 +34,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
     record = open_ledger(stream).find_run("first")
     assert spans(record) == [(0, 0, 100), (1, 0, 60)]
 
-    (event,) = client.call("GET", "/assets/events", source_dag_id="life")["asset_events"]
+    (event,) = client.asset_events("life")
     assert event["extra"]["rows"] == 160
     assert event["extra"]["table_version"] == record.table_commit.version
     assert [r["end_offset"] for r in event["extra"]["ranges"]] == [100, 60]
@@ -83,7 +83,7 @@ def test_an_event_tells_of_rows_that_another_run_had_landed(harness, client, spa
     client.trigger("settles", "next")
     assert client.wait_for_run("settles", "next") == "success"
     assert states(client, "settles", "next")["ingest_ranges"] == "skipped"
-    (event,) = client.call("GET", "/assets/events", source_dag_id="settles")["asset_events"]
+    (event,) = client.asset_events("settles")
     assert (event["source_task_id"], event["extra"]["rows"]) == ("plan_offset_ranges", 30)
     assert head(stream) == {(harness.topic(), 0): 30}
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from airflow_client.client.api.connection_api import ConnectionApi
+from airflow_client.client.models.connection_body import ConnectionBody
 
 from tests.airflow_harness import started
 from tests.harness import table_rows
@@ -13,7 +15,7 @@ def test_a_run_and_its_clearing_use_the_warm_server(airflow_harness, client, spa
     """The connection is Airflow's own, kept in its database; nobody starts a JVM."""
     harness = airflow_harness
     where = json.loads(spark_connections["AIRFLOW_CONN_SPARK_DEFAULT"])
-    client.call("POST", "/connections", json={"connection_id": "warm", **where})
+    client.api(ConnectionApi).post_connection(ConnectionBody(connection_id="warm", **where))
     harness.create(partitions=1)
     harness.send(100)
     stream = started(harness, client, "warm", spark={"connection": "warm"})

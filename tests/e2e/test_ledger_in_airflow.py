@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
+from airflow_client.client.api.asset_api import AssetApi
+from airflow_client.client.api.asset_state_store_api import AssetStateStoreApi
+from airflow_client.client.api.job_api import JobApi
 
 from devstack.stack import Stack
 from tests.airflow_harness import AirflowHarness, started, states
@@ -70,10 +73,9 @@ def test_a_stream_is_landed_and_cleared_with_its_ledger_in_airflow(harness, clie
 
 def shown_on_asset(client, name):
     """What the asset's page says, as Airflow's API has it."""
-    (asset,) = client.call("GET", "/assets", name_pattern=name)["assets"]
-    found = client.call("GET", f"/assets/{asset['id']}/state-store")
-    (entries,) = (v for v in found.values() if isinstance(v, list))
-    return {e["key"]: e["value"] for e in entries}
+    (asset,) = client.api(AssetApi).get_assets(name_pattern=name).assets
+    store = client.api(AssetStateStoreApi).list_asset_state_store(asset.id)
+    return {entry.key: entry.value for entry in store.asset_state_store}
 
 
 @pytest.mark.slow
@@ -88,7 +90,7 @@ def test_it_works_on_postgresql_with_two_schedulers(postgres, tmp_path):
         harness = AirflowHarness(stack, tmp_path, "two")
         with ledger_of(stack):
             land_and_clear(harness, client, "two")
-        alive = client.call("GET", "/jobs", job_type="SchedulerJob", is_alive=True)
-        assert alive["total_entries"] == 2
+        alive = client.api(JobApi).get_jobs(job_type="SchedulerJob", is_alive=True)
+        assert alive.total_entries == 2
     finally:
         stack.stop()

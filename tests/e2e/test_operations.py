@@ -66,7 +66,7 @@ def test_an_audit_gates_what_comes_after_it(harness, client, spark, dag_file):
         client.pause(dag_id, False)
     assert runs_once(client, "gated_gate", "clean", {}) == "success"
     assert states(client, "gated_gate", "clean") == {"audited": "success", "publish": "success"}
-    (event,) = client.call("GET", "/assets/events", source_dag_id="gated_gate")["asset_events"]
+    (event,) = client.asset_events("gated_gate")
     assert (event["extra"]["rows"], event["extra"]["table_version"]) == (30, 1)
     wait_until(lambda: client.runs("gated_behind"), "no run behind the audit", 60)
 

@@ -109,6 +109,6 @@ def test_a_task_is_killed_before_its_event_is_told(crash, client, stack):
     airflow.servers["scheduler"].stop()
     airflow.start_service("scheduler")
     ends_well(crash, client, "one")
-    found = client.call("GET", "/assets/events", source_dag_id=crash.dag_id)["asset_events"]
-    assert [event["extra"]["rows"] for event in found] == [100]
+    events = client.asset_events(crash.dag_id)
+    assert [event["extra"]["rows"] for event in events] == [100]
     crash.judge_crash("Airflow: task killed at event:ready")
