@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import random
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tideline.errors import ServiceAway
 
@@ -19,19 +22,20 @@ HOST = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on right now, all different.
+    """Different ports of 127.0.0.1 that nothing listens on right now.
 
-    They lie below the kernel's ephemeral range: no outgoing connection can take one between now
-    and the server's start, and no connection attempt can meet itself there.
+    They lie below the kernel's ephemeral range. So no outgoing connection can take one before the
+    server has started, and no connection attempt can connect to itself. Libraries that let the
+    kernel choose (bind to port 0) give ports inside that range.
     """
-    found: list[int] = []
-    while len(found) < count:
+    ports: list[int] = []
+    while len(ports) < count:
         port = random.randrange(15_000, _first_ephemeral_port())
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((HOST, port))
-            if port not in found:
-                found.append(port)
-    return found
+            if port not in ports:
+                ports.append(port)
+    return ports
 
 
 def _first_ephemeral_port() -> int:
@@ -43,7 +47,7 @@ def _first_ephemeral_port() -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Whether a connection to the port is accepted."""
+    """Whether something on 127.0.0.1 accepts a connection to the port within a second."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
@@ -52,25 +56,37 @@ def is_listening(port: int) -> bool:
 def wait_until(
     condition: Callable[[], bool], what: str, timeout_seconds: float, every_seconds: float = 0.1
 ) -> None:
-    """Poll a condition.
+    """Poll a condition until it holds; what the condition raises goes through.
+
+    Args:
+        condition: Called once at least, also without any time left.
+        what: The state while it does not hold, for the message: "the broker is not ready".
+        timeout_seconds: After this time the condition is not called again.
+        every_seconds: Pause between two calls.
 
     Raises:
-        ServiceAway: It did not come true in time.
+        ServiceAway: The condition did not hold in time.
     """
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ServiceAway(f"{what}: not within {timeout_seconds:.0f} s")
-        time.sleep(every_seconds)
+    polling = Retrying(
+        retry=retry_if_result(operator.not_),
+        stop=stop_after_delay(timeout_seconds),
+        wait=wait_fixed(every_seconds),
+    )
+    try:
+        polling(condition)
+    except RetryError as error:
+        raise ServiceAway(f"{what}: waited {timeout_seconds:.0f} s") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """A process in a session of its own, with its output in a file.
 
+    It is known by its process id alone, so that `make down` can stop what `make up` has started.
+
     Args:
         name: For messages.
-        pid: Process id, also of its group.
+        pid: Id of the process and of its process group.
         log: File with its output.
     """
 
@@ -86,7 +102,14 @@ class Server:
         log: Path,
         env: Mapping[str, str] | None = None,
     ) -> Server:
-        """Start it in the background."""
+        """Start a process in the background; its output is appended to the log.
+
+        Args:
+            name: For messages.
+            command: The program and its arguments.
+            log: File for its output; its folder is created.
+            env: All its variables; those of this process when None.
+        """
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as output:
             process = subprocess.Popen(
@@ -103,18 +126,21 @@ class Server:
     def is_alive(self) -> bool:
         """Whether the process exists and is not a zombie."""
         with contextlib.suppress(ChildProcessError, OSError):
-            os.waitpid(self.pid, os.WNOHANG)
+            os.waitpid(self.pid, os.WNOHANG)  # a child of ours would stay a zombie
         try:
-            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return _exists(self.pid)
-        return state != "Z"
+            return psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
     def wait_ready(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
-        """Wait until it serves.
+        """Wait until the server is ready.
+
+        Args:
+            condition: Whether it is ready.
+            timeout_seconds: How long to wait.
 
         Raises:
-            ServiceAway: It ended or is not ready in time; carries the end of its log.
+            ServiceAway: It ended, or is not ready in time; the message holds the end of its log.
         """
 
         def ready_or_gone() -> bool:
@@ -128,7 +154,7 @@ class Server:
             raise ServiceAway(f"{self.name} ended while starting:\n{self.log_tail()}")
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of its output."""
+        """The last lines of its output, under the file's name."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join([f"--- {self.log}", *text.splitlines()[-lines:]])
 
@@ -138,19 +164,16 @@ class Server:
             os.killpg(self.pid, number)
 
     def stop(self, timeout_seconds: float = 20) -> None:
-        """Ask it to end, then insist; returns when the process is gone."""
+        """Send SIGTERM, and SIGKILL after a time; returns when the process is gone.
+
+        Args:
+            timeout_seconds: How long it may take to end by itself.
+
+        Raises:
+            ServiceAway: It is still there 10 s after SIGKILL.
+        """
         self.signal(signal.SIGTERM)
         with contextlib.suppress(ServiceAway):
             wait_until(lambda: not self.is_alive, f"{self.name} does not end", timeout_seconds)
         self.signal(signal.SIGKILL)
         wait_until(lambda: not self.is_alive, f"{self.name} survives SIGKILL", 10)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
