@@ -1,8 +1,8 @@
 """A real Airflow on one machine: API server, scheduler, Dag processor and triggerer.
 
-`airflow standalone` leaves its children running when it is told to stop, so each service is a
-process of its own here. Everything binds to 127.0.0.1; the log servers, which would bind every
-interface, stay off.
+Each service is a process that this module starts, because `airflow standalone` leaves its children
+running when it is stopped. Everything listens on 127.0.0.1 only. The services' log servers would
+listen on every interface, so they are off.
 """
 
 from __future__ import annotations
@@ -33,19 +33,22 @@ _SERVICES = {
 
 
 def _database(folder: Path, url: str | None, schedulers: int) -> URL:
-    """The metadata database's address, the default one if none is given.
+    """The metadata database's address: `url`, or a SQLite file in the folder when None.
 
     Raises:
-        BadInput: It cannot serve that many schedulers.
+        BadInput: More than one scheduler on SQLite.
     """
-    found = make_url(url or f"sqlite:///{folder}/airflow.db")
-    if schedulers > 1 and found.get_backend_name() == "sqlite":
-        raise BadInput(f"{schedulers} schedulers: on SQLite there can be one; give a PostgreSQL")
-    return found
+    database = make_url(url or f"sqlite:///{folder}/airflow.db")
+    if schedulers > 1 and database.get_backend_name() == "sqlite":
+        raise BadInput(
+            f"schedulers: got {schedulers}; SQLite allows 1; pass the address of a PostgreSQL"
+            " database for more"
+        )
+    return database
 
 
 def connection_to(url: URL) -> str:
-    """A database's address as an Airflow connection in JSON."""
+    """A SQLite or PostgreSQL address as an Airflow connection in JSON, the password included."""
     if url.get_backend_name() == "sqlite":
         return json.dumps({"conn_type": "sqlite", "host": url.database})
     return json.dumps(
@@ -61,14 +64,14 @@ def connection_to(url: URL) -> str:
 
 
 class EmbeddedAirflow:
-    """Airflow with its home in a folder, and the ledger's tables beside its own.
+    """Airflow with its home in a folder; its database holds the ledger's tables, too.
 
     Args:
         folder: Becomes AIRFLOW_HOME.
         streams: Folder of stream files.
-        environment: More variables, connections above all.
-        database_url: The metadata database; SQLite in the folder if none is given.
-        schedulers: How many of them; more than one needs a PostgreSQL.
+        environment: More variables for all services, for example connections.
+        database_url: The metadata database; a SQLite file in the folder when None.
+        schedulers: Number of schedulers; more than one needs PostgreSQL.
 
     Raises:
         BadInput: More than one scheduler on SQLite.
@@ -94,29 +97,33 @@ class EmbeddedAirflow:
 
     @property
     def dags(self) -> Path:
-        """Folder for Dags beside Tideline's own."""
+        """Folder for more Dags; the repository's `dags/` is parsed in any case."""
         return self.folder / "dags"
 
     @property
     def url(self) -> str:
-        """Where the page and the API are."""
+        """Address of the web page and of the REST API."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def ledger_connection(self) -> str:
-        """A connection to its metadata database in Airflow's JSON form: for `ledger: airflow`."""
+        """Airflow connection (JSON) to the metadata database, as `ledger: airflow` needs it."""
         return connection_to(self._database)
 
     def client(self) -> AirflowClient:
-        """A logged-in client of the REST API."""
+        """A client of the REST API, with the administrator's login."""
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
         return AirflowClient(self.url, self.username, self.password, logs)
 
     def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
-        """Migrate the metadata, start the services, wait until all are healthy.
+        """Migrate the database, start the services, wait until all are healthy.
+
+        Args:
+            timeout_seconds: How long to wait for each service.
 
         Raises:
-            ServiceAway: A service does not come up; carries the end of its log.
+            ServiceAway: The migration failed or a service is not healthy in time; all are stopped.
+                The message holds the end of the service's log.
         """
         self.dags.mkdir(parents=True, exist_ok=True)
         passwords = self.folder / "passwords.json"
@@ -138,12 +145,12 @@ class EmbeddedAirflow:
     def start_service(
         self, service: str, number: int = 0, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start one service, also in the place of one that has ended; waits for nothing.
+        """Start one service, also to replace one that has ended; does not wait until it is healthy.
 
         Args:
             service: `api-server`, `scheduler`, `dag-processor` or `triggerer`.
-            number: Which one of several, from 0.
-            environment: More variables for it and for what it starts.
+            number: Which of several schedulers; counts from 0.
+            environment: More variables for the service and its child processes.
         """
         port = ("--port", str(self.port)) if service == "api-server" else ()
         command = [*_airflow(), service, *_SERVICES[service], *port]
@@ -153,7 +160,11 @@ class EmbeddedAirflow:
         self.servers[name] = Server.start(f"airflow {name}", command, log, variables)
 
     def stop(self) -> None:
-        """Stop every service and wait until it is gone."""
+        """Stop every service and wait until its process is gone.
+
+        Raises:
+            ServiceAway: A process is still there 10 s after SIGKILL.
+        """
         for name in reversed(list(self.servers)):
             self.servers.pop(name).stop()
 
@@ -167,7 +178,10 @@ class EmbeddedAirflow:
         )
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
-            raise ServiceAway(f"airflow db migrate ended with {done.returncode}:\n{tail}")
+            raise ServiceAway(
+                f"{self.folder}: airflow db migrate: exit status {done.returncode},"
+                f" expected 0:\n{tail}"
+            )
 
     def _build_environment(self, streams: Path, environment: Mapping[str, str]) -> dict[str, str]:
         settings = {
@@ -202,7 +216,7 @@ class EmbeddedAirflow:
             "AIRFLOW_CONN_TIDELINE_LEDGER": self.ledger_connection,
             "NO_PROXY": f"{HOST},localhost",
             "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
-            # This checkout, whatever else is installed.
+            # This checkout comes before an installed Tideline.
             "PYTHONPATH": str(_REPOSITORY / "plugins"),
             "TIDELINE_STREAMS": str(streams),
             **environment,
@@ -210,7 +224,7 @@ class EmbeddedAirflow:
 
 
 def _bundle(name: str, **arguments: str) -> dict[str, object]:
-    """One folder of Dags; without a path the one that Airflow's own setting names."""
+    """Configuration of a Dag bundle; without `path` it is the folder of CORE__DAGS_FOLDER."""
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
     return {"name": name, "classpath": local, "kwargs": arguments}
 

@@ -1,4 +1,7 @@
-"""A real Kafka broker in KRaft mode: one process, broker and controller combined."""
+"""A real Kafka broker in KRaft mode: one process is both broker and controller.
+
+No library on PyPI starts a broker without Docker, so this starts Kafka's own classes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A producer that still holds a deleted topic's metadata would bring the topic back.
+    # Otherwise a producer with old metadata creates a deleted topic again.
     "auto.create.topics.enable": "false",
     "delete.topic.enable": "true",
     "log.retention.check.interval.ms": "1000",
@@ -37,14 +40,14 @@ _SETTINGS = {
 
 
 class Broker:
-    """One broker with its data in a folder; may be stopped and started again on it.
+    """One broker with its data in a folder; it can be stopped and started again with its data.
 
     Args:
         folder: Holds data, configuration and log.
-        port: Client port; a free one is taken when None.
-        settings: Broker properties on top of the defaults.
-        cluster_id: Id of the cluster that it belongs to; a new one when None.
-        heap_mb: Largest heap of its process.
+        port: Client port; a free one when None.
+        settings: Broker properties; they override the defaults.
+        cluster_id: Id of the Kafka cluster; a new one when None.
+        heap_mb: Maximum heap of its JVM in MiB.
     """
 
     def __init__(
@@ -67,20 +70,24 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to."""
+        """Address for clients."""
         return f"{HOST}:{self.port}"
 
     @property
     def data(self) -> Path:
-        """Where the partitions' folders are."""
+        """Folder that holds one folder per partition (Kafka's `log.dirs`)."""
         return self.folder / "data"
 
     def start(self, timeout_seconds: float = 60) -> Broker:
-        """Format the folder if it is new, start, and wait until the port answers.
+        """Format the folder if it is new, start, and wait until the port accepts connections.
+
+        Args:
+            timeout_seconds: How long to wait for the port.
 
         Raises:
             BadInput: Java or the jars are missing.
-            ServiceAway: The broker does not come up; carries the end of its log.
+            ServiceAway: The broker is not ready in time or ended; the message holds the end of its
+                log.
         """
         java = find_java()
         config = self._write_config()
@@ -96,7 +103,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """A clean shutdown."""
+        """Shut down cleanly; does nothing when the broker is not running."""
         if self.server is not None:
             self.server.stop()
             self.server = None
@@ -127,11 +134,14 @@ class Broker:
             [*tool, "-t", cluster_id, "-c", config], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise ServiceAway(f"the broker's folder {self.data}: {done.stdout}{done.stderr}")
+            raise ServiceAway(
+                f"{self.data}: kafka.tools.StorageTool format: exit status {done.returncode},"
+                f" expected 0:\n{done.stdout}{done.stderr}"
+            )
 
 
 def new_cluster_id() -> str:
-    """A random id that does not begin with a dash, which the storage tool takes for an option."""
+    """A random id that begins with a letter; the storage tool reads a leading dash as an option."""
     raw = uuid.uuid4().bytes
     letter_first = bytes([raw[0] & 0x7F]) + raw[1:]
     return urlsafe_b64encode(letter_first).decode().rstrip("=")

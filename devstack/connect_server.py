@@ -1,4 +1,4 @@
-"""A Spark Connect server on a free port: one warm Spark for many runs."""
+"""A Spark Connect server on a free port: one Spark that many runs share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class ConnectServer:
-    """The server.
+    """A server process with Tideline's jars, listening on 127.0.0.1.
 
     Args:
-        folder: For its output.
+        folder: Holds its log.
         master: Spark master URL.
     """
 
@@ -29,19 +29,21 @@ class ConnectServer:
 
     @property
     def connection(self) -> dict[str, str | int]:
-        """It as an Airflow connection."""
+        """The server as an Airflow connection."""
         return {"conn_type": "spark_connect", "host": HOST, "port": self.port}
 
     @property
     def url(self) -> str:
-        """Where its clients go."""
+        """Address for clients."""
         return f"sc://{HOST}:{self.port}"
 
     def start(self) -> ConnectServer:
-        """Start it and wait until its port answers.
+        """Start the server and wait until its port accepts connections, 120 s at most.
 
         Raises:
-            ServiceAway: It does not come up; carries the end of its log.
+            BadInput: Java or the jars are missing.
+            ServiceAway: The server is not ready in time or ended; the message holds the end of its
+                log.
         """
         settings = {
             **configuration(self._master, is_small=False),
@@ -62,7 +64,7 @@ class ConnectServer:
         return self
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server; does nothing when it is not running."""
         if self._server is not None:
             self._server.stop()
             self._server = None

@@ -1,4 +1,4 @@
-"""`make demo`: real broker, real Airflow runs, real Spark, and a proof at the end."""
+"""`make demo`: lands events through a real broker, Airflow and Spark, and proves the result."""
 
 from __future__ import annotations
 
@@ -40,10 +40,18 @@ airflow: {{retries: 1, retry_delay_seconds: 5}}
 
 
 def run_demo(output: Output) -> int:
-    """Produce, land by schedule, produce more, clear a finished run, prove.
+    """Produce events, let scheduled runs land them, clear a finished run, compare the table.
+
+    Args:
+        output: Where the result goes; progress is printed unless it is JSON.
 
     Returns:
-        0 when everything that was produced is in the table once, 6 otherwise.
+        0 when the table holds everything that was produced exactly once, 6 otherwise.
+
+    Raises:
+        BadInput: Too little disk space, or Java or the jars are missing.
+        ServiceAway: A service does not start or does not answer.
+        VerificationFailed: A run failed.
     """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tideline-demo-"))
@@ -65,7 +73,7 @@ def run_demo(output: Output) -> int:
         _land(log, client, stack, say)
         proof = _prove(log, stack, stream_file)
     except BaseException:
-        print(f"logs are kept in {folder}", file=sys.stderr)
+        print(f"the demo failed; its logs are in {folder}", file=sys.stderr)
         raise
     finally:
         stack.stop()
@@ -75,7 +83,7 @@ def run_demo(output: Output) -> int:
     if exact:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        say(f"the evidence is kept in {folder}")
+        say(f"table, ledger and logs are kept in {folder}")
     verdict = "proven" if exact else "NOT PROVEN"
     output.answer(
         {**proof, "status": "done" if exact else "failed", "seconds": seconds},
@@ -105,24 +113,27 @@ def _land(log: ProducerLog, client: AirflowClient, stack: Stack, say: Any) -> No
     state = client.wait_for_run(_STREAM, first)
     tries = client.tasks(_STREAM, first)["ingest_ranges"]["try_number"]
     if state != "success" or tries < 2:
-        raise VerificationFailed(f"the cleared run {first} ended as {state}, try {tries}")
+        raise VerificationFailed(
+            f"{_STREAM}, cleared run {first}: state {state}, ingest_ranges in try {tries}; expected"
+            f" success in try 2 or later; logs in {stack.folder}"
+        )
     say(f"{first} succeeded again, ingest_ranges in try {tries}")
-    # Not paused: Airflow lets the runs of a paused Dag stand still. Further runs find nothing new.
-    wait_until(lambda: _none_running(client), "a run goes on", 300, 0.5)
+    # The Dag is not paused: a paused Dag's runs do not go on. Later runs have nothing to read.
+    wait_until(lambda: _none_running(client), f"{_STREAM}: a run is still running", 300, 0.5)
 
 
 def _next_landing(client: AirflowClient, stack: Stack, say: Any, landed: int) -> str:
-    """Wait until scheduled runs have landed that many rows; the run that landed the last."""
+    """Wait until scheduled runs have landed `landed` offsets in all; the id of the last run."""
 
-    def done() -> bool:
+    def is_landed() -> bool:
         failed = [r for r in client.runs(_STREAM) if r["state"] == "failed"]
         if failed:
             raise VerificationFailed(
-                f"run {failed[0]['dag_run_id']} failed; logs in {stack.folder}"
+                f"{_STREAM}: run {failed[0]['dag_run_id']} failed; logs in {stack.folder}"
             )
         return sum(p.next_offset for p in _ledger(stack).read().head.positions) >= landed
 
-    wait_until(done, f"{landed} offsets have not landed", 300, 0.5)
+    wait_until(is_landed, f"{_STREAM}: {landed} offsets have not landed", 300, 0.5)
     run_id = [r.run_id for r in _ledger(stack).closed_runs() if r.status == "done"][-1]
     state = client.wait_for_run(_STREAM, run_id)
     say(f"{run_id}: {state}, {landed} offsets landed so far")

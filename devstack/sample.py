@@ -1,4 +1,4 @@
-"""Sample events, and the producer's own log of them: the oracle of every proof."""
+"""Sample events, and a log of what was produced, which the table is compared with."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Coordinate = tuple[str, int, int]
 
 @dataclass
 class ProducerLog:
-    """What a producer was told that it had written.
+    """Everything that a producer has written and the broker has acknowledged.
 
     Args:
+        bootstrap_servers: Address of the broker.
         written: Hash of the value by (topic id, partition, offset).
     """
 
@@ -30,7 +31,7 @@ class ProducerLog:
     written: dict[Coordinate, str] = field(default_factory=dict)
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic and wait until it can be used."""
+        """Create a topic with one replica and wait until the broker knows it."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
         try:
             admin.create_topics([NewTopic(topic, partitions, 1)])
@@ -39,7 +40,16 @@ class ProducerLog:
             admin.close()
 
     def produce(self, topic: str, count: int, seed: int = 0) -> None:
-        """Send JSON events, some without a value (tombstones), to all partitions."""
+        """Send JSON events to random partitions; one in a hundred is a tombstone (no value).
+
+        Args:
+            topic: A topic that exists.
+            count: Number of events.
+            seed: The same seed gives the same events.
+
+        Raises:
+            kafka.errors.KafkaError: The broker has not acknowledged an event within 30 s.
+        """
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
         description = admin.describe_topics([topic])[0]
         admin.close()
@@ -52,20 +62,28 @@ class ProducerLog:
             event = {"number": number, "seed": seed, "amount": rng.randrange(1, 10_000)}
             value = None if rng.random() < 0.01 else json.dumps(event).encode()
             headers = [("source", b"sample")]
-            where = rng.randrange(partitions)
-            future = producer.send(topic, value, key=key, partition=where, headers=headers)
+            partition = rng.randrange(partitions)
+            future = producer.send(topic, value, key=key, partition=partition, headers=headers)
             sent.append((future, value))
         producer.flush()
         for future, value in sent:
             metadata = future.get(timeout=30)
-            place = (topic_id, metadata.partition, metadata.offset)
-            self.written[place] = value_hash(value)
+            coordinate = (topic_id, metadata.partition, metadata.offset)
+            self.written[coordinate] = value_hash(value)
         producer.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Producer's log against table: every count but `equal` should be zero."""
+    """Producer's log against table; in a correct table every count but `equal` is zero.
+
+    Args:
+        equal: Coordinates with the value that was produced.
+        lost: Coordinates that were produced and are not in the table.
+        duplicate: Rows beyond the first one of their coordinate.
+        foreign: Coordinates in the table that were not produced.
+        different: Coordinates with another value than the one that was produced.
+    """
 
     equal: int
     lost: int
@@ -75,29 +93,27 @@ class Comparison:
 
     @property
     def exact(self) -> bool:
-        """Whether the table holds exactly what was produced, once."""
+        """Whether the table holds everything that was produced exactly once, and nothing else."""
         return not (self.lost or self.duplicate or self.foreign or self.different)
 
 
 def compare(log: ProducerLog, table: Path) -> Comparison:
-    """Read every row of the table and hold it against the producer's log."""
+    """Compare every row of a Delta table with the producer's log."""
     query = QueryBuilder().register("landed", DeltaTable(str(table)))
-    found_rows = query.execute('SELECT topic_id, "partition", "offset", value FROM landed')
-    rows = from_delta(found_rows.read_all()).to_pydict()
-    places = list(zip(rows["topic_id"], rows["partition"], rows["offset"], strict=True))
-    found = dict(zip(places, map(value_hash, rows["value"]), strict=True))
-    copies = Counter(places)
+    answer = query.execute('SELECT topic_id, "partition", "offset", value FROM landed')
+    rows = from_delta(answer.read_all()).to_pydict()
+    coordinates = list(zip(rows["topic_id"], rows["partition"], rows["offset"], strict=True))
+    landed = dict(zip(coordinates, map(value_hash, rows["value"]), strict=True))
+    copies = Counter(coordinates)
     return Comparison(
-        equal=sum(1 for place, value in found.items() if log.written.get(place) == value),
-        lost=len(log.written.keys() - found.keys()),
+        equal=sum(1 for at, value in landed.items() if log.written.get(at) == value),
+        lost=len(log.written.keys() - landed.keys()),
         duplicate=sum(count - 1 for count in copies.values()),
-        foreign=len(found.keys() - log.written.keys()),
-        different=sum(
-            1 for place, value in found.items() if log.written.get(place, value) != value
-        ),
+        foreign=len(landed.keys() - log.written.keys()),
+        different=sum(1 for at, value in landed.items() if log.written.get(at, value) != value),
     )
 
 
 def value_hash(value: bytes | None) -> str:
-    """A fingerprint that tells a tombstone from an empty value."""
+    """A hash that differs between a tombstone (None) and an empty value."""
     return "tombstone" if value is None else hashlib.sha256(value).hexdigest()

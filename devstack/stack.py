@@ -1,4 +1,4 @@
-"""Broker and Airflow together: `make up`, `make down`, and the demo's ground."""
+"""Broker and Airflow together, for `make up`, `make down`, the demo and the tests."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _MINIMUM_FREE_BYTES = 2 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Everything that runs, and where.
+    """A broker and an Airflow, and the folders that they use.
 
     Args:
-        folder: Holds the broker's data, Airflow's home, stream files and the lake.
-        kafka_connection: The Kafka connection in Airflow's JSON form.
+        folder: Holds the broker's data, Airflow's home, stream files and tables.
+        broker: The Kafka broker.
+        airflow: Airflow, with connections to the broker and to a local Spark.
+        kafka_connection: Airflow connection (JSON) to the broker.
     """
 
     folder: Path
@@ -44,18 +46,21 @@ class Stack:
         """A stack on free ports, not started yet.
 
         Args:
-            folder: Where everything of it lies.
-            database_url: Airflow's metadata database; SQLite in the folder if none is given.
-            schedulers: How many of Airflow's schedulers.
-            settings: More variables of Airflow's services.
+            folder: For all its files; created if it is missing.
+            database_url: Airflow's metadata database; a SQLite file in the folder when None.
+            schedulers: Number of Airflow's schedulers.
+            settings: More environment variables for Airflow's services.
 
         Raises:
-            BadInput: Too little disk space, or more than one scheduler on SQLite.
+            BadInput: Less than 2 GiB of disk space, or more than one scheduler on SQLite.
         """
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if free < _MINIMUM_FREE_BYTES:
-            raise BadInput(f"{folder}: {free / 1024**3:.1f} GiB free, the stack needs 2 GiB")
+            raise BadInput(
+                f"{folder}: {free / 1024**3:.1f} GiB of disk space are free, the stack needs 2 GiB:"
+                " delete files or use another folder"
+            )
         streams = folder / "streams"
         streams.mkdir(exist_ok=True)
         broker = Broker(folder / "kafka")
@@ -78,7 +83,7 @@ class Stack:
 
     @property
     def dags(self) -> Path:
-        """Folder for Dags beside Tideline's own."""
+        """Folder for more Dags; the repository's `dags/` is parsed in any case."""
         return self.airflow.dags
 
     @property
@@ -87,7 +92,12 @@ class Stack:
         return self.folder / "lake"
 
     def start(self) -> Stack:
-        """Start everything, or nothing."""
+        """Start broker and Airflow; when one of them does not start, stop both.
+
+        Raises:
+            BadInput: Java or the jars are missing.
+            ServiceAway: A service is not ready in time; the message holds the end of its log.
+        """
         try:
             self.broker.start()
             self.airflow.start()
@@ -97,12 +107,12 @@ class Stack:
         return self
 
     def stop(self) -> None:
-        """Stop everything."""
+        """Stop Airflow, then the broker; the files stay."""
         self.airflow.stop()
         self.broker.stop()
 
     def facts(self) -> dict[str, Any]:
-        """What `.stack.json` says."""
+        """The content of `.stack.json`: addresses, login and processes."""
         servers = [*self.airflow.servers.values()]
         if self.broker.server is not None:
             servers.append(self.broker.server)
@@ -125,33 +135,47 @@ class Stack:
 
 
 def up(root: Path) -> None:
-    """Start a stack in `root/.stack` and write `root/.stack.json`."""
+    """Start a stack in `root/.stack`, write `root/.stack.json`, print how to use it.
+
+    Raises:
+        BadInput: There is a `.stack.json` already, or the stack cannot be built or started.
+        ServiceAway: A service is not ready in time.
+    """
     facts_file = root / ".stack.json"
     if facts_file.exists():
-        raise BadInput(f"{facts_file} is there: a stack runs already, or `make down` it first")
+        raise BadInput(
+            f"{facts_file} exists: a stack is running or was not stopped cleanly; run `make down`"
+            " first"
+        )
     stack = Stack.build(root / ".stack").start()
     facts_file.touch(mode=0o600)
     facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
     print(f"Kafka    {stack.broker.bootstrap_servers}")
-    print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag;")
-    print("         `make down` removes the folder. From a shell:")
+    print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag.")
+    print("         `make down` removes this folder. For the command line:")
     print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
     print(f"         export AIRFLOW_CONN_TIDELINE_LEDGER='{stack.airflow.ledger_connection}'")
 
 
 def down(root: Path) -> None:
-    """Stop what `up` started and remove its data."""
+    """Stop what `up` has started in `root`, and remove its files and `.stack.json`.
+
+    A process is left alone when its id now belongs to another process.
+
+    Raises:
+        ServiceAway: A process is still there 10 s after SIGKILL.
+    """
     facts_file = root / ".stack.json"
     if not facts_file.exists():
-        print("nothing is up")
+        print(f"no stack is running: {facts_file} does not exist")
         return
     for item in json.loads(facts_file.read_text())["processes"]:
         if process_identity(item["pid"]) == item["started"] != "":
             Server(item["name"], item["pid"], Path(item["log"])).stop()
             print(f"stopped {item['name']}")
         else:
-            print(f"{item['name']} is gone already")
+            print(f"{item['name']} had already ended")
     shutil.rmtree(root / ".stack", ignore_errors=True)
     facts_file.unlink()
 
