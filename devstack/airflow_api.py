@@ -16,7 +16,8 @@ from urllib3.exceptions import HTTPError
 
 from tideline.errors import ServiceAway
 
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 60.0
+"""On a busy machine the API server was silent for 30 s when its first task started."""
 
 
 class AirflowApi(ApiClient):
