@@ -80,3 +80,18 @@ def test_an_installed_wheel_refuses_the_demo(wheel, tmp_path):
     )
     assert done.returncode == 2, done.stderr
     assert "tideline demo needs a checkout" in done.stderr
+
+
+def test_a_checkout_without_the_packages_for_development_refuses_the_demo(tmp_path):
+    """Who has installed requirements.txt alone is told what is missing and how it comes."""
+    (tmp_path / "airflow_client.py").write_text("raise ModuleNotFoundError(name='airflow_client')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tideline", "demo"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}/plugins"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "module airflow_client is missing; `make setup` installs it" in done.stderr

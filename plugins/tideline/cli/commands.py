@@ -232,7 +232,12 @@ def demo(options: argparse.Namespace, output: Output) -> int:
             "tideline demo needs a checkout of Tideline: the embedded stack is not packaged"
         )
     sys.path.insert(0, str(checkout))
-    from devstack.demo import run_demo
+    try:
+        from devstack.demo import run_demo
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"tideline demo: the Python module {error.name} is missing; `make setup` installs it"
+        ) from error
 
     return run_demo(output)
 
