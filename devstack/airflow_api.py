@@ -16,8 +16,8 @@ from urllib3.exceptions import HTTPError
 
 from tideline.errors import ServiceAway
 
-_TIMEOUT_SECONDS = 60.0
-"""On a busy machine the API server was silent for 30 s when its first task started."""
+_TIMEOUT_SECONDS = 180.0
+"""The API server answers nobody while it serves its first task: a minute on a busy machine."""
 
 
 class AirflowApi(ApiClient):
