@@ -78,8 +78,9 @@ format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(READY)  ## Write docs/stream.schema.json from the models
+schema: $(READY)  ## Write docs/stream.schema.json and docs/output.schema.json from the models
 	$(BIN)/python -m tideline.model.stream_schema > docs/stream.schema.json
+	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 
 verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md

@@ -16,6 +16,7 @@ from devstack.process import wait_until
 from devstack.sample import ProducerLog, compare
 from devstack.stack import Stack
 from tideline.cli.output import Output
+from tideline.contract.answers import Demo
 from tideline.errors import VerificationFailed
 from tideline.ledger.ledger import Ledger
 from tideline.model.request import RunRequest
@@ -86,7 +87,7 @@ def run_demo(output: Output) -> int:
         say(f"table, ledger and logs are kept in {folder}")
     verdict = "proven" if exact else "NOT PROVEN"
     output.answer(
-        {**proof, "status": "done" if exact else "failed", "seconds": seconds},
+        Demo(**proof, status="done" if exact else "failed", seconds=seconds),
         "",
         f"produced   {proof['produced']}",
         f"landed     {proof['rows']} rows, {proof['equal']} equal to what was produced",

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from devstack.airflow_services import EmbeddedAirflow
 from devstack.broker import Broker
 from devstack.process import Server
+from tideline.contract.answers import StackFile, StackProcess
 from tideline.errors import BadInput, TidelineError
 from tideline.ledger.host import process_identity
 
@@ -111,27 +111,24 @@ class Stack:
         self.airflow.stop()
         self.broker.stop()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> StackFile:
         """The content of `.stack.json`: addresses, login and processes."""
         servers = [*self.airflow.servers.values()]
         if self.broker.server is not None:
             servers.append(self.broker.server)
-        return {
-            "bootstrap_servers": self.broker.bootstrap_servers,
-            "airflow_url": self.airflow.url,
-            "username": self.airflow.username,
-            "password": self.airflow.password,
-            "streams_folder": str(self.streams),
-            "processes": [
-                {
-                    "name": s.name,
-                    "pid": s.pid,
-                    "started": process_identity(s.pid),
-                    "log": str(s.log),
-                }
+        return StackFile(
+            bootstrap_servers=self.broker.bootstrap_servers,
+            airflow_url=self.airflow.url,
+            username=self.airflow.username,
+            password=self.airflow.password,
+            streams_folder=str(self.streams),
+            processes=[
+                StackProcess(
+                    name=s.name, pid=s.pid, started=process_identity(s.pid), log=str(s.log)
+                )
                 for s in servers
             ],
-        }
+        )
 
 
 def up(root: Path) -> None:
@@ -149,7 +146,7 @@ def up(root: Path) -> None:
         )
     stack = Stack.build(root / ".stack").start()
     facts_file.touch(mode=0o600)
-    facts_file.write_text(json.dumps(stack.facts(), indent=2) + "\n")
+    facts_file.write_text(json.dumps(stack.facts().data(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
     print(f"Kafka    {stack.broker.bootstrap_servers}")
     print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag.")

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
 from tideline.airflow.translate import translated_errors
+from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
-from tideline.json_codec import to_data
 from tideline.model.request import RunRequest
 from tideline.operations.audit import require_clean
 from tideline.operations.rewind import RewindRequest, rewind_stream
@@ -54,11 +54,11 @@ class AuditStream(BaseOperator):
                 check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
             stream = find_stream(self.stream)
             with open_run(stream, "audit", RunRequest()) as run:
-                found = require_clean(run)
-        event = {"rows": found.rows, "table_version": found.table_version}
+                audit = require_clean(run)
+        event = build_audited_event(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
         context["outlet_events"][self.alias].add(audited, extra=event)
-        self.log.info("clean: %s rows, table version %s", found.rows, found.table_version)
+        self.log.info("clean: %s rows, table version %s", audit.rows, audit.table_version)
         return event
 
 
@@ -86,19 +86,12 @@ class RewindStream(BaseOperator):
                 accept_loss=form.get("accept_loss", False),
             )
             with open_run(find_stream(form["stream"]), "rewind", RunRequest()) as run:
-                found = rewind_stream(run, asked)
-        if found is None:
+                rewind = rewind_stream(run, asked)
+        if rewind is None:
             self.log.info("nothing to do: this is the state after run %s", asked.to_run)
-            return {"rewind_id": None, "to_run": asked.to_run, "removed_rows": 0}
-        self.log.info("%s", found)
-        return {
-            "rewind_id": found.rewind_id,
-            "to_run": found.to_run,
-            "removed_rows": found.rows,
-            "table_version": found.removed_in_version,
-            "undone_runs": list(found.undone_runs),
-            "lost": [to_data(item) for item in found.lost if item.rows],
-        }
+        else:
+            self.log.info("%s", rewind)
+        return build_rewind_report(asked.to_run, rewind).data()
 
 
 def check_form(

@@ -1,13 +1,14 @@
-"""The commands about incidents: what was found, and what somebody decided."""
+"""The commands about incidents: `tideline incident` and `tideline resolve`."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
 from datetime import UTC, datetime
-from typing import Any
 
-from tideline.cli.output import Output, ended_line, incident_data
+from tideline.cli.output import Output, closed_line
+from tideline.contract.answers import Incidents, Resolution
+from tideline.contract.parts import build_incident, build_incident_details
 from tideline.errors import BadInput
 from tideline.failpoints import reach
 from tideline.ledger.ledger import Ledger
@@ -21,25 +22,28 @@ from tideline.wiring import open_ledger
 
 
 def incident(options: argparse.Namespace, output: Output) -> int:
-    """Open incidents, or one by id: what was found, what is at stake, what may be done."""
+    """Show the open incidents, or one: what was found, what is at stake, what may be done."""
     stream = read_stream(options.file)
     ledger = open_ledger(stream)
-    found = ledger.read().control.incidents
+    shown = ledger.read().control.incidents
     if options.id is not None:
-        found = (_by_id(ledger, options.id),)
-    closed = list(ledger.closed_runs()) if found else []
-    data = [_with_blast_radius(closed, i) for i in found]
-    lines = [line for i in found for line in _lines(closed, i)] or ["no open incident"]
-    output.answer({"incidents": data}, *lines)
+        shown = (_by_id(ledger, options.id),)
+    closed_runs = list(ledger.closed_runs()) if shown else []
+    details = [build_incident_details(i, affected_versions(closed_runs, i)) for i in shown]
+    lines = [line for i in shown for line in _lines(closed_runs, i)] or ["no open incident"]
+    output.answer(Incidents(incidents=details), *lines)
     return 0
 
 
 def resolve(options: argparse.Namespace, output: Output) -> int:
-    """Decide about an open incident; the next run, or the halted one cleared, carries it out."""
+    """Decide about an open incident.
+
+    The decision takes effect in the stream's next run, or when the halted run is cleared.
+    """
     stream = read_stream(options.file)
     ledger = open_ledger(stream)
     if not options.reason.strip():
-        raise BadInput("--reason: got nothing; allowed: why you decide so, in words")
+        raise BadInput("--reason: got nothing; allowed: the reason for the decision, in words")
     by = options.by or getpass.getuser()
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
 
@@ -57,21 +61,21 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     decided = ledger.update(decide).open_incident(options.incident)
     reach("resolve:answered")
     assert decided is not None
-    what = "the incident stays open"
+    effect = "the incident stays open"
     if decided.is_decided:
         meaning = VERDICTS[decided.finding.kind].choices[options.choice]
-        what = f"{meaning}. Takes effect when the halted run is cleared, or with the next run"
+        effect = f"{meaning}. Takes effect when the halted run is cleared, or in the next run"
     output.answer(
-        {"incident": incident_data(decided)},
-        f"{decided.incident_id}: {options.choice} by {by}: {what}",
+        Resolution(incident=build_incident(decided)),
+        f"{decided.incident_id}: {options.choice} by {by}: {effect}",
     )
     return 0
 
 
 def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
-    ended = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
-    if ended is not None:
-        return BadInput(f"incident {incident_id} is closed: {ended_line(ended)}")
+    closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
+    if closed is not None:
+        return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
     open_ids = ", ".join(i.incident_id for i in state.control.incidents) or "none is open"
     return BadInput(f"incident: got {incident_id!r}; allowed: {open_ids}")
 
@@ -84,23 +88,10 @@ def _by_id(ledger: Ledger, incident_id: str) -> Incident:
     raise _not_open(ledger, state, incident_id)
 
 
-def _with_blast_radius(closed: list[RunRecord], known: Incident) -> dict[str, Any]:
-    affected = affected_versions(closed, known)
-    return {
-        **incident_data(known),
-        "doubtful": [
-            [r.topic, r.topic_id, r.generation, r.partition, r.start_offset, r.end_offset]
-            for r in known.unverified
-        ],
-        "affected_versions": [version for version, _ in affected],
-        "affected_runs": [record.run_id for _, record in affected],
-    }
-
-
-def _lines(closed: list[RunRecord], known: Incident) -> list[str]:
+def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
     if known.closed_at is not None:
-        return [f"closed: {ended_line(known)}", str(known)]
-    lines = [f"{known}{affected_text(known, affected_versions(closed, known))}"]
+        return [f"closed: {closed_line(known)}", str(known)]
+    lines = [f"{known}{affected_text(known, affected_versions(closed_runs, known))}"]
     if known.decision is not None:
         lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
     choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}

@@ -1,4 +1,4 @@
-"""`tideline`: arguments, exit status, and which function answers which command."""
+"""`tideline`: its arguments, its exit status, and the function behind each command."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands, incidents, moving, rewinding
+from tideline.cli import commands, incidents, moving, rewinding, running
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
+
+Answer = Callable[[argparse.Namespace, Output], int]
+"""Executes a command; returns the exit status."""
+AddCommand = Callable[[str, Answer, str], argparse.ArgumentParser]
+"""Adds a command: its name, its function, what it does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 done or nothing to do, 1 a fault of ours, 2 bad input, 3 halted by a finding, 4 a
+        0 done or nothing to do, 1 a bug of Tideline, 2 bad input, 3 halted by a finding, 4 a
         service is away or busy, 5 verification failed, 6 audit not clean.
     """
     options = build_parser().parse_args(arguments)
     _log_to_stderr(options.verbose)
-    # So that `with` and `finally` give leases back and stop what was started.
+    # As an exception, so that `with` and `finally` release leases and stop child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     output = Output(options.json)
     try:
@@ -36,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         traceback.print_exc()
-        output.error(TidelineError(f"a fault of ours: {type(error).__name__}: {error}"))
+        output.error(TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}"))
         return 1
     return status
 
@@ -50,67 +55,81 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = argparse.ArgumentParser(
         prog="tideline",
-        description="Land Kafka topics in Delta tables, one bounded and proven batch at a time.",
-        epilog="exit status: 0 done, 1 fault of ours, 2 bad input, 3 halted by a finding,"
-        " 4 try later, 5 verification failed, 6 audit not clean",
+        description="Land Kafka topics in Delta tables, in bounded and verified batches.",
+        epilog="exit status: 0 done or nothing to do, 1 a bug of Tideline, 2 bad input,"
+        " 3 halted by a finding, 4 try later, 5 verification failed, 6 audit not clean",
     )
     parser.add_argument("--version", action="version", version=f"tideline {__version__}")
     commands_of = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(
-        name: str, answer: Callable[[argparse.Namespace, Output], int], text: str
-    ) -> argparse.ArgumentParser:
-        sub = commands_of.add_parser(name, help=text, description=text)
-        sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
-        sub.add_argument("--verbose", "-v", action="store_true", help="more on standard error")
-        sub.set_defaults(answer=answer)
-        return sub
+    def add(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
+        command = commands_of.add_parser(name, help=text, description=text)
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+        command.add_argument("--verbose", "-v", action="store_true", help="log more")
+        command.set_defaults(answer=answer)
+        return command
 
-    validate = command("validate", commands.validate, "check stream files")
+    validate = add("validate", commands.validate, "check stream files")
     validate.add_argument("files", nargs="+", metavar="FILE")
-    plan = command("plan", commands.plan, "plan and detect, persist nothing")
-    plan.add_argument("file", metavar="FILE")
-    _add_request(plan)
-    run = command("run", commands.run, "one run through all steps")
-    run.add_argument("file", metavar="FILE")
-    run.add_argument("--run-id", help="the same id again replays its plan")
-    _add_request(run)
-    ledger = command("ledger", commands.ledger, "head, plans, coverage")
-    ledger.add_argument("file", metavar="FILE")
-    incident = command("incident", incidents.incident, "what was found and what is at stake")
-    incident.add_argument("file", metavar="FILE")
-    incident.add_argument("id", nargs="?", metavar="ID")
-    resolve = command("resolve", incidents.resolve, "decide about an incident")
-    resolve.add_argument("file", metavar="FILE")
-    resolve.add_argument("--incident", required=True, metavar="ID")
-    resolve.add_argument("--choice", required=True, metavar="CHOICE")
-    resolve.add_argument("--reason", required=True, metavar="TEXT", help="goes into the ledger")
-    resolve.add_argument("--by", metavar="NAME", help="who decides; default: the user")
-    rewind = command("rewind", rewinding.rewind, "table and ledger together back to after a run")
-    rewind.add_argument("file", metavar="FILE")
-    rewind.add_argument("--to-run", required=True, metavar="ID", help="the last run to keep")
-    rewind.add_argument("--reason", required=True, metavar="TEXT", help="goes into the ledger")
-    rewind.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="go on although Kafka can no longer give back some of the rows",
-    )
-    rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
-    audit = command("audit", commands.audit, "hold ledger, table and broker against each other")
+    _add_run_commands(add)
+    _add_decision_commands(add)
+    audit = add("audit", commands.audit, "compare ledger, table and broker")
     audit.add_argument("file", metavar="FILE")
-    move = command("move-ledger", moving.move, "change the ledger's home, or finish that")
-    move.add_argument("file", metavar="FILE")
-    move.add_argument("--to", required=True, choices=("delta", "airflow"))
-    move.add_argument(
-        "--at", metavar="ADDRESS", help="a table's address or a connection's id; default: FILE's"
-    )
-    command("demo", commands.demo, "the embedded stack: real broker, real Airflow, real Spark")
+    _add_operation_commands(add)
+    add("demo", commands.demo, "land sample events with a real broker, Airflow and Spark")
     return parser
 
 
+def _add_run_commands(add: AddCommand) -> None:
+    plan = add("plan", running.plan, "plan and detect; persist nothing")
+    plan.add_argument("file", metavar="FILE")
+    _add_request(plan)
+    run = add("run", running.run, "execute one run through all steps")
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("--run-id", help="id of the run; the same id again replays its plan")
+    _add_request(run)
+    ledger = add("ledger", commands.ledger, "show head, plans, coverage, incidents and rewinds")
+    ledger.add_argument("file", metavar="FILE")
+
+
+def _add_decision_commands(add: AddCommand) -> None:
+    text = "show open incidents, or one: what was found, what is at stake, what may be done"
+    incident = add("incident", incidents.incident, text)
+    incident.add_argument("file", metavar="FILE")
+    incident.add_argument("id", nargs="?", metavar="ID")
+    resolve = add("resolve", incidents.resolve, "decide about an incident")
+    resolve.add_argument("file", metavar="FILE")
+    resolve.add_argument("--incident", required=True, metavar="ID")
+    resolve.add_argument("--choice", required=True, metavar="CHOICE")
+    resolve.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
+    resolve.add_argument("--by", metavar="NAME", help="who decides; default: the user")
+
+
+def _add_operation_commands(add: AddCommand) -> None:
+    text = "put table and ledger back to the state after a run"
+    rewind = add("rewind", rewinding.rewind, text)
+    rewind.add_argument("file", metavar="FILE")
+    rewind.add_argument("--to-run", required=True, metavar="ID", help="the last run to keep")
+    rewind.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
+    rewind.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="rewind although Kafka can no longer give back some of the rows",
+    )
+    rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
+    move = add("move-ledger", moving.move, "move the ledger, or finish an interrupted move")
+    move.add_argument("file", metavar="FILE")
+    move.add_argument("--to", required=True, choices=("delta", "airflow"))
+    move.add_argument(
+        "--at",
+        metavar="ADDRESS",
+        help="the table's address or the connection's id; default: the one in FILE",
+    )
+
+
 def _add_request(command: argparse.ArgumentParser) -> None:
-    """A window or ranges make a run a backfill."""
-    text = "backfill records {} this time, ISO 8601 with its offset from UTC"
+    """Add the options that make a run a backfill."""
+    text = "backfill records written {} this time, ISO 8601 with its offset from UTC"
     start, end = text.format("from"), text.format("before")
     command.add_argument("--from", dest="window_start", metavar="T", help=start)
     command.add_argument("--to", dest="window_end", metavar="T", help=end)

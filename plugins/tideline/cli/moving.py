@@ -1,4 +1,4 @@
-"""`tideline move-ledger`: give a stream's ledger another home."""
+"""`tideline move-ledger`: move a stream's ledger to another location."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 from pydantic import ValidationError
 
 from tideline.cli.output import Output
+from tideline.contract.building import build_move
 from tideline.errors import BadInput
 from tideline.ledger.move import move_ledger
 from tideline.model.ledger_location import LedgerKind, LedgerLocation
@@ -16,32 +17,27 @@ from tideline.wiring import open_store
 
 
 def move(options: argparse.Namespace, output: Output) -> int:
-    """Move the ledger, or finish a move that was cut off; says what to change in the file."""
+    """Move the ledger, or finish an interrupted move; say what to change in the file."""
     stream = read_stream(options.file)
-    moved = move_ledger(stream.ledger_location, _home(stream, options.to, options.at), open_store)
-    said = f"the ledger is in {moved.target} already"
+    target = _location(stream, options.to, options.at)
+    moved = move_ledger(stream.ledger_location, target, open_store)
+    summary = f"the ledger is in {moved.target} already"
     if moved.is_empty:
-        said = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
+        summary = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
     elif moved.source is not None:
-        said = f"moved the ledger from {moved.source} to {moved.target}"
+        summary = f"moved the ledger from {moved.source} to {moved.target}"
     lines = []
     if moved.target != stream.ledger_location:
         lines.append(f"now set {moved.target.in_stream_file}, in {options.file}")
-    data = {
-        "stream": stream.stream,
-        "moved": moved.source is not None and not moved.is_empty,
-        "from": None if moved.source is None else str(moved.source),
-        "location": str(moved.target),
-    }
-    output.answer(data, said, *lines)
+    output.answer(build_move(stream.stream, moved), summary, *lines)
     return 0
 
 
-def _home(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLocation:
-    """The home that a stream file with these keys would name.
+def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLocation:
+    """The location that a stream file with these keys names.
 
     Raises:
-        BadInput: It would be refused.
+        BadInput: A stream file with these keys is refused.
     """
     if address is None and kind == stream.ledger:
         return stream.ledger_location

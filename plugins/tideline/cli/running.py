@@ -1,0 +1,93 @@
+"""The commands that plan and run: `tideline plan` and `tideline run`."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from tideline.cli.output import Output, grid_of, headroom_lines
+from tideline.contract.answers import RunFailure
+from tideline.contract.building import build_plan, build_run, build_run_failure
+from tideline.errors import Halted, ServiceAway, TidelineError
+from tideline.model.request import RunRequest, read_form
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
+from tideline.operations.dry_run import dry_run
+from tideline.pipeline.run_batch import run_batch
+from tideline.stream_files import read_stream
+from tideline.wiring import open_ledger, open_run
+
+_COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
+
+
+def plan(options: argparse.Namespace, output: Output) -> int:
+    """Plan and detect; persist nothing."""
+    stream = read_stream(options.file)
+    with open_run(stream, "plan", _request(options)) as run:
+        result = dry_run(run)
+    answer = build_plan(stream.stream, result)
+    summary = f"{answer.estimated_records} offsets to read, {answer.offset_lag} left for later"
+    if result.halts:
+        summary = (
+            f"nothing will be read: {len(answer.findings)} findings,"
+            f" {len(answer.gone)} ranges that Kafka has deleted"
+        )
+    output.answer(
+        answer,
+        grid_of(_COLUMNS, answer.ranges),
+        *headroom_lines(answer.headroom),
+        *(str(notice) for notice in result.notices),
+        *(str(finding) for finding in result.findings),
+        *(f"deleted from Kafka: {gone}" for gone in result.proposal.gone),
+        *(f"open: {incident}" for incident in result.incidents),
+        summary,
+    )
+    if result.halts:
+        return Halted.exit_code
+    is_transient = any(finding.kind == "transient" for finding in result.findings)
+    return ServiceAway.exit_code if is_transient else 0
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Execute one run through all steps."""
+    stream = read_stream(options.file)
+    run_id = options.run_id
+    if run_id is None:
+        run_id = f"manual__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+    request = _request(options)
+    try:
+        with open_run(stream, run_id, request) as context:
+            record = run_batch(context)
+    except TidelineError as error:
+        output.error(error, _failure(error, stream, run_id, request))
+        return error.exit_code
+    answer = build_run(record)
+    lines = [grid_of((*_COLUMNS, "rows"), answer.ranges)] if answer.ranges else []
+    summary = "nothing to do"
+    if record.superseded_by is not None:
+        summary = f"nothing to do: superseded by {record.superseded_by}"
+    elif record.table_commit is not None:
+        summary = (
+            f"done: {answer.rows} rows, table version {record.table_commit.version},"
+            f" {answer.offset_lag} offsets left for later"
+        )
+    output.answer(answer, *lines, summary)
+    return 0
+
+
+def _request(options: argparse.Namespace) -> RunRequest:
+    """What --from, --to and --ranges ask for."""
+    form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
+    return read_form(form, datetime.now(UTC))
+
+
+def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequest) -> RunFailure:
+    """The error, and what the ledger knows of the run that failed."""
+    record = None
+    with suppress(ServiceAway):
+        record = open_ledger(stream).find_run(run_id)
+    if record is None:
+        record = RunRecord(run_id, request.lane, "proposed", "", datetime.now(UTC))
+    return build_run_failure(error, record)

@@ -1,0 +1,217 @@
+"""What each command prints with `--json`, and `.stack.json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tideline.contract.shapes import (
+    Coverage,
+    Finding,
+    Flaw,
+    Gone,
+    Headroom,
+    Incident,
+    IncidentDetails,
+    LostRows,
+    Notice,
+    PlannedRange,
+    Position,
+    Problem,
+    RangeWithRows,
+    Rewind,
+    RunSummary,
+    Shape,
+)
+from tideline.model.request import Lane
+
+
+class Failure(Shape):
+    """Why a command ends without its answer; `retriable` means that a later try may succeed."""
+
+    status: Literal["halted", "retry", "failed"]
+    error: str
+    message: str
+    retriable: bool
+    incidents: tuple[Incident, ...]
+
+
+class RefusedFiles(Failure):
+    """A failure caused by stream files."""
+
+    problems: tuple[Problem, ...]
+
+
+class Validation(Shape):
+    """`tideline validate`: the streams' names."""
+
+    streams: tuple[str, ...]
+
+
+class Plan(Shape):
+    """`tideline plan`: what a run would read now, and what speaks against it."""
+
+    stream: str
+    ranges: tuple[PlannedRange, ...]
+    findings: tuple[Finding, ...]
+    incidents: tuple[Incident, ...]
+    notices: tuple[Notice, ...]
+    headroom: tuple[Headroom, ...]
+    gone: tuple[Gone, ...]
+    estimated_records: int
+    estimated_bytes: int | None
+    offset_lag: int
+
+
+class RunFacts(Shape):
+    """What is known of a run.
+
+    `incidents` are those that halted it, or whose decisions it carried out. `offset_lag` counts
+    the offsets left for later runs.
+    """
+
+    status: Literal["done", "nothing_to_do", "halted", "retry", "failed"]
+    run_id: str
+    plan_id: str | None
+    lane: Lane
+    ranges: tuple[RangeWithRows, ...]
+    rows: int
+    offset_lag: int | None
+    table_version: int | None
+    incidents: tuple[Incident, ...]
+    notices: tuple[Notice, ...]
+    superseded_by: str | None
+    window: str | None
+    reason: str | None
+
+
+class Run(RunFacts):
+    """`tideline run`: a closed run."""
+
+    status: Literal["done", "nothing_to_do"]
+    offset_lag: int
+
+
+class RunFailure(Failure, RunFacts):
+    """`tideline run`: a run that did not end; its `offset_lag` is unknown."""
+
+    offset_lag: None = None
+
+
+class Ledger(Shape):
+    """`tideline ledger`: positions, runs, coverage, incidents (the open ones first), rewinds."""
+
+    location: str
+    stream: str
+    version: int
+    head: tuple[Position, ...]
+    plans: tuple[RunSummary, ...]
+    coverage: tuple[Coverage, ...]
+    incidents: tuple[Incident, ...]
+    headroom: tuple[Headroom, ...]
+    rewinds: tuple[Rewind, ...]
+
+
+class Incidents(Shape):
+    """`tideline incident`: the open incidents, or the one that was asked for."""
+
+    incidents: tuple[IncidentDetails, ...]
+
+
+class Resolution(Shape):
+    """`tideline resolve`: the incident with the decision."""
+
+    incident: Incident
+
+
+class Audit(Shape):
+    """`tideline audit`: ledger, table and broker held against each other."""
+
+    rows: int
+    gaps: tuple[Flaw, ...]
+    overlaps: tuple[Flaw, ...]
+    duplicates: tuple[Flaw, ...]
+    missing: tuple[Flaw, ...]
+    foreign: tuple[Flaw, ...]
+    unverified: tuple[Flaw, ...]
+    table_version: int | None
+    clean: bool
+    findings: tuple[Finding, ...]
+
+
+class Done(Shape):
+    """Something was done."""
+
+    status: Literal["done"] = "done"
+
+
+class Rewound(Rewind, Done):
+    """`tideline rewind`: a finished rewind and the head after it."""
+
+    head: tuple[Position, ...]
+
+
+class NotRewound(Shape):
+    """`tideline rewind`: the stream was in the wanted state already."""
+
+    status: Literal["nothing_to_do"] = "nothing_to_do"
+    rewind_id: None = None
+    to_run: str
+    removed_rows: Literal[0] = 0
+    table_version: int | None
+    undone_runs: tuple[str, ...] = ()
+    lost: tuple[LostRows, ...] = ()
+    head: tuple[Position, ...]
+
+
+class RewindFailure(Failure):
+    """`tideline rewind`: a refusal or an error, with the rows that Kafka cannot give back."""
+
+    to_run: str
+    lost: tuple[LostRows, ...]
+
+
+class Move(Shape):
+    """`tideline move-ledger`: `source` is null where the ledger was at its new location already."""
+
+    stream: str
+    moved: bool
+    source: str | None = Field(serialization_alias="from")
+    location: str
+
+
+class Demo(Shape):
+    """`tideline demo`: the producer's log held against the table."""
+
+    produced: int
+    rows: int
+    equal: int
+    lost: int
+    duplicate: int
+    foreign: int
+    different: int
+    exact: bool
+    clean: bool
+    status: Literal["done", "failed"]
+    seconds: int
+
+
+class StackProcess(Shape):
+    """One process of the embedded stack; `started` tells it from a later one with its pid."""
+
+    name: str
+    pid: int
+    started: str
+    log: str
+
+
+class StackFile(Shape):
+    """`.stack.json`, which `make up` writes."""
+
+    bootstrap_servers: str
+    airflow_url: str
+    username: str
+    password: str
+    streams_folder: str
+    processes: tuple[StackProcess, ...]

@@ -1,0 +1,75 @@
+"""The JSON Schema of everything in the contract; `make schema` writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from tideline.contract import answers, events
+from tideline.contract.shapes import Shape
+
+COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
+    "validate": (answers.Validation,),
+    "plan": (answers.Plan,),
+    "run": (answers.Run, answers.RunFailure),
+    "ledger": (answers.Ledger,),
+    "incident": (answers.Incidents,),
+    "resolve": (answers.Resolution,),
+    "audit": (answers.Audit,),
+    "rewind": (answers.Rewound, answers.NotRewound, answers.RewindFailure),
+    "move-ledger": (answers.Move,),
+    "demo": (answers.Demo,),
+}
+"""What each command can print with `--json`; besides, each can print a `Failure`."""
+
+OTHERS: Mapping[str, tuple[type[Shape], ...]] = {
+    "landed-event": (events.LandedEvent,),
+    "audited-event": (events.AuditedEvent,),
+    "xcom-ingest_ranges": (events.TableCommit,),
+    "xcom-rewind_stream": (events.RewindReport, events.NoRewindReport),
+    "stack-file": (answers.StackFile,),
+}
+"""What leaves the program in other ways."""
+
+_FAILURES = (answers.RefusedFiles, answers.Failure)
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """A field's title would only repeat its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def output_schema() -> str:
+    """The schema as JSON text with a final newline; `$defs` has an entry per answer."""
+    kinds: dict[str, tuple[type[Shape], ...]] = {
+        **{name: (*shapes, *_FAILURES) for name, shapes in COMMANDS.items()},
+        **OTHERS,
+    }
+    wanted = dict.fromkeys(shape for shapes in kinds.values() for shape in shapes)
+    references, schema = models_json_schema(
+        [(shape, "serialization") for shape in wanted], schema_generator=_WithoutTitles
+    )
+    definitions = dict(schema["$defs"])
+    for name, shapes in kinds.items():
+        definitions[name] = _any_of([references[shape, "serialization"] for shape in shapes])
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tideline's output",
+        "description": "Refer to one definition, for example #/$defs/run for `tideline run --json`."
+        " Later versions may add keys.",
+        "$defs": definitions,
+    }
+    return json.dumps(whole, indent=2, sort_keys=True) + "\n"
+
+
+def _any_of(references: list[dict[str, Any]]) -> dict[str, Any]:
+    return references[0] if len(references) == 1 else {"anyOf": references}
+
+
+if __name__ == "__main__":
+    print(output_schema(), end="")

@@ -1,0 +1,248 @@
+"""The parts that several answers share: ranges, findings, incidents, positions.
+
+Every range is half-open: `end_offset` is exclusive.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from tideline.model.plan import RunStatus
+from tideline.model.request import Lane
+from tideline.model.verdicts import FindingClass
+
+IsoTime = Annotated[
+    datetime,
+    PlainSerializer(datetime.isoformat, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A time with its offset from UTC as digits (`+00:00`); a plain `datetime` ends in `Z`."""
+
+CoordinateTuple = tuple[str, str, int, int, int, int]
+"""Topic, topic id, generation, partition, start offset, end offset (exclusive)."""
+
+
+class Shape(BaseModel):
+    """A JSON object of the contract; can be read from an object with attributes of those names."""
+
+    # Built at first use: a process needs few of them.
+    model_config = ConfigDict(
+        frozen=True,
+        from_attributes=True,
+        defer_build=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+    def data(self) -> dict[str, Any]:
+        """The object as plain dicts, lists, strings and numbers."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def fields_of(source: object, shape: type[Shape]) -> dict[str, Any]:
+    """The attributes of an object that a shape has as fields."""
+    return {name: getattr(source, name) for name in shape.model_fields}
+
+
+class Offsets(Shape):
+    """Offsets `[start_offset, end_offset)`."""
+
+    start_offset: int
+    end_offset: int
+
+
+class Identity(Shape):
+    """The log that offsets belong to."""
+
+    topic_id: str
+    generation: int
+    partition: int
+
+
+class Coordinates(Shape):
+    """Offsets `[start_offset, end_offset)` of one partition of one incarnation of a topic."""
+
+    topic: str
+    topic_id: str
+    generation: int
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+class RangeWithRows(Coordinates):
+    """A range of a run; `rows` is null until the range is verified."""
+
+    rows: int | None
+
+
+class PlannedRange(Coordinates):
+    """A range to read, and what was observed there."""
+
+    leader_epoch: int | None
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
+class LostRows(Coordinates):
+    """Rows that a rewind removes and Kafka can no longer give back."""
+
+    rows: int
+    reason: str
+
+
+class Flaw(Coordinates):
+    """What an audit reports; `topic` is null where the ledger does not know the name.
+
+    For duplicates, `offsets` counts the rows too many.
+    """
+
+    topic: str | None  # type: ignore[assignment]
+    offsets: int
+
+
+class Coverage(Shape):
+    """Verified offsets of one log."""
+
+    identity: Identity
+    intervals: tuple[Offsets, ...]
+
+
+class Position(Shape):
+    """The live lane's position in one partition; `next_offset` is the first not yet ingested."""
+
+    topic: str
+    topic_id: str
+    generation: int
+    partition: int
+    next_offset: int
+    leader_epoch: int | None
+    seen_end: int | None
+
+
+class Headroom(Shape):
+    """Time until retention reaches a next offset; negative when overdue, null if unknown."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    written_at: datetime | None
+    retention_ms: int | None
+    seconds_left: float | None
+
+
+class Notice(Shape):
+    """Something worth telling that halts nothing."""
+
+    kind: str
+    topic: str
+    partition: int | None
+    text: str
+
+
+class Gone(Shape):
+    """Offsets that a backfill asks for and Kafka has deleted."""
+
+    topic: str
+    partition: int
+    intervals: tuple[Offsets, ...]
+    uncertain: bool
+
+
+class Finding(Shape):
+    """One thing that does not fit what the ledger knows.
+
+    `lost_start` and `lost_end` (exclusive) bound the offsets at stake; null where unknown.
+    """
+
+    kind: FindingClass = Field(serialization_alias="class")
+    expected: str
+    actual: str
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    intervals: tuple[Offsets, ...]
+    detail: str | None
+    decidable: bool
+    lost_from: datetime | None
+    lost_until: datetime | None
+    backfill: str | None
+    cause: str
+    lost_start: int | None
+    lost_end: int | None
+    offsets_at_stake: int | None
+    next_step: str
+
+
+class Identified(Shape):
+    """Has an id, which stands first in its JSON."""
+
+    id: str
+
+
+class Incident(Finding, Identified):
+    """A finding that halted a run, and the decision about it.
+
+    `decision` and `closed_at` are null while nobody has decided and while it is open.
+    """
+
+    run_id: str
+    opened_at: IsoTime
+    plan_id: str | None
+    choices: tuple[str, ...]
+    decision: str | None
+    decided_by: str | None
+    decided_at: IsoTime | None
+    reason: str | None
+    closed_at: IsoTime | None
+    outcome: str | None
+    removed_in_version: int | None
+
+
+class IncidentDetails(Incident):
+    """An incident and what it touches in the table: unverified ranges, versions and their runs."""
+
+    unverified: tuple[CoordinateTuple, ...] = Field(serialization_alias="doubtful")
+    affected_versions: tuple[int, ...]
+    affected_runs: tuple[str, ...]
+
+
+class RunSummary(Shape):
+    """A run as `tideline ledger` lists it; counts are null where there is no plan or no commit."""
+
+    run_id: str
+    plan_id: str | None
+    lane: Lane
+    status: RunStatus
+    offsets: int | None
+    rows: int | None
+    table_version: int | None
+    ranges: tuple[RangeWithRows, ...]
+
+
+class Rewind(Shape):
+    """A rewind; `finished_at` is null while it is under way."""
+
+    rewind_id: str
+    to_run: str
+    reason: str
+    by: str
+    begun_at: IsoTime
+    finished_at: IsoTime | None
+    removed_rows: int
+    table_version: int | None
+    undone_runs: tuple[str, ...]
+    lost: tuple[LostRows, ...]
+
+
+class Problem(Shape):
+    """One thing wrong in a stream file; `line` counts from 1."""
+
+    file: str
+    line: int
+    key: str
+    value: str
+    allowed: str
