@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
-from tideline.launch.submit import configuration, environment, submit_command
+from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION, DELTA
 
 _START_SECONDS = 120
@@ -52,8 +52,9 @@ class ConnectServer:
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
         }
-        command = submit_command(self._master, settings, "--class", _CLASS, "spark-internal")
-        variables = {**os.environ, **environment(self._master)}
+        server = build_submission(self._master, settings, "spark-internal", java_class=_CLASS)
+        command = submit_command(server)
+        variables = {**os.environ, **server.environment}
         log = self._folder / "spark-connect.log"
         self._server = Server.start("spark-connect", command, log, variables)
         try:

@@ -19,6 +19,10 @@ CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 
 
+LOCAL_MASTER = "local[*]"
+"""Spark's master where the connection is not defined."""
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """The parts of an Airflow connection that Tideline uses; password and extra may be secret."""
@@ -71,11 +75,10 @@ def kafka_settings(connection_id: str) -> KafkaSettings:
     return KafkaSettings(connection_id, connection.extra)
 
 
-def spark_master(connection_id: str) -> str:
+def spark_master(connection: Connection | None) -> str:
     """The Spark master that a connection names; `local[*]` if it is not defined."""
-    connection = find_connection(connection_id)
     if connection is None:
-        return "local[*]"
+        return LOCAL_MASTER
     host = connection.host or ""
     if connection.conn_type == "spark" and ("://" in host or connection.port is None):
         master = host
@@ -84,7 +87,7 @@ def spark_master(connection_id: str) -> str:
     return f"{master}:{connection.port}" if connection.port else master
 
 
-def connect_url(connection_id: str) -> str | None:
+def connect_url(connection_id: str, connection: Connection | None) -> str | None:
     """The URL of a connection's Spark Connect server, which may contain a token.
 
     Returns:
@@ -93,7 +96,6 @@ def connect_url(connection_id: str) -> str | None:
     Raises:
         ConnectionMissing: The host is not a server's name.
     """
-    connection = find_connection(connection_id)
     if connection is None or connection.conn_type != "spark_connect":
         return None
     host = (connection.host or "").removeprefix("sc://")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from tideline.connections import connect_url, kafka_settings, spark_master
+from tideline.connections import kafka_settings
 from tideline.kafka_io.port import KafkaPort
-from tideline.launch.connect import SparkConnect
 from tideline.launch.job import SparkPort
-from tideline.launch.submit import SparkSubmit
+from tideline.launch.launcher import Launcher
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
@@ -18,21 +17,6 @@ from tideline.model.request import RunRequest
 from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext
 from tideline.table.delta_table import TargetTable
-
-
-class SubmitOnDemand:
-    """Looks the Spark connection up only when Spark is needed: idle runs stay cheap."""
-
-    def __init__(self, connection_id: str) -> None:
-        self._connection_id = connection_id
-
-    def submit(self, job_path: str) -> None:
-        """Run the application on the connection's master or server."""
-        server = connect_url(self._connection_id)
-        if server is None:
-            SparkSubmit(spark_master(self._connection_id)).submit(job_path)
-        else:
-            SparkConnect(server).submit(job_path)
 
 
 def open_ledger(stream: Stream) -> Ledger:
@@ -84,6 +68,6 @@ def open_run(
             ledger=open_ledger(stream),
             connect=connect,
             table=TargetTable(stream.table.uri),
-            spark=spark or SubmitOnDemand(stream.spark.connection),
+            spark=spark or Launcher(stream.spark.connection),
             kafka_options=settings.for_spark(),
         )

@@ -100,14 +100,14 @@ def test_another_type_of_connection_is_refused():
 def test_a_connection_names_its_spark_connect_server_as_the_provider_reads_it(value, url):
     """SparkConnectHook.get_connection_url."""
     with connection("warm", {"conn_type": "spark_connect", **value}):
-        assert connect_url("warm") == url
+        assert connect_url("warm", find_connection("warm")) == url
 
 
 @pytest.mark.parametrize("host", ["", "sc://warm/x"])
 def test_a_spark_connect_server_needs_a_name(host):
     nameless = connection("warm", {"conn_type": "spark_connect", "host": host})
     with nameless, pytest.raises(ConnectionMissing, match="allowed: a server's name"):
-        connect_url("warm")
+        connect_url("warm", find_connection("warm"))
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_a_spark_connect_server_needs_a_name(host):
 def test_a_spark_connection_names_its_master_as_the_provider_reads_it(value, master):
     """SparkSubmitHook._resolve_connection."""
     with connection("spark_here", value):
-        assert spark_master("spark_here") == master
+        assert spark_master(find_connection("spark_here")) == master

@@ -1,12 +1,12 @@
-"""One thin operator per step; each finds its run in the ledger by Airflow's run id."""
+"""One thin operator per step. Airflow's run id is the run's key in the ledger."""
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -18,15 +18,12 @@ from airflow.sdk.observability import stats
 from tideline.airflow import approval
 from tideline.airflow.mirror import show_position
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
-from tideline.connections import connect_url, find_connection, spark_master
+from tideline.contract.events import TableCommit, build_landed_event
 from tideline.errors import Halted, ResetDetected, ServiceAway
 from tideline.failpoints import reach
-from tideline.json_codec import to_data
-from tideline.launch.connect import SparkConnect
-from tideline.launch.jars import spark_jars
-from tideline.launch.submit import application, configuration, environment, is_small, package_zip
+from tideline.launch.launcher import Launcher
+from tideline.launch.submit import Submission
 from tideline.model.headroom import Headroom
-from tideline.model.run import RunRecord
 from tideline.model.stream import Stream
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.advance_offsets import advance_offsets
@@ -52,10 +49,10 @@ class StreamOperator(BaseOperator):
 
 
 class PlanOffsetRanges(StreamOperator):
-    """Returns the ranges that the run would read, or has frozen.
+    """Returns the ranges that the run will read, as text.
 
-    Publishes the asset event of an earlier run that it found landed and closed. The alias makes
-    that conditional: an asset among the outlets would get an event from every run.
+    If planning recovers an earlier run whose rows are in the table, this task publishes that run's
+    asset event. An alias is the outlet, because an asset would get an event from every run.
 
     Args:
         asset: The stream's table.
@@ -67,49 +64,50 @@ class PlanOffsetRanges(StreamOperator):
         self.asset = asset
 
     def execute(self, context: Any) -> list[str]:
-        """Plan; with plan_only nothing is stored."""
+        """Plan; with `plan_only`, store nothing."""
         with airflow_run(self.stream, context) as run:
             if plan_only(context):
                 ranges = dry_run(run).proposal.ranges
             else:
                 record = plan_offset_ranges(run)
                 if run.recovered is not None:
-                    event = asset_event(run.recovered)
+                    event = build_landed_event(run.recovered).data()
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
-                found = record.plan or record.proposal
-                ranges = found.ranges if found is not None else ()
+                planned = record.plan or record.proposal
+                ranges = planned.ranges if planned is not None else ()
                 if record.proposal is not None:
                     unread = record.proposal.estimated_records + record.proposal.offset_lag
                     tags = {"stream": self.stream.stream}
                     stats.gauge("tideline.offset_lag", unread, tags=tags)
-            for planned in ranges:
-                self.log.info("%s", planned)
-            return [str(planned) for planned in ranges]
+            shown = [str(item) for item in ranges]
+            for text in shown:
+                self.log.info("%s", text)
+            return shown
 
 
 class DetectEarliestReset(StreamOperator):
-    """Returns the frozen plan's id."""
+    """Returns the frozen plan's id; None where nothing was frozen."""
 
     def execute(self, context: Any) -> str | None:
-        """Detect and freeze; fails with what was found, where and what to do."""
+        """Detect and freeze, or fail: the error names each finding, its place and the next step."""
         with airflow_run(self.stream, context) as run:
             if plan_only(context):
-                found = dry_run(run)
-                if found.halts:
-                    said = (*found.findings, *found.incidents)
-                    raise ResetDetected("\n".join(map(str, said)))
+                result = dry_run(run)
+                if result.halts:
+                    reasons = (*result.findings, *result.incidents)
+                    raise ResetDetected("\n".join(map(str, reasons)))
                 return None
             record = detect_earliest_reset(run)
             headroom = run.ledger.read().head.headroom
-            tell_headroom(self.stream.stream, headroom)
+            publish_headroom(self.stream.stream, headroom)
             return record.plan.plan_id if record.plan is not None else None
 
 
 class ResolveReset(HITLOperator):
-    """Carries out decisions; asks a person where a finding's policy is `approve`.
+    """Executes decisions; asks a person where a finding's policy is `approve`.
 
-    Skipped unless something was found whose policy lets the run go on. While it waits for an
-    answer the task is parked: no process, no lease.
+    Skipped where nothing was found. While it waits for an answer the task is parked: it holds no
+    process and no lease.
 
     Args:
         stream: The checked stream file.
@@ -125,7 +123,7 @@ class ResolveReset(HITLOperator):
         self.stream = stream
 
     def execute(self, context: Any) -> Any:
-        """Ask, or carry out what is decided already."""
+        """Ask, or execute what is decided already."""
         if plan_only(context):
             raise AirflowSkipException("plan_only")
         with airflow_run(self.stream, context) as run:
@@ -142,12 +140,12 @@ class ResolveReset(HITLOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Record the answer and carry it out."""
-        # Recorded before the lane is leased: a busy lane must not lose somebody's answer.
+        """Record the answer and execute it."""
+        # Record it before leasing the lane: a busy lane must not lose the answer.
         with translated_errors():
             if "error" in event:
                 raise Halted(
-                    f"nobody answered: {event['error_type']}: {event['error']}; the incidents stay"
+                    f"nobody answered: {event['error_type']}: {event['error']}. The incidents stay"
                     " open. Clear this task to ask again, or use tideline resolve"
                 )
             ledger, run_id = open_ledger(self.stream), context["dag_run"].run_id
@@ -160,9 +158,10 @@ class ResolveReset(HITLOperator):
 
 
 class IngestRanges(SparkSubmitOperator):
-    """The ingest application, by spark-submit or as a client of a Spark Connect server.
+    """Runs the ingest application on the stream's Spark connection.
 
-    The type of the stream's Spark connection says which.
+    The type of the connection says how: see `Launcher`. With spark-submit this operator is the
+    provider's, so that its settings, logs and ways to end a job on a cluster apply.
 
     Args:
         stream: The checked stream file.
@@ -171,52 +170,48 @@ class IngestRanges(SparkSubmitOperator):
     def __init__(self, *, stream: Stream, **arguments: Any) -> None:
         super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
         self.stream = stream
-        self._context: Any = None
-        self._client: SparkConnect | None = None
+        self._launcher: Launcher | None = None
 
     def execute(self, context: Any) -> Any:
-        """Land the plan; skipped where there is nothing to land."""
+        """Land the plan's ranges; skipped where there is nothing to land."""
         if plan_only(context):
             raise AirflowSkipException("plan_only")
-        self._context = context
-        with airflow_run(self.stream, context, spark=self) as run:
+        self._launcher = Launcher(
+            self.stream.spark.connection,
+            run_submission=partial(self._execute_submission, context),
+            stop_submission=super().on_kill,
+        )
+        with airflow_run(self.stream, context, spark=self._launcher) as run:
             table_commit = ingest_ranges(run)
         if table_commit is None:
             raise AirflowSkipException("nothing to land")
-        return to_data(table_commit)
+        return TableCommit.model_validate(table_commit).data()
 
-    def submit(self, job_path: str) -> None:
-        """Run the application on a job file (the steps' `SparkPort`)."""
+    def _execute_submission(self, context: Any, submission: Submission) -> None:
+        """Have the provider's operator execute a submission, to its end."""
         connection = self.stream.spark.connection
-        server = connect_url(connection)
-        if server is not None:
-            self._client = SparkConnect(server)
-            self._client.submit(job_path)
-            return
-        if find_connection(connection) is None:
-            local = '{"conn_type": "spark", "host": "local[*]"}'
-            os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = local
-        master = spark_master(connection)
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        self._hook = None  # a replay submits twice, with other arguments
+        if submission.is_default_master:
+            # Without a connection the provider submits to YARN, and takes no master.
+            os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
+                {"conn_type": "spark", "host": submission.master}
+            )
+        self._hook = None  # made anew: a replay submits twice, with other arguments
         self.name = f"tideline {self.stream.stream}"
-        self.application = application()
-        self.application_args = [job_path]
-        self.jars = ",".join(str(jar) for jar in spark_jars()) or None
-        self.py_files = package_zip()
-        self.conf = configuration(master, is_small=is_small(job_path))
-        self.env_vars = {**environment(master), "PATH": path}
+        self.application = submission.application
+        self.application_args = list(submission.arguments)
+        self.jars = ",".join(submission.jars) or None
+        self.py_files = ",".join(submission.py_files)
+        self.conf = dict(submission.conf)
+        self.env_vars = dict(submission.environment)
         try:
-            super().execute(self._context)
+            super().execute(context)
         except AirflowException as error:
             raise ServiceAway(f"spark-submit failed: {error}") from error
 
     def on_kill(self) -> None:
         """End what this task has started."""
-        if self._client is not None:
-            self._client.stop()
-        else:
-            super().on_kill()
+        if self._launcher is not None:
+            self._launcher.stop()
 
 
 class VerifyRanges(StreamOperator):
@@ -241,12 +236,12 @@ class AdvanceOffsets(StreamOperator):
         self.asset = asset
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Advance; repeating it moves nothing and publishes the event again."""
+        """Advance; a repetition moves nothing and publishes the event again."""
         with airflow_run(self.stream, context) as run:
             record = advance_offsets(run)
         if record.plan is None or record.table_commit is None:
             raise AirflowSkipException("nothing was landed")
-        event = asset_event(record)
+        event = build_landed_event(record).data()
         reach("event:ready")
         context["outlet_events"][self.asset].extra = event
         tags = {"stream": self.stream.stream}
@@ -256,24 +251,8 @@ class AdvanceOffsets(StreamOperator):
         return event
 
 
-def tell_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
-    """Publish the least time until retention reaches something unread, if any is known."""
+def publish_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
+    """Publish the shortest time until retention reaches an unread offset, if one is known."""
     left = [s for h in headroom if (s := h.seconds_left(datetime.now(UTC))) is not None]
     if left:
         stats.gauge("tideline.retention_headroom_seconds", min(left), tags={"stream": stream})
-
-
-def asset_event(record: RunRecord) -> dict[str, Any]:
-    """What a closed run tells those who wait for its table."""
-    assert record.plan is not None
-    assert record.table_commit is not None
-    names = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
-    return {
-        "plan_id": record.plan.plan_id,
-        "lane": record.lane,
-        "rows": sum(v.rows for v in record.verified),
-        "table_version": record.table_commit.version,
-        "ranges": [
-            {**{n: getattr(v.planned, n) for n in names}, "rows": v.rows} for v in record.verified
-        ],
-    }

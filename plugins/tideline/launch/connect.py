@@ -1,19 +1,18 @@
-"""The ingest application as a client of a Spark Connect server, which is warm already.
+"""The ingest application as a client of a running Spark Connect server.
 
-The same application file in a process of its own, so that it can be killed like spark-submit, and
-so that pyspark's choice between its two clients, made once per process, is not ours to undo.
+It runs the same application file in a child process: that can be killed like spark-submit, and
+pyspark chooses between its classic and its Connect client once per process.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
 import sys
 from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
+from tideline.launch.child import Child
 from tideline.launch.submit import application, package_zip
 
 _REACH_SECONDS = 10
@@ -28,7 +27,7 @@ class SparkConnect:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child = Child()
 
     def submit(self, job_path: str) -> None:
         """Run it to its end; its output goes to standard error.
@@ -39,31 +38,24 @@ class SparkConnect:
         self._refuse_unreachable()
         variables = {**os.environ, "SPARK_REMOTE": self._url, "PYTHONPATH": package_zip()}
         variables.pop("SPARK_CONNECT_MODE_ENABLED", None)
-        command = [sys.executable, application(), job_path]
-        self._child = subprocess.Popen(command, env=variables, stdout=sys.stderr.fileno())
-        try:
-            status = self._child.wait()
-        finally:
-            self.stop()
+        status = self._child.run([sys.executable, application(), job_path], variables)
         if status != 0:
             raise ServiceAway(
                 f"the Spark Connect client ended with status {status}; see its output"
             )
 
     def stop(self) -> None:
-        """End the application if it runs; what the server still does is fenced (R5)."""
-        if self._child is not None and self._child.poll() is None:
-            self._child.send_signal(signal.SIGKILL)
-            self._child.wait()
+        """End the client if it runs; what the server still executes is fenced (R5)."""
+        self._child.stop()
 
     def _refuse_unreachable(self) -> None:
-        """Spark's client would try for minutes, and say so late."""
+        """Fail at once: Spark's client would retry for minutes before it says anything."""
         address = urlparse(self._url)
         host, port = address.hostname, address.port
         try:
             socket.create_connection((host, port), _REACH_SECONDS).close()
         except OSError as error:
             raise ServiceAway(
-                f"no Spark Connect server at {host}:{port}: {error}; nothing moved, try again when"
-                " it is there"
+                f"no Spark Connect server at {host}:{port}: {error}; nothing moved. Start the"
+                " server, then try again"
             ) from error

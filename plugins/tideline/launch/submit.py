@@ -1,29 +1,57 @@
-"""spark-submit, spelled once: what every way of running the ingest application needs."""
+"""spark-submit: what it is given, as data, and how a child process executes it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from tideline.connections import Connection, spark_master
 from tideline.errors import ServiceAway
 from tideline.json_codec import from_json
 from tideline.launch.cache import cache_folder
+from tideline.launch.child import Child
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkJob
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that ends soon, whose start is most of its time: its code is compiled once, quickly."""
+"""JVM options for a short job: starting takes most of its time, so compile once and quickly."""
 _MANY = 1_000_000
-"""From so many offsets on, compiling well pays."""
+"""Offsets; from here on the optimizing compiler pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What spark-submit is given; data only, so that Airflow's operator can run it as well.
+
+    Args:
+        master: Spark master URL.
+        application: Path of a Python file or a jar, or `spark-internal`.
+        arguments: The application's own arguments.
+        jars: Paths of jars for driver and executors.
+        py_files: Paths for `--py-files`.
+        conf: Spark properties.
+        environment: Variables that spark-submit needs besides those of this process.
+        java_class: Main class; None for a Python application.
+        is_default_master: Whether no connection names the master.
+    """
+
+    master: str
+    application: str
+    arguments: tuple[str, ...]
+    jars: tuple[str, ...]
+    py_files: tuple[str, ...]
+    conf: Mapping[str, str]
+    environment: Mapping[str, str]
+    java_class: str | None = None
+    is_default_master: bool = False
 
 
 def application() -> str:
@@ -44,7 +72,7 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
 
     Args:
         master: Spark master URL.
-        is_small: Whether the driver, which reads and writes itself on one machine, ends soon.
+        is_small: Whether the job is short; on one machine the driver does all the work itself.
     """
     log_settings = f"-Dlog4j2.configurationFile=file:{Path(application()).parent}/log4j2.properties"
     if not master.startswith("local"):
@@ -55,7 +83,12 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
 
 def environment(master: str) -> dict[str, str]:
     """Variables that spark-submit needs on this machine."""
-    variables = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
+    scripts = Path(sys.executable).parent  # pyspark's spark-submit lies beside the interpreter
+    variables = {
+        "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(find_java().home),
+    }
     if master.startswith("local"):
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     return variables
@@ -80,52 +113,84 @@ def package_zip() -> str:
     return str(target)
 
 
-class SparkSubmit:
-    """Runs the application through spark-submit in a process of its own.
+def build_submission(
+    master: str,
+    conf: Mapping[str, str],
+    application: str,
+    *arguments: str,
+    java_class: str | None = None,
+) -> Submission:
+    """A submission with our jars and our package.
 
     Args:
         master: Spark master URL.
+        conf: Spark properties.
+        application: Path of a Python file or a jar, or `spark-internal` for a class of Spark.
+        arguments: The application's own arguments.
+        java_class: Main class; None for a Python application.
     """
+    return Submission(
+        master=master,
+        application=application,
+        arguments=arguments,
+        jars=tuple(str(jar) for jar in spark_jars()),
+        py_files=(package_zip(),),
+        conf=conf,
+        environment=environment(master),
+        java_class=java_class,
+    )
 
-    def __init__(self, master: str) -> None:
-        self._master = master
 
-    def submit(self, job_path: str) -> None:
+def ingest_submission(connection: Connection | None, job_path: str) -> Submission:
+    """The ingest application on one job file.
+
+    Args:
+        connection: Names the master; None where it is not defined, which means `local[*]`.
+        job_path: Path of the job file.
+    """
+    master = spark_master(connection)
+    conf = configuration(master, is_small=is_small(job_path))
+    submission = build_submission(master, conf, application(), job_path)
+    return replace(submission, is_default_master=connection is None)
+
+
+def submit_command(submission: Submission) -> Sequence[str]:
+    """The command line of spark-submit, which is found by the submission's PATH."""
+    options = {
+        "--master": submission.master,
+        "--jars": ",".join(submission.jars),
+        "--py-files": ",".join(submission.py_files),
+        "--class": submission.java_class or "",
+    }
+    return [
+        "spark-submit",
+        *(part for option, value in options.items() if value for part in (option, value)),
+        *(part for item in submission.conf.items() for part in ("--conf", "=".join(item))),
+        submission.application,
+        *submission.arguments,
+    ]
+
+
+class SparkSubmit:
+    """Runs submissions by spark-submit in a child process."""
+
+    def __init__(self) -> None:
+        self._child = Child()
+
+    def run(self, submission: Submission) -> None:
         """Run it to its end; its output goes to standard error.
 
         Raises:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
-        settings = configuration(self._master, is_small=is_small(job_path))
-        command = submit_command(self._master, settings, application(), job_path)
-        variables = {**os.environ, **environment(self._master)}
+        variables = {**os.environ, **submission.environment}
         try:
-            done = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False)
+            status = self._child.run(submit_command(submission), variables)
         except OSError as error:
             raise ServiceAway(f"spark-submit cannot be started: {error}") from error
-        if done.returncode != 0:
-            raise ServiceAway(f"spark-submit ended with status {done.returncode}; see its output")
+        if status != 0:
+            raise ServiceAway(f"spark-submit ended with status {status}; see its output")
 
-
-def submit_command(master: str, settings: Mapping[str, str], *what: str) -> Sequence[str]:
-    """The command line, with our jars and package.
-
-    Args:
-        master: Spark master URL.
-        settings: Spark properties.
-        what: Options of this application, the application and its arguments.
-    """
-    jars = ",".join(str(jar) for jar in spark_jars())
-    return [
-        _spark_submit(),
-        *("--master", master),
-        *(("--jars", jars) if jars else ()),
-        *("--py-files", package_zip()),
-        *(part for item in settings.items() for part in ("--conf", "=".join(item))),
-        *what,
-    ]
-
-
-def _spark_submit() -> str:
-    beside = Path(sys.executable).parent / "spark-submit"
-    return str(beside) if beside.exists() else shutil.which("spark-submit") or "spark-submit"
+    def stop(self) -> None:
+        """End spark-submit, and with it a driver on this machine."""
+        self._child.stop()

@@ -1,0 +1,172 @@
+"""How Spark is started: which way, with what, and how it is stopped."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.unit.build import planned
+from tideline.connections import Connection
+from tideline.errors import ServiceAway
+from tideline.json_codec import to_json
+from tideline.launch import launcher, submit
+from tideline.launch.child import Child
+from tideline.launch.job import SparkJob
+from tideline.launch.launcher import Launcher
+from tideline.launch.submit import SparkSubmit, Submission, submit_command
+
+SUBMISSION = Submission(
+    master="local[2]",
+    application="/jobs/ingest_range.py",
+    arguments=("job.json",),
+    jars=("/a.jar", "/b.jar"),
+    py_files=("/tideline.zip",),
+    conf={"spark.ui.enabled": "false"},
+    environment={"SPARK_LOCAL_IP": "127.0.0.1"},
+)
+
+
+@pytest.fixture
+def job_path(tmp_path):
+    """A job of ten offsets."""
+    job = SparkJob(
+        stream="orders",
+        ledger_id="l",
+        plan_id="p",
+        run_id="r",
+        token=1,
+        app_id="a",
+        table_uri="/lake/orders",
+        isolation_level="read_committed",
+        ranges=(planned(0, 10),),
+        kafka_options={},
+        result_path="result",
+    )
+    path = tmp_path / "job.json"
+    path.write_text(to_json(job))
+    return str(path)
+
+
+@pytest.fixture
+def connections(monkeypatch, tmp_path):
+    """Connections by id; also the ids that were asked for."""
+    known, asked = {}, []
+
+    def find(connection_id):
+        asked.append(connection_id)
+        return known.get(connection_id)
+
+    monkeypatch.setattr(launcher, "find_connection", find)
+    monkeypatch.setattr(submit, "spark_jars", list)
+    monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
+    return known, asked
+
+
+def test_a_master_leads_to_spark_submit(connections, job_path):
+    known, asked = connections
+    known["spark"] = Connection("spark", "spark://master", 7077)
+    submissions = []
+    spark = Launcher("spark", submissions.append)
+    assert asked == []  # a run with nothing to land asks for no connection
+    spark.submit(job_path)
+    (submission,) = submissions
+    assert asked == ["spark"]
+    assert (submission.master, submission.is_default_master) == ("spark://master:7077", False)
+    assert submission.application.endswith("ingest_range.py")
+    assert submission.arguments == (job_path,)
+    assert submission.environment["PYSPARK_PYTHON"] == sys.executable
+    assert "SPARK_LOCAL_IP" not in submission.environment
+
+
+def test_without_a_connection_spark_runs_on_this_machine(connections, job_path):
+    submissions = []
+    Launcher("spark_default", submissions.append).submit(job_path)
+    (submission,) = submissions
+    assert (submission.master, submission.is_default_master) == ("local[*]", True)
+    assert submission.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_a_connect_server_is_used_without_spark_submit(connections, job_path, monkeypatch):
+    known, _ = connections
+    known["warm"] = Connection("spark_connect", "warm")
+    calls = []
+
+    class Client:
+        def __init__(self, url):
+            calls.append(url)
+
+        def submit(self, path):
+            calls.append(path)
+
+        def stop(self):
+            calls.append("stopped")
+
+    monkeypatch.setattr(launcher, "SparkConnect", Client)
+    spark = Launcher("warm", lambda _: pytest.fail("spark-submit"))
+    spark.submit(job_path)
+    spark.stop()
+    assert calls == ["sc://warm:15002/", job_path, "stopped"]
+
+
+def test_stopping_reaches_what_was_started(connections, job_path):
+    """And nothing where nothing was: Airflow may kill a task before it needs Spark."""
+    stopped = []
+    spark = Launcher("spark_default", lambda _: None, lambda: stopped.append(True))
+    spark.stop()
+    assert stopped == []
+    spark.submit(job_path)
+    spark.stop()
+    assert stopped == [True]
+
+
+def test_a_submission_as_a_command():
+    assert submit_command(SUBMISSION) == [
+        "spark-submit",
+        *("--master", "local[2]"),
+        *("--jars", "/a.jar,/b.jar"),
+        *("--py-files", "/tideline.zip"),
+        *("--conf", "spark.ui.enabled=false"),
+        *("/jobs/ingest_range.py", "job.json"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"), [(None, "cannot be started"), ("#!/bin/sh\nexit 7\n", "status 7")]
+)
+def test_spark_submit_that_fails_may_be_tried_again(tmp_path, script, text):
+    """It is found by the submission's own PATH."""
+    if script is not None:
+        (tmp_path / "spark-submit").write_text(script)
+        (tmp_path / "spark-submit").chmod(0o700)
+    submission = Submission("local", "a.py", (), (), (), {}, {"PATH": str(tmp_path)})
+    with pytest.raises(ServiceAway, match=text):
+        SparkSubmit().run(submission)
+
+
+def test_a_signal_handler_can_stop_a_child_that_is_waited_for():
+    """As Airflow's does; waiting for the child inside of the handler would never end."""
+    child = Child()
+    before = signal.signal(signal.SIGALRM, lambda *_: child.stop())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert child.run(["sleep", "600"], os.environ) == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_child_ends_with_the_wait_for_it():
+    """SIGTERM becomes an exception in the command line."""
+    child = Child()
+
+    def leave(*_):
+        raise SystemExit
+
+    before = signal.signal(signal.SIGALRM, leave)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(SystemExit):
+            child.run(["sleep", "600"], os.environ)
+        assert child._process.returncode == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGALRM, before)
