@@ -1,4 +1,4 @@
-"""One Dag per stream file. Parsing reads files and touches no service."""
+"""One Dag per stream file. Parsing reads files and connects to no service."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from devstack.process import wait_until
 from tests.harness import ROOT, finished, head, table_rows, table_version, tideline
+from tests.output_schema import assert_fits
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
@@ -25,18 +26,25 @@ def orders(harness):
     return harness.stream_file()
 
 
+def answered(command, *arguments, **options):
+    """Exit status, JSON of standard output, standard error; the JSON fits the schema."""
+    status, answer, errors = finished(tideline(command, *arguments, "--json", **options))
+    assert_fits(command, answer)
+    return status, answer, errors
+
+
 def clean(path):
-    status, answer, _ = finished(tideline("audit", path, "--json"))
+    status, answer, _ = answered("audit", path)
     return status == 0 and answer["clean"]
 
 
 def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(harness, orders):
     """One JSON object on standard output, whatever Spark and the logs have to say."""
-    status, plan, _ = finished(tideline("plan", orders, "--json"))
+    status, plan, _ = answered("plan", orders)
     assert status == 0
     assert plan["findings"] == []
     assert plan["ranges"][0]["end_offset"] == 100
-    status, answer, errors = finished(tideline("run", orders, "--run-id", "one", "--json"))
+    status, answer, errors = answered("run", orders, "--run-id", "one")
     assert status == 0, errors
     assert (answer["status"], answer["run_id"], answer["lane"]) == ("done", "one", "live")
     assert (answer["rows"], answer["offset_lag"], answer["incidents"]) == (100, 0, [])
@@ -51,24 +59,65 @@ def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(harness, orders
         "end_offset": 100,
         "rows": 100,
     }
-    status, ledger, _ = finished(tideline("ledger", orders, "--json"))
+    status, ledger, _ = answered("ledger", orders)
     assert status == 0
     assert ledger["location"].endswith("orders.ledger")
     (position,) = ledger["head"]
     assert position["next_offset"] == 100
     assert set(position) >= {"topic", "topic_id", "generation", "partition", "leader_epoch"}
-    status, audit, _ = finished(tideline("audit", orders, "--json"))
+    status, audit, _ = answered("audit", orders)
     assert status == 0
     lists = ("gaps", "overlaps", "duplicates", "missing", "foreign")
     assert [audit[k] for k in lists] == [[], [], [], [], []]
 
 
+def test_every_other_command_answers_by_the_schema(harness, orders, spark, tmp_path):
+    """With incidents, a decision, a rewind and a move, as far as one stream can have them."""
+    stream = read_stream(orders)
+    assert answered("validate", orders)[:2] == (0, {"streams": ["orders"]})
+    assert answered("incident", orders)[:2] == (0, {"incidents": []})
+    harness.run(stream, "one", spark)
+    harness.send(50)
+    harness.delete_records(before=120)
+    status, answer, errors = answered("run", orders, "--run-id", "two")
+    assert status == 3, errors
+    assert_fits("RunFailure", answer)
+    (found,) = answer["incidents"]
+    status, answer, _ = answered("plan", orders)
+    assert (status, answer["incidents"][0]["id"]) == (3, found["id"])
+    assert answer["findings"][0]["class"] == "retention_loss"
+    choice = ("--choice", "accept_loss", "--reason", "it was meant")
+    status, answer, _ = answered("resolve", orders, "--incident", found["id"], *choice)
+    assert (status, answer["incident"]["decision"]) == (0, "accept_loss")
+    harness.run(stream, "two", spark)
+    status, answer, _ = answered("ledger", orders)
+    assert [p["rows"] for p in answer["plans"]] == [100, 30]
+    assert answer["incidents"][0]["closed_at"] is not None
+    status, answer, _ = answered("incident", orders, found["id"])
+    assert answer["incidents"][0]["affected_runs"] == []
+    to_run = ("--to-run", "one", "--reason", "bad rows")
+    status, answer, errors = answered("rewind", orders, *to_run)
+    assert (status, answer["undone_runs"], answer["removed_rows"]) == (0, ["two"], 30), errors
+    assert_fits("Rewound", answer)
+    status, answer, _ = answered("rewind", orders, *to_run)
+    assert (status, answer["status"], answer["head"][0]["next_offset"]) == (0, "nothing_to_do", 100)
+    status, answer, _ = answered("rewind", orders, "--to-run", "never", "--reason", "x")
+    assert (status, answer["error"], answer["to_run"]) == (2, "BadInput", "never")
+    status, answer, _ = answered("ledger", orders)
+    assert answer["rewinds"][0]["undone_runs"] == ["two"]
+    to = ("--to", "delta", "--at", tmp_path / "moved.ledger")
+    status, answer, errors = answered("move-ledger", orders, *to)
+    assert (status, answer["moved"], answer["from"]) == (0, True, f"{stream.table.uri}.ledger"), (
+        errors
+    )
+
+
 def test_a_run_loads_nothing_that_it_does_not_use(orders):
     """Each task of a Dag run is a process of its own, and would wait for it."""
-    status, answer, errors = finished(tideline("run", orders, "--json"))
+    status, answer, errors = answered("run", orders)
     assert (status, answer["rows"]) == (0, 100), errors
     told = {"PYTHONPROFILEIMPORTTIME": "1"}  # Python names every module on standard error
-    status, answer, errors = finished(tideline("run", orders, "--json", env=told))
+    status, answer, errors = answered("run", orders, env=told)
     assert (status, answer["status"]) == (0, "nothing_to_do")
     loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
     assert {"tideline.pipeline.verify_ranges", "deltalake", "kafka"} <= loaded
@@ -89,7 +138,7 @@ def test_an_idle_run_is_cheap(orders, harness, spark):
     """No JVM: it would take longer than this to start one."""
     harness.run(read_stream(orders), "lands", spark)
     began = time.monotonic()
-    status, answer, _ = finished(tideline("run", orders, "--json"))
+    status, answer, _ = answered("run", orders)
     seconds = time.monotonic() - began
     assert (status, answer["status"]) == (0, "nothing_to_do")
     assert seconds < 8
@@ -99,7 +148,7 @@ def test_exit_statuses(harness, orders, spark, tmp_path):
     """2 bad input, 3 halted, 4 away, 6 audit not clean; each with JSON."""
     broken = tmp_path / "broken.yaml"
     broken.write_text("stream: x\n")
-    status, answer, errors = finished(tideline("validate", orders, broken, "--json"))
+    status, answer, errors = answered("validate", orders, broken)
     assert status == 2
     assert answer["problems"][0]["file"] == str(broken)
     assert f"{broken}:1: kafka" in errors
@@ -112,16 +161,16 @@ def test_exit_statuses(harness, orders, spark, tmp_path):
             {"conn_type": "kafka", "extra": extra}
         )
     }
-    status, answer, _ = finished(tideline("run", orders, "--json", env=away))
+    status, answer, _ = answered("run", orders, env=away)
     assert (status, answer["status"], answer["retriable"]) == (4, "retry", True)
 
     missing = {f"AIRFLOW_CONN_{harness.connection.upper()}": ""}
-    status, answer, errors = finished(tideline("run", orders, "--json", env=missing))
+    status, answer, errors = answered("run", orders, env=missing)
     assert (status, answer["error"]) == (2, "ConnectionMissing"), errors
 
     harness.send(50)
     harness.delete_records(before=120)
-    status, answer, errors = finished(tideline("run", orders, "--json"))
+    status, answer, errors = answered("run", orders)
     assert (status, answer["status"]) == (3, "halted")
     assert {"run_id", "plan_id", "lane", "ranges", "rows", "offset_lag", "table_version"} <= set(
         answer
@@ -131,12 +180,12 @@ def test_exit_statuses(harness, orders, spark, tmp_path):
     assert (incident["lost_start"], incident["lost_end"]) == (100, 120)
     assert incident["decision"] is None
     assert "Next:" in errors
-    status, answer, _ = finished(tideline("incident", orders, incident["id"], "--json"))
+    status, answer, _ = answered("incident", orders, incident["id"])
     assert (status, answer["incidents"][0]["id"]) == (0, incident["id"])
     assert "accept_loss" in answer["incidents"][0]["choices"]
 
     spark.session.sql(f"DELETE FROM delta.`{stream.table.uri}` WHERE offset < 10").collect()
-    status, answer, _ = finished(tideline("audit", orders, "--json"))
+    status, answer, _ = answered("audit", orders)
     assert (status, answer["clean"]) == (6, False)
     assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
 
@@ -182,10 +231,10 @@ def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publish
         wait_until(lambda: any(table.glob("landed-*/**/*.parquet")), "no data file", 120, 0.001)
         os.killpg(zombie.pid, signal.SIGSTOP)
         assert not (table / "_delta_log" / f"{1:020}.json").exists(), "stopped too late"
-        before = finished(tideline("run", orders, "--run-id", "same", "--json", env=short))
+        before = answered("run", orders, "--run-id", "same", env=short)
         if before[0] == 4:  # the lease had not run out yet
             wait_until(lambda: _lease_expired(stream), "the lease holds on", 30)
-            before = finished(tideline("run", orders, "--run-id", "same", "--json", env=short))
+            before = answered("run", orders, "--run-id", "same", env=short)
         assert (before[0], before[1]["status"]) == (0, "done"), before[2]
         version, rows = table_version(stream), table_rows(stream, "offset", "plan_id")
     finally:

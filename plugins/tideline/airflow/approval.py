@@ -1,4 +1,4 @@
-"""The form that asks a person about incidents: its text, its options, and what an answer means."""
+"""The form that asks a person about incidents: its text, its options, and how to read an answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ALL_OPTIONS = sorted(
     {choice for kind in POLICIES for choice in valid_choices(kind)}
     | {f"{kind}: {choice}" for kind in POLICIES for choice in valid_choices(kind)}
 )
-"""Every option that a form can have: what Airflow may be told when the Dag is parsed."""
+"""Every option that any form can have; Airflow needs them when it parses the Dag."""
 
 
 def options_for(incidents: Iterable[Incident]) -> list[str]:
-    """The choices of the one class that was found, or of each by its name."""
+    """The choices of the class that was found; with several classes, `CLASS: CHOICE` for each."""
     by_kind = _choices(incidents)
     if len(by_kind) == 1:
         return list(next(iter(by_kind.values())))
@@ -29,20 +29,20 @@ def options_for(incidents: Iterable[Incident]) -> list[str]:
 
 def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
     """The form's headline."""
-    found = list(incidents)
-    places = ", ".join(f"{i.finding.place} ({i.finding.kind})" for i in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    asked = list(incidents)
+    places = ", ".join(f"{i.finding.place} ({i.finding.kind})" for i in asked[:3])
+    more = f" and {len(asked) - 3} more" if len(asked) > 3 else ""
     return f"{stream}: {places}{more}"
 
 
 def body_for(incidents: Iterable[Incident]) -> str:
     """What was found, what is at stake, and what each choice does, in Markdown."""
-    found = list(incidents)
-    lines = [line for i in found[:_SHOWN] for line in _paragraph(i)]
-    if len(found) > _SHOWN:
-        lines.append(f"and {len(found) - _SHOWN} more: `tideline incident FILE` lists them")
-    lines += ["", "Nothing has moved. The choices, for all incidents of their class:", ""]
-    for kind in _choices(found):
+    asked = list(incidents)
+    lines = [line for i in asked[:_SHOWN] for line in _paragraph(i)]
+    if len(asked) > _SHOWN:
+        lines.append(f"and {len(asked) - _SHOWN} more: `tideline incident FILE` lists them")
+    lines += ["", "Nothing has moved. A choice applies to all incidents of its class:", ""]
+    for kind in _choices(asked):
         texts = VERDICTS[kind].choices  # type: ignore[index]
         lines += [f"- `{choice}` ({kind}): {text}" for choice, text in texts.items()]
     lines += ["- `fail`: this run fails and the incidents stay open"]
@@ -63,7 +63,7 @@ def _paragraph(incident: Incident) -> list[str]:
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:
-    """What was chosen per class; a class that the answer leaves out fails.
+    """The choice per class; `fail` for a class that the answer leaves out.
 
     Raises:
         BadInput: Two choices for one class, or one that is not valid for it.
@@ -75,7 +75,7 @@ def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mappi
         if not separator:
             kind = next(iter(by_kind))
         elif kind in POLICIES and kind not in by_kind:
-            continue  # answered elsewhere while the form was open
+            continue  # somebody answered it elsewhere while the form was open
         if choice not in by_kind.get(kind, ()) or kind in chosen:
             allowed = ", ".join(options_for(incidents))
             raise BadInput(f"the answer: got {option!r}; allowed: one per class of {allowed}")
@@ -84,7 +84,7 @@ def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mappi
 
 
 def who(event: Mapping[str, Any]) -> str:
-    """The name of whoever answered."""
+    """The name or id of the user who answered."""
     user = event.get("responded_by_user") or {}
     if not isinstance(user, Mapping):
         user = {"id": getattr(user, "id", None), "name": getattr(user, "name", None)}

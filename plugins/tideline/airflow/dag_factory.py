@@ -1,4 +1,4 @@
-"""From a stream to its Dag. Touches no service: it runs at every parse."""
+"""From a stream to its Dag. It runs at every parse, so it connects to no service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_dag(stream: Stream) -> DAG:
         schedule=timetable,
         start_date=datetime.combine(settings.start_date, time(), UTC),
         catchup=False,
-        # Where others may proceed, a run that waits for an answer must not hold them up.
+        # With `proceed`, other runs go on while one waits for an answer.
         max_active_runs=16 if stream.on_incident == "proceed" else 1,
         tags=sorted({"tideline", *settings.tags}),
         default_args={
@@ -45,15 +45,15 @@ def build_dag(stream: Stream) -> DAG:
         chain(
             PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
             DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
-            # Airflow fails a try that is answered within a second of parking: it asks again.
+            # Airflow fails a try that is answered within a second after it parks: ask again.
             ResolveReset(
                 task_id="resolve_reset",
                 stream=stream,
                 retries=max(1, settings.retries),
                 retry_delay=timedelta(seconds=min(5, settings.retry_delay_seconds)),
-                params={COMMENT: Param("", type="string", description="Why; for the ledger.")},
+                params={COMMENT: Param("", type="string", description="Why; kept in the ledger.")},
             ),
-            # Runs although resolve_reset is usually skipped, and only if nothing failed.
+            # resolve_reset is usually skipped: run anyway, unless something failed.
             IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
             VerifyRanges(task_id="verify_ranges", stream=stream),
             AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
@@ -62,7 +62,7 @@ def build_dag(stream: Stream) -> DAG:
 
 
 def _form() -> dict[str, Param]:
-    """What a manual trigger may ask for; with a window or ranges it is a backfill."""
+    """The form of a manual trigger; a window or ranges make the run a backfill."""
     offset = {"type": "integer", "minimum": 0}
     one_range = {
         "topic": {"type": "string"},
@@ -73,13 +73,13 @@ def _form() -> dict[str, Param]:
     return {
         "from": _field(
             None,
-            "Backfill the records from this time on.",
+            "Backfill records written from this time on.",
             type=["null", "string"],
             format="date-time",
         ),
         "to": _field(
             None,
-            "The backfill's end, exclusive; it must have passed.",
+            "End of the backfill, exclusive; a time in the past.",
             type=["null", "string"],
             format="date-time",
         ),
@@ -88,7 +88,7 @@ def _form() -> dict[str, Param]:
             'Or backfill these offsets: [{"topic": "orders", "partition": 0,'
             ' "start_offset": 0, "end_offset": 100}], the end exclusive.',
             type=["null", "array", "string"],
-            format="multiline",  # a text field: the page's editor of lists needs the internet
+            format="multiline",  # a text field: the page loads its list editor from the internet
             items={
                 "type": "object",
                 "properties": one_range,
@@ -96,16 +96,16 @@ def _form() -> dict[str, Param]:
                 "additionalProperties": False,
             },
         ),
-        "plan_only": _field(False, "Show what would be read; nothing is stored.", type="boolean"),
-        "reason": _field(None, "For the record.", type=["null", "string"]),
+        "plan_only": _field(False, "Show what a run would read; store nothing.", type="boolean"),
+        "reason": _field(None, "Why; kept in the ledger.", type=["null", "string"]),
     }
 
 
 def _field(default: object, description: str, **schema: object) -> Param:
     """A field of the form.
 
-    Airflow checks every field's schema whenever it parses a Dag. It names draft 7 because the
-    newest draft's own schema is spread over so many documents that its check took half of the time.
+    Airflow checks every field's schema at each parse. The newest draft's own schema consists of
+    many documents, and checking them took half of the parse time: the field names draft 7.
     """
     draft = "http://json-schema.org/draft-07/schema#"
     return Param(default, description, schema={"$schema": draft, **schema})
@@ -124,5 +124,5 @@ def _documentation(stream: Stream) -> str:
 
 Ledger: `{stream.ledger_location}`.
 A run reads at most {stream.limits.max_records_per_run:,} offsets.
-Clear `ingest_ranges` to read a run's ranges again: the same offsets, one copy.
+To read a run's ranges again, clear `ingest_ranges`: it reads the same offsets and keeps one copy.
 """

@@ -1,8 +1,8 @@
 """Airflow's external database manager for the ledger's tables.
 
-Named in `[database] external_db_managers`, it makes `airflow db migrate` create and upgrade them
-beside Airflow's own. `airflow db reset` leaves them alone: what they say is true of tables and
-topics, not of Airflow.
+`[database] external_db_managers` names it; then `airflow db migrate` creates and upgrades the
+ledger's tables beside Airflow's own. `airflow db reset` keeps them: they describe topics and
+Delta tables, not Airflow.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class TidelineDBManager(BaseDBManager):
     revision_heads_map = {"0.1.0": "0001"}  # noqa: RUF012 - Airflow's base class has it so
 
     def downgrade(self, *_: Any, **__: Any) -> None:
-        """Refused: an older revision could only drop ledgers.
+        """Refuse: there is no older revision, so a downgrade could only drop ledgers.
 
         Raises:
             BadInput: Always.
         """
         raise BadInput(
-            f"{VERSION_TABLE}: there is no older revision. To be rid of the tables, move each"
-            " ledger away (tideline move-ledger FILE --to delta) and drop the tables tideline_*"
+            f"{VERSION_TABLE}: there is no older revision. To remove the tables, move each"
+            " ledger away (tideline move-ledger FILE --to delta), then drop the tables tideline_*"
         )

@@ -1,7 +1,7 @@
-"""Where the stream stands, on the asset's page in Airflow. For people: nothing is read back.
+"""The stream's position, shown on the asset's page in Airflow; nothing reads it back.
 
-The asset state store has no compare-and-set, and a Dag file that does not parse loses its rows;
-the ledger is the authority.
+The ledger is the authority: the asset state store has no compare-and-set, and it loses its rows
+when a Dag file does not parse.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tideline.ledger.ledger import Ledger
 from tideline.pipeline.context import log
 
 _SHOWN = 500
-"""Partitions; Airflow holds a value of this store to 64 KiB as a rule."""
+"""Partitions; Airflow limits a value of this store to 64 KiB by default."""
 
 
 def show_position(context: Any, asset: Asset, ledger: Ledger, offset_lag: int) -> None:
-    """Put head and lag into the asset state store; a courtesy, so it never fails a run."""
+    """Put head and lag into the asset state store; an error is logged and fails no run."""
     try:
         positions = ledger.read().head.positions
         shown = {f"{p.topic}-{p.partition}": p.next_offset for p in positions[:_SHOWN]}

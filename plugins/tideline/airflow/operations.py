@@ -1,4 +1,4 @@
-"""Maintenance as tasks: audit a stream, and rewind one."""
+"""Maintenance tasks: audit a stream, rewind a stream."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ AUDIT_FORM: Mapping[str, type] = {"stream": str}
 
 
 class AuditStream(BaseOperator):
-    """Gates what comes after it: fails where table, ledger and broker do not agree.
+    """Fails where table, ledger and broker do not agree, so that no later task runs.
 
     A clean audit publishes an event of the asset `tideline/<stream>/audited` with rows and table
-    version, so that Dags can be scheduled on it. The alias lets the stream be a run's parameter.
+    version, so that Dags can be scheduled on it. An alias is the outlet, since the stream may be a
+    parameter of the run.
 
     Args:
         stream: Name of a stream in the streams folder.
-        form: The keys that the Dag's runs may be given; None where the Dag is somebody else's.
+        form: The keys that a run's conf may have, and their types; None: the conf is not checked.
     """
 
     template_fields = ("stream",)
@@ -48,7 +49,7 @@ class AuditStream(BaseOperator):
         self.form = form
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Audit, and tell others; the task fails with every flaw named."""
+        """Audit; publish the event, or fail with every flaw named."""
         with translated_errors():
             if self.form is not None:
                 check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
@@ -63,9 +64,10 @@ class AuditStream(BaseOperator):
 
 
 class RewindStream(BaseOperator):
-    """Puts table and ledger of a stream back to the state after a run, if it is really meant.
+    """Puts table and ledger of a stream back to the state after a run.
 
-    `confirm` has to repeat the stream's name. Clearing the task finishes a rewind that was cut off.
+    The form's `confirm` must repeat the stream's name. Clearing the task finishes an interrupted
+    rewind.
     """
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -97,10 +99,10 @@ class RewindStream(BaseOperator):
 def check_form(
     conf: Mapping[str, Any], allowed: Mapping[str, type], needed: Collection[str]
 ) -> None:
-    """Airflow takes unknown keys, and checks types only in its own form: check here too.
+    """Check a run's conf: Airflow accepts unknown keys, and checks types only in its own form.
 
     Raises:
-        BadInput: An unknown key, a wrong type, or a key that is needed and left out.
+        BadInput: An unknown key, a wrong type, or a required key without a value.
     """
     for key in sorted(set(conf) - set(allowed)):
         raise BadInput(f"the run's conf: {key}: unknown key; allowed: {', '.join(allowed)}")

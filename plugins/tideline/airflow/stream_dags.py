@@ -1,4 +1,4 @@
-"""From the folder of stream files to Dags. Touches no service: it runs at every parse."""
+"""From the folder of stream files to Dags. It runs at every parse, so it connects to no service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RefusedStream(BaseOperator):
 
 
 def _refused(name: str, message: str) -> DAG:
-    """A Dag without a schedule that says what is wrong; the other streams go on."""
+    """A Dag without a schedule that shows what is wrong; other streams are not affected."""
     log.error("%s", message)
     dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     with DAG(dag_id=dag_id, schedule=None, tags=["tideline", "refused"], doc_md=message) as dag:
@@ -39,22 +39,22 @@ def _refused(name: str, message: str) -> DAG:
 
 
 def _all_dags() -> list[DAG]:
-    """A Dag for every file; of two with one stream, the one that bears its name has it."""
+    """A Dag per file. If two files name one stream, the file named like the stream wins."""
     dags: list[DAG] = []
-    found: list[tuple[Path, Stream]] = []
+    streams: list[tuple[Path, Stream]] = []
     for path in stream_paths():
         try:
-            found.append((path, read_stream(path)))
+            streams.append((path, read_stream(path)))
         except StreamFileError as error:
             dags.append(_refused(path.stem, str(error)))
-    streams: set[str] = set()
-    for path, stream in sorted(found, key=lambda item: item[0].stem != item[1].stream):
-        if stream.stream in streams:
+    names: set[str] = set()
+    for path, stream in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
+        if stream.stream in names:
             message = f"{path}: stream {stream.stream} is in another file already"
             dags.append(_refused(f"{path.stem}.refused", message))
         else:
             dags.append(build_dag(stream))
-        streams.add(stream.stream)
+        names.add(stream.stream)
     return dags
 
 
@@ -62,7 +62,7 @@ def stream_dags(wanted: str | None) -> list[DAG]:
     """Dags of the stream files.
 
     Args:
-        wanted: The only one that a task's own process needs, whose file alone is read then.
+        wanted: The only Dag that a task's process needs; then only its file is read. None: all.
     """
     if wanted is None:
         return _all_dags()

@@ -1,4 +1,4 @@
-"""The one place where our errors become Airflow's."""
+"""The only place where Tideline's errors become Airflow's."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.lane import hold_lane
 from tideline.wiring import open_run
 
-_LOOK_AGAIN_AFTER = timedelta(seconds=10)
+_RETRY_LEASE_AFTER = timedelta(seconds=10)
 
 
 @contextmanager
 def airflow_run(
     stream: Stream, context: Any, spark: SparkPort | None = None
 ) -> Iterator[RunContext]:
-    """One task's view of its run: errors translated, the lane leased.
+    """A task's run: the lane is leased and errors are translated.
 
     Raises:
-        AirflowFailException: Trying again cannot help.
-        AirflowException: It may; Airflow's retries apply.
+        AirflowFailException: A retry cannot help.
+        AirflowException: A retry may help; Airflow's retries apply.
     """
     with translated_errors():
         dag_run = context["dag_run"]
@@ -45,19 +45,19 @@ def airflow_run(
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Our errors become Airflow's.
+    """Raise Airflow's errors in place of Tideline's.
 
     Raises:
-        AirflowFailException: Trying again cannot help.
-        AirflowRescheduleException: Another run's task is at work; waiting uses up no try.
-        AirflowException: It may; Airflow's retries apply.
+        AirflowFailException: A retry cannot help.
+        AirflowRescheduleException: Another run's task holds the lane; waiting uses up no try.
+        AirflowException: A retry may help; Airflow's retries apply.
     """
     try:
         yield
     except TidelineError as error:
         if "lease" in error.facts:
             log.info("%s", error)
-            again_at = now() + _LOOK_AGAIN_AFTER
+            again_at = now() + _RETRY_LEASE_AFTER
             raise AirflowRescheduleException(again_at) from error  # type: ignore[no-untyped-call]
         if error.retriable:
             raise AirflowException(str(error)) from error
@@ -65,18 +65,18 @@ def translated_errors() -> Iterator[None]:
 
 
 def plan_only(context: Any) -> bool:
-    """Whether the trigger form asked for a plan and nothing else."""
+    """Whether the trigger form asks only for a plan."""
     return bool(context["params"].get("plan_only"))
 
 
 def _request(dag_run: Any) -> RunRequest:
-    """What is asked of a run: by its form, or by the data interval of a backfill's run.
+    """What is asked of a run: its form, or the data interval of a backfill's run.
 
-    A backfill that reprocesses a scheduled run turns that run's type into its own; the run id tells
-    what the run was made for.
+    When a backfill reprocesses a scheduled run, Airflow changes that run's type to `backfill`. The
+    run id still says what the run was created for.
 
     Raises:
-        BadInput: The form, or a backfill's conf, holds what is not allowed.
+        BadInput: The form or a backfill's conf has a key or a value that is not allowed.
     """
     asked = read_form(dag_run.conf or {}, now())
     if dag_run.run_type != "backfill" or not dag_run.run_id.startswith("backfill__"):
