@@ -102,10 +102,7 @@ class SparkResult:
 
 
 class SparkPort(Protocol):
-    """Runs the Spark application.
-
-    Implemented by `launch.submit`, `launch.connect` and `airflow.operators`.
-    """
+    """Runs the Spark application; `launch.launcher.Launcher` does."""
 
     def submit(self, job_path: str) -> None:
         """Run the application on a job, and wait for its end.
