@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,9 +12,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
-from airflow.sdk.observability import stats
 
 from tideline.airflow import approval
+from tideline.airflow.metrics import publish_gauge, publish_headroom
 from tideline.airflow.mirror import show_position
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
 from tideline.contract.events import TableCommit, build_landed_event
@@ -23,7 +22,6 @@ from tideline.errors import Halted, ResetDetected, ServiceAway
 from tideline.failpoints import reach
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import Submission
-from tideline.model.headroom import Headroom
 from tideline.model.stream import Stream
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.advance_offsets import advance_offsets
@@ -77,8 +75,7 @@ class PlanOffsetRanges(StreamOperator):
                 ranges = planned.ranges if planned is not None else ()
                 if record.proposal is not None:
                     unread = record.proposal.estimated_records + record.proposal.offset_lag
-                    tags = {"stream": self.stream.stream}
-                    stats.gauge("tideline.offset_lag", unread, tags=tags)
+                    publish_gauge(self.stream.stream, "tideline.offset_lag", unread)
             shown = [str(item) for item in ranges]
             for text in shown:
                 self.log.info("%s", text)
@@ -244,15 +241,7 @@ class AdvanceOffsets(StreamOperator):
         event = build_landed_event(record).data()
         reach("event:ready")
         context["outlet_events"][self.asset].extra = event
-        tags = {"stream": self.stream.stream}
-        stats.gauge("tideline.offset_lag", record.plan.offset_lag, tags=tags)
-        stats.gauge("tideline.rows", event["rows"], tags=tags)
+        publish_gauge(self.stream.stream, "tideline.offset_lag", record.plan.offset_lag)
+        publish_gauge(self.stream.stream, "tideline.rows", event["rows"])
         show_position(context, self.asset, run.ledger, record.plan.offset_lag)
         return event
-
-
-def publish_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
-    """Publish the shortest time until retention reaches an unread offset, if one is known."""
-    left = [s for h in headroom if (s := h.seconds_left(datetime.now(UTC))) is not None]
-    if left:
-        stats.gauge("tideline.retention_headroom_seconds", min(left), tags={"stream": stream})
