@@ -35,7 +35,9 @@ def test_a_folder_with_other_things_is_no_table_s_place(harness, spark):
     folder = Path(stream.table.uri)
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(BadInput, match=r"not empty and holds no Delta table: it contains notes\.txt"):
+    with pytest.raises(
+        BadInput, match=r"not empty and holds no Delta table: it contains notes\.txt"
+    ):
         harness.run(stream, "one", spark)
     assert [p.name for p in folder.iterdir()] == ["notes.txt"]
 

@@ -79,7 +79,7 @@ def test_an_installed_wheel_refuses_the_demo(wheel, tmp_path):
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    assert "tideline demo needs a checkout" in done.stderr
+    assert "run the command in a checkout of Tideline" in done.stderr
 
 
 def test_a_checkout_without_the_packages_for_development_refuses_the_demo(tmp_path):
