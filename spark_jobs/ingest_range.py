@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tideline.documents import dump, load
 from tideline.errors import TidelineError
 from tideline.failpoints import reach
-from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.spark.session import build_session
 from tideline.spark.sink import no_rows, publish, replace_ranges, stage, write_files
@@ -52,7 +52,7 @@ def _said(error: Exception) -> str:
 
 def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
-    job = from_json(SparkJob, Path(job_file).read_bytes())
+    job = load(SparkJob, Path(job_file).read_bytes(), f"job file {job_file}")
     try:
         name = f"tideline {job.stream} {job.run_id}"
         delta = job.action not in ("append_files", "stage")
@@ -63,7 +63,7 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
         traceback.print_exc()
         result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {_said(error)}")
     draft = Path(f"{job.result_path}.{os.getpid()}")
-    draft.write_text(to_json(result))
+    draft.write_text(dump(result))
     draft.replace(job.result_path)
     reach("spark:answered")
     return result

@@ -5,6 +5,8 @@
     |   |-- StreamFileError            a stream file: file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
     |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
+    |   |-- UnreadableDocument         a stored document is damaged or has unknown fields
+    |   |   `-- NewerFormat            a newer version of Tideline wrote it: upgrade this one
     |   `-- RequestConflict            the run id already stands for a different request
     |-- Halted                         exit 3, a person has to decide; trying again changes nothing
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
@@ -74,6 +76,14 @@ class ConnectionMissing(BadInput):
 
 class LedgerElsewhere(BadInput):
     """The ledger at this location was moved away, or has not been moved here completely."""
+
+
+class UnreadableDocument(BadInput):
+    """A stored document is no JSON, or has an unknown field or a wrong value; none is dropped."""
+
+
+class NewerFormat(UnreadableDocument):
+    """A newer version of Tideline wrote a stored document; this one must not guess at it."""
 
 
 class RequestConflict(BadInput):

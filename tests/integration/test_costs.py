@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tideline.json_codec import to_json
+from tideline.documents import dump
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
@@ -71,19 +71,19 @@ def histories(tmp_path_factory):
 def closed(number):
     at = datetime(2026, 1, 1, tzinfo=UTC)
     record = RunRecord(f"run-{number:08}", "live", "nothing_to_do", "digest", at)
-    return HistoryEntry("run", record.run_id, to_json(record), number)
+    return HistoryEntry("run", record.run_id, dump(record), number)
 
 
 def fabricate(store, slot, entries):
-    """One merged slot, as normal operation leaves it."""
+    """One merged segment, as normal operation leaves it."""
     from tideline.ledger import delta_store as ledger_delta
 
-    plain = ledger_delta.history_slot
-    ledger_delta.history_slot = lambda kind, version: slot
+    plain = ledger_delta.segment_key
+    ledger_delta.segment_key = lambda kind, version: slot
     try:
         store.commit(store.read(), put={}, history=entries)
     finally:
-        ledger_delta.history_slot = plain
+        ledger_delta.segment_key = plain
 
 
 def opened(folder, monkeypatch):

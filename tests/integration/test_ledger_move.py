@@ -1,4 +1,4 @@
-"""A ledger changes its home: everything arrives, and never are two homes in charge."""
+"""A ledger changes its location: everything arrives, and never are two locations in charge."""
 
 import itertools
 import os
@@ -10,8 +10,8 @@ import pytest
 
 from devstack.airflow_services import connection_to
 from tests.harness import finished, tideline
+from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
-from tideline.json_codec import from_json, to_json
 from tideline.ledger import move as ledger_move
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
@@ -32,15 +32,15 @@ ledger: {ledger}
 _numbers = itertools.count(1)
 
 
-both_databases = pytest.mark.parametrize("homes", ["sqlite", "postgres"], indirect=True)
+both_databases = pytest.mark.parametrize("locations", ["sqlite", "postgres"], indirect=True)
 both_directions = pytest.mark.parametrize(
     ("old", "new"), [("delta", "airflow"), ("airflow", "delta")]
 )
 
 
 @pytest.fixture
-def homes(request, tmp_path, monkeypatch):
-    """The two homes of one stream, by the words of the command line."""
+def locations(request, tmp_path, monkeypatch):
+    """The two locations of one stream, by the words of the command line."""
     database = getattr(request, "param", "sqlite")
     url = request.getfixturevalue(f"{database}_tables")
     monkeypatch.setenv("AIRFLOW_CONN_TIDELINE_LEDGER", connection_to(url))
@@ -55,13 +55,13 @@ def homes(request, tmp_path, monkeypatch):
     }
 
 
-def ledger_in(home):
-    return Ledger(open_store(home), home.stream)
+def ledger_in(location):
+    return Ledger(open_store(location), location.stream)
 
 
-def work(home, runs, first=0):
+def work(location, runs, first=0):
     """A stream's life: runs closed and closed again, an open run, incidents open and closed."""
-    ledger, now = ledger_in(home), datetime.now(UTC)
+    ledger, now = ledger_in(location), datetime.now(UTC)
     for number in range(first, first + runs):
         record = RunRecord(f"run-{number}", "live", "done", "digest", now)
         ledger.update(lambda s, r=record: s.with_run(r).with_next_token())
@@ -78,9 +78,9 @@ def work(home, runs, first=0):
     ledger.update(lambda s: replace(s.with_run(is_open), head=Head(positions=(position,))))
 
 
-def answers(home):
+def answers(location):
     """Everything that anybody can ask a ledger, but for the versions of its store."""
-    ledger = ledger_in(home)
+    ledger = ledger_in(location)
     state = ledger.read()
     entries = [e for kind in HISTORY_KINDS for e in ledger.store.history(kind)]
     return {
@@ -97,36 +97,36 @@ def answers(home):
 
 @both_databases
 @both_directions
-def test_everything_is_answered_as_before_there_and_back_again(homes, old, new):
+def test_everything_is_answered_as_before_there_and_back_again(locations, old, new):
     """Whole history included, and nothing of it twice."""
-    work(homes[old], 7)
-    expected = answers(homes[old])
+    work(locations[old], 7)
+    expected = answers(locations[old])
     assert expected["control"].incidents
     assert expected["closed incidents"]
-    move_ledger(homes[old], homes[new], open_store)
-    assert answers(homes[new]) == expected
-    assert ledger_in(homes[new]).read().control.leases == ()
+    move_ledger(locations[old], locations[new], open_store)
+    assert answers(locations[new]) == expected
+    assert ledger_in(locations[new]).read().control.leases == ()
     for round_trip in range(2):
-        for home, other in ((homes[new], homes[old]), (homes[old], homes[new])):
-            work(home, 3, first=100 * (round_trip + 1))
-            expected = answers(home)
-            move_ledger(home, other, open_store)
+        for location, other in ((locations[new], locations[old]), (locations[old], locations[new])):
+            work(location, 3, first=100 * (round_trip + 1))
+            expected = answers(location)
+            move_ledger(location, other, open_store)
             assert answers(other) == expected
 
 
 @both_directions
-def test_the_old_home_refuses_and_names_the_new_one(homes, old, new):
+def test_the_old_location_refuses_and_names_the_new_one(locations, old, new):
     """Whoever kept the old line in the stream file reads which one to write."""
-    work(homes[old], 2)
-    move_ledger(homes[old], homes[new], open_store)
+    work(locations[old], 2)
+    move_ledger(locations[old], locations[new], open_store)
     for ask in (
         lambda ledger: ledger.read(),
         lambda ledger: ledger.find_run("run-1"),
         lambda ledger: ledger.update(lambda s: s.with_next_token()),
     ):
         with pytest.raises(LedgerElsewhere) as refused:
-            ask(ledger_in(homes[old]))
-        assert f"was moved to {homes[new]}" in refused.value.message
+            ask(ledger_in(locations[old]))
+        assert f"was moved to {locations[new]}" in refused.value.message
         assert f"ledger: {new}" in refused.value.message
 
 
@@ -140,41 +140,41 @@ def test_the_old_home_refuses_and_names_the_new_one(homes, old, new):
         ("move:marked", "new"),
     ],
 )
-def test_a_killed_move_leaves_at_most_one_home_and_is_completed(
-    homes, tmp_path, monkeypatch, place, by, old, new
+def test_a_killed_move_leaves_at_most_one_location_and_is_completed(
+    locations, tmp_path, monkeypatch, place, by, old, new
 ):
     """By the same command, whether or not the stream file was changed already."""
     monkeypatch.setenv("TIDELINE_LEASE_SECONDS", "1")
-    work(homes[old], 5)
-    expected = answers(homes[old])
+    work(locations[old], 5)
+    expected = answers(locations[old])
     monkeypatch.setenv("TIDELINE_FAILPOINT", f"{place}:kill")
     status, *_ = finished(tideline("move-ledger", tmp_path / f"{old}.yaml", "--to", new))
     assert status == -9
     monkeypatch.delenv("TIDELINE_FAILPOINT")
     with pytest.raises(LedgerElsewhere, match="unfinished copy"):
-        ledger_in(homes[new]).read()
+        ledger_in(locations[new]).read()
     if place == "move:marked":
         with pytest.raises(LedgerElsewhere, match="was moved to"):
-            ledger_in(homes[old]).read()
+            ledger_in(locations[old]).read()
     else:
-        work(homes[old], 3, first=50)  # the old home goes on
-        expected = answers(homes[old])
+        work(locations[old], 3, first=50)  # the old location goes on
+        expected = answers(locations[old])
     file = tmp_path / f"{old if by == 'old' else new}.yaml"
     status, answer, errors = finished(tideline("move-ledger", file, "--to", new, "--json"))
     assert (status, answer["moved"]) == (0, True), errors
-    assert answer["location"] == str(homes[new])
-    assert answers(homes[new]) == expected
+    assert answer["location"] == str(locations[new])
+    assert answers(locations[new]) == expected
     with pytest.raises(LedgerElsewhere, match="was moved to"):
-        ledger_in(homes[old]).read()
+        ledger_in(locations[old]).read()
 
 
-def test_the_command_says_which_line_to_change_and_may_be_repeated(homes, tmp_path):
+def test_the_command_says_which_line_to_change_and_may_be_repeated(locations, tmp_path):
     """Exit 0 each time; the last time with the new line."""
     status, answer, _ = finished(
         tideline("move-ledger", tmp_path / "delta.yaml", "--to", "airflow")
     )
     assert (status, "nothing had to be moved" in answer) == (0, True)
-    work(homes["delta"], 1)
+    work(locations["delta"], 1)
     for _ in range(2):
         done = finished(tideline("move-ledger", tmp_path / "delta.yaml", "--to", "airflow"))
         assert done[0] == 0
@@ -191,13 +191,13 @@ def test_the_command_says_which_line_to_change_and_may_be_repeated(homes, tmp_pa
 
 
 @pytest.mark.parametrize("lease", ["live", "writer", "backfill", "another"])
-def test_runs_at_work_keep_the_ledger_where_it_is(homes, lease):
+def test_runs_at_work_keep_the_ledger_where_it_is(locations, lease):
     """Exit 4, and nothing has moved."""
-    work(homes["delta"], 1)
-    with ledger_in(homes["delta"]).lease(lease), pytest.raises(StreamBusy, match=lease):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
-    assert open_store(homes["airflow"]).read().version == -1
-    ledger_in(homes["delta"]).update(lambda s: s.with_next_token())
+    work(locations["delta"], 1)
+    with ledger_in(locations["delta"]).lease(lease), pytest.raises(StreamBusy, match=lease):
+        move_ledger(locations["delta"], locations["airflow"], open_store)
+    assert open_store(locations["airflow"]).read().version == -1
+    ledger_in(locations["delta"]).update(lambda s: s.with_next_token())
 
 
 def at_place(monkeypatch, place, act):
@@ -211,110 +211,112 @@ def at_place(monkeypatch, place, act):
     monkeypatch.setattr(ledger_move, "reach", reach)
 
 
-def test_what_is_written_while_it_copies_arrives_too(homes, monkeypatch):
+def test_what_is_written_while_it_copies_arrives_too(locations, monkeypatch):
     """Decisions are written without a lease."""
-    work(homes["delta"], 2)
-    ledger = ledger_in(homes["delta"])
+    work(locations["delta"], 2)
+    ledger = ledger_in(locations["delta"])
     late = RunRecord("late", "live", "done", "digest", datetime.now(UTC))
     at_place(monkeypatch, "move:copied", lambda: ledger.update(lambda s: s.with_run(late)))
-    move_ledger(homes["delta"], homes["airflow"], open_store)
-    assert ledger_in(homes["airflow"]).find_run("late") == late
+    move_ledger(locations["delta"], locations["airflow"], open_store)
+    assert ledger_in(locations["airflow"]).find_run("late") == late
 
 
-def test_a_move_that_lost_its_leases_gives_up(homes, monkeypatch):
+def test_a_move_that_lost_its_leases_gives_up(locations, monkeypatch):
     """Stopped for long and resumed, it finds somebody else at work."""
-    work(homes["delta"], 1)
-    store = open_store(homes["delta"])
+    work(locations["delta"], 1)
+    store = open_store(locations["delta"])
 
     def take_over():
         base = store.read()
-        control = from_json(Control, base.documents["control"])
+        control = load(Control, base.documents["control"], "here")
         (first, *others) = control.leases
         later = datetime.now(UTC) + timedelta(hours=1)
         taken = replace(first, holder="somebody", expires_at=later)
         leases = (taken, *others)
-        store.commit(base, put={"control": to_json(replace(control, leases=leases))})
+        store.commit(base, put={"control": dump(replace(control, leases=leases))})
 
     at_place(monkeypatch, "move:copied", take_over)
     with pytest.raises(StreamBusy, match="held by process"):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
-    ledger_in(homes["delta"]).read()
+        move_ledger(locations["delta"], locations["airflow"], open_store)
+    ledger_in(locations["delta"]).read()
     with pytest.raises(LedgerElsewhere, match="unfinished"):
-        ledger_in(homes["airflow"]).read()
+        ledger_in(locations["airflow"]).read()
 
 
 @both_databases
 @pytest.mark.parametrize("place", ["move:begun", "move:copied"])
-def test_a_move_that_slept_through_another_brings_nothing_back(homes, monkeypatch, place):
+def test_a_move_that_slept_through_another_brings_nothing_back(locations, monkeypatch, place):
     """It finds that the ledger has gone on."""
-    work(homes["delta"], 2)
+    work(locations["delta"], 2)
     leases = ledger_move._all_leases
 
     def other_move_and_more_work():
         monkeypatch.setattr(ledger_move, "_all_leases", leases)
-        move_ledger(homes["delta"], homes["airflow"], open_store)
-        work(homes["airflow"], 2, first=20)
+        move_ledger(locations["delta"], locations["airflow"], open_store)
+        work(locations["airflow"], 2, first=20)
 
     at_place(monkeypatch, place, other_move_and_more_work)
     monkeypatch.setattr(ledger_move, "_all_leases", lambda _: nullcontext())  # run out by then
     with suppress(BadInput):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
-    assert ledger_in(homes["airflow"]).find_run("run-21") is not None
-    assert ledger_in(homes["airflow"]).read().control.token == 4
+        move_ledger(locations["delta"], locations["airflow"], open_store)
+    assert ledger_in(locations["airflow"]).find_run("run-21") is not None
+    assert ledger_in(locations["airflow"]).read().control.token == 4
     with pytest.raises(LedgerElsewhere):
-        ledger_in(homes["delta"]).read()
+        ledger_in(locations["delta"]).read()
 
 
-def test_a_target_with_another_ledger_is_refused(homes):
+def test_a_target_with_another_ledger_is_refused(locations):
     """One stream, one ledger; nobody's positions are overwritten."""
-    work(homes["delta"], 1)
-    work(homes["airflow"], 1)
-    before = answers(homes["airflow"])
+    work(locations["delta"], 1)
+    work(locations["airflow"], 1)
+    before = answers(locations["airflow"])
     with pytest.raises(BadInput, match="is not empty"):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
-    assert answers(homes["airflow"]) == before
-    ledger_in(homes["delta"]).read()
+        move_ledger(locations["delta"], locations["airflow"], open_store)
+    assert answers(locations["airflow"]) == before
+    ledger_in(locations["delta"]).read()
 
 
-def test_a_target_whose_history_went_another_way_is_refused(homes):
+def test_a_target_whose_history_went_another_way_is_refused(locations):
     """A copy can only be continued."""
-    work(homes["delta"], 2)
-    move_ledger(homes["delta"], homes["airflow"], open_store)
-    store = open_store(homes["delta"])
+    work(locations["delta"], 2)
+    move_ledger(locations["delta"], locations["airflow"], open_store)
+    store = open_store(locations["delta"])
     store.commit(store.read(), put={}, history=[HistoryEntry("run", "foreign", "{}")])
-    with pytest.raises(BadInput, match="another run foreign"):
-        move_ledger(homes["airflow"], homes["delta"], open_store)
-    ledger_in(homes["airflow"]).read()
+    with pytest.raises(BadInput, match="history differs at run foreign"):
+        move_ledger(locations["airflow"], locations["delta"], open_store)
+    ledger_in(locations["airflow"]).read()
 
 
-def test_a_home_that_gave_the_ledger_on_is_not_brought_back_to_life(homes, tmp_path):
-    """A forgotten first home cannot finish what is long over."""
-    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
-    work(homes["delta"], 2)
-    move_ledger(homes["delta"], homes["airflow"], open_store)
-    move_ledger(homes["airflow"], third, open_store)
+def test_a_location_that_gave_the_ledger_on_is_not_brought_back_to_life(locations, tmp_path):
+    """A forgotten first location cannot finish what is long over."""
+    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), locations["delta"].stream)
+    work(locations["delta"], 2)
+    move_ledger(locations["delta"], locations["airflow"], open_store)
+    move_ledger(locations["airflow"], third, open_store)
     with pytest.raises(LedgerElsewhere, match=r"third\.ledger"):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
+        move_ledger(locations["delta"], locations["airflow"], open_store)
     with pytest.raises(LedgerElsewhere, match="tideline_ledger"):
-        move_ledger(homes["delta"], third, open_store)
+        move_ledger(locations["delta"], third, open_store)
     assert ledger_in(third).read().control.token == 2
 
 
-def test_a_copy_of_a_third_home_is_not_finished_from_the_first(homes, tmp_path, monkeypatch):
+def test_a_copy_of_a_third_location_is_not_finished_from_the_first(
+    locations, tmp_path, monkeypatch
+):
     """Its ledger is still in charge elsewhere."""
-    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), homes["delta"].stream)
-    work(homes["delta"], 2)
-    move_ledger(homes["delta"], homes["airflow"], open_store)
-    move_ledger(homes["airflow"], third, open_store)
+    third = LedgerLocation("delta", str(tmp_path / "third.ledger"), locations["delta"].stream)
+    work(locations["delta"], 2)
+    move_ledger(locations["delta"], locations["airflow"], open_store)
+    move_ledger(locations["airflow"], third, open_store)
 
     def die():
         raise KeyboardInterrupt
 
     at_place(monkeypatch, "move:copied", die)
     with pytest.raises(KeyboardInterrupt):
-        move_ledger(third, homes["airflow"], open_store)
+        move_ledger(third, locations["airflow"], open_store)
     with pytest.raises(LedgerElsewhere, match=r"unfinished copy of .*third"):
-        move_ledger(homes["delta"], homes["airflow"], open_store)
+        move_ledger(locations["delta"], locations["airflow"], open_store)
     ledger_in(third).read()
-    move_ledger(third, homes["airflow"], open_store)
-    assert ledger_in(homes["airflow"]).read().control.token == 2
+    move_ledger(third, locations["airflow"], open_store)
+    assert ledger_in(locations["airflow"]).read().control.token == 2

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import NOW
-from tideline.json_codec import from_json, to_json
+from tideline.documents import dump, load
 from tideline.ledger.state import Control
 from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange
@@ -32,4 +32,4 @@ documents = st.one_of(
 @given(documents)
 def test_documents_survive_json(value):
     """Every field of every document, in every state."""
-    assert from_json(type(value), to_json(value)) == value
+    assert load(type(value), dump(value), "here") == value

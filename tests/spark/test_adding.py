@@ -8,8 +8,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.faults.fault_case import HookedSpark
 from tests.harness import decide, head, table_rows, table_version
+from tideline.documents import dump, load
 from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
-from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkJob
 from tideline.model.request import RunRequest
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
@@ -209,9 +209,9 @@ class Farther:
         self.spark = spark
 
     def submit(self, job_path):
-        job = from_json(SparkJob, Path(job_path).read_bytes())
-        text = to_json(job).replace('"end_offset":50', '"end_offset":60')
-        assert text != to_json(job)
+        job = load(SparkJob, Path(job_path).read_bytes(), "the job")
+        text = dump(job).replace('"end_offset":50', '"end_offset":60')
+        assert text != dump(job)
         Path(job_path).write_text(text)
         self.spark.submit(job_path)
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.harness import table_rows
 from tideline.cli.main import main
-from tideline.json_codec import to_json
+from tideline.documents import dump
 from tideline.model.coverage import Coverage, subtract
 from tideline.model.offsets import OffsetRange
 from tideline.stream_files import read_stream
@@ -162,7 +162,7 @@ def test_coverage_cut_out_of_the_head_is_a_gap(harness, orders, audited):
     cut = Coverage(first.identity, subtract(first.intervals, [OffsetRange(90, 110)]))
     head = ledger.read().head
     documents = ledger.store.read()
-    ledger.store.commit(documents, put={"head": to_json(replace(head, coverage=(cut, *others)))})
+    ledger.store.commit(documents, put={"head": dump(replace(head, coverage=(cut, *others)))})
     status, answer = audited()
     assert status == 6
     ((topic, _, partition, *span),) = found(answer, "gaps")

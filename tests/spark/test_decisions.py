@@ -14,8 +14,8 @@ from tests.harness import (
     table_rows,
     table_version,
 )
+from tideline.documents import load
 from tideline.errors import ReplayUnavailable, ResetDetected
-from tideline.json_codec import from_json
 from tideline.launch.job import SparkJob
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
@@ -299,7 +299,7 @@ class BetweenStagingAndPublishing:
 
     def submit(self, job_path):
         with open(job_path) as file:
-            self.actions.append(from_json(SparkJob, file.read()).action)
+            self.actions.append(load(SparkJob, file.read(), "the job").action)
         self.spark.submit(job_path)
         if self.actions[-1] == "stage":
             self.happens()

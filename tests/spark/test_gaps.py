@@ -7,8 +7,8 @@ import pytest
 
 from tests.harness import closed_incidents, decide, head, spans, table_rows, table_version
 from tests.spark.test_settling import commit_only
+from tideline.documents import dump, load
 from tideline.errors import ResetDetected
-from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkJob
 from tideline.model.coverage import total
 from tideline.model.request import RunRequest
@@ -105,12 +105,12 @@ class Lossy:
         return self.spark.submits
 
     def submit(self, job_path):
-        job = from_json(SparkJob, Path(job_path).read_bytes())
+        job = load(SparkJob, Path(job_path).read_bytes(), "the job")
         shorter = [
             replace(r, end_offset=r.end_offset - self.lost) if r.partition in self.partitions else r
             for r in job.ranges
         ]
-        Path(job_path).write_text(to_json(replace(job, ranges=tuple(shorter))))
+        Path(job_path).write_text(dump(replace(job, ranges=tuple(shorter))))
         self.spark.submit(job_path)
 
 

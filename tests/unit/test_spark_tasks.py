@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.build import planned
-from tideline.json_codec import to_json
+from tideline.documents import dump
 from tideline.launch.job import SparkJob
 from tideline.launch.submit import configuration, is_small
 from tideline.spark.source import split_and_packed
@@ -46,7 +46,7 @@ def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
         result_path="result",
     )
     path = tmp_path / "job.json"
-    path.write_text(to_json(job))
+    path.write_text(dump(job))
     assert is_small(str(path)) == small
     options = configuration("local[2]", is_small=small)["spark.driver.extraJavaOptions"]
     assert ("TieredStopAtLevel" in options) == small

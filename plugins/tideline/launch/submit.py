@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from tideline.connections import Connection, spark_master
+from tideline.documents import load
 from tideline.errors import ServiceAway
-from tideline.json_codec import from_json
 from tideline.launch.cache import cache_folder
 from tideline.launch.child import Child
 from tideline.launch.jars import spark_jars
@@ -63,7 +63,7 @@ def application() -> str:
 
 def is_small(job_path: str) -> bool:
     """Whether starting Spark will be most of a job's time."""
-    job = from_json(SparkJob, Path(job_path).read_bytes())
+    job = load(SparkJob, Path(job_path).read_bytes(), f"job file {job_path}")
     return sum(len(planned.offsets) for planned in job.ranges) < _MANY
 
 

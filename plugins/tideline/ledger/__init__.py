@@ -1,1 +1,1 @@
-"""Who is the authority on progress: documents, leases, history, and their stores."""
+"""The authority on progress: documents, leases and history, in a Delta table or a database."""

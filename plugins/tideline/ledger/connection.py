@@ -22,7 +22,7 @@ _POSTGRES_EXTRA = (
 
 
 def ledger_url(connection_id: str) -> URL:
-    """The database's address, with its password.
+    """The database's address, including its password.
 
     Raises:
         ConnectionMissing: There is no such connection, or it cannot be used.
@@ -33,7 +33,7 @@ def ledger_url(connection_id: str) -> URL:
             f"ledger_connection: no Airflow connection {connection_id!r}; define it, for example as"
             f" AIRFLOW_CONN_{connection_id.upper()}="
             """'{"conn_type": "postgres", "host": "db", "login": "airflow", "password": "...","""
-            """ "schema": "airflow"}', best with Airflow's own metadata database""",
+            """ "schema": "airflow"}'; Airflow's own metadata database is the best choice""",
             connection=connection_id,
         )
     kind = found.conn_type.partition("+")[0]
@@ -52,7 +52,7 @@ def _postgres(connection_id: str, found: Connection) -> URL:
     if missing:
         raise ConnectionMissing(
             f"connection {connection_id}: {missing[0]} is missing; a postgres connection needs host"
-            " and schema (the database), as a rule login and password",
+            " and schema (the database), usually also login and password",
             connection=connection_id,
         )
     unknown = sorted(set(found.extra) - set(_POSTGRES_EXTRA))

@@ -1,12 +1,15 @@
-"""The data files of a ledger's Delta table: what a slot is, how one is written, read and merged.
+"""The data files of a ledger's Delta table: their keys, and how they are written, read and merged.
 
-    control, head, run:<run id>     the state: one row each, replaced as a whole
-    history:<kind>:<n>              closed records, 1,000 commits to a slot, never replaced
-    history:<kind>:v<n>             a volume: a hundred such slots bound together, sorted by key
-    history:<n>                     all kinds, in ledgers begun before decision 12
+The partition column `slot` (a stored name; it holds document keys) says what a file contains:
 
-So the number of files, which every opening of the table has to list, grows with the hundred
-thousands of commits only, and one record in a volume is found through the file's own statistics.
+    control, head, mark, run:<run id>   the state: one row each, replaced as a whole
+    ahead                               see `delta_store`
+    history:<kind>:<n>                  a segment: the closed records of 1,000 commits
+    history:<kind>:v<n>                 a compacted segment: a hundred of them, sorted by key
+    history:<n>                         a segment of all kinds, in ledgers begun before ADR 12
+
+Every opening of the table lists its files, so their number has to stay small: it grows with every
+hundred thousand commits. Row group statistics find one record in a compacted segment.
 """
 
 from __future__ import annotations
@@ -43,25 +46,30 @@ _COLUMNS = pa.schema(
 SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
-_COMMITS_PER_SLOT = 1000
-_SLOTS_PER_VOLUME = 100
+_COMMITS_PER_SEGMENT = 1000
+_SEGMENTS_PER_COMPACTED = 100
 _KEEP_HOURS = 24
 
 
-def history_slot(kind: str, version: int) -> str:
-    """Where closed records of a kind go in the commit of a version."""
+def segment_key(kind: str, version: int) -> str:
+    """The segment that takes the closed records of a kind in the commit of a version."""
     return f"{HISTORY}{kind}:{_number(version)}"
 
 
-def may_hold_kind(slot: str, kind: str) -> bool:
-    """Whether a slot is one of a kind's history."""
-    return slot.startswith(f"{HISTORY}{kind}:") or (
-        slot.startswith(HISTORY) and slot.count(":") == 1
+def may_hold_kind(segment: str, kind: str) -> bool:
+    """Whether a segment may contain history of a kind."""
+    return segment.startswith(f"{HISTORY}{kind}:") or (
+        segment.startswith(HISTORY) and segment.count(":") == 1
     )
 
 
 def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[str, str]]:
-    """Active files and their slots; with a key, only history files that may hold it."""
+    """Paths of active files and their document keys.
+
+    Args:
+        table: The ledger's table.
+        key: Leave out segments whose statistics exclude this record's key; None for all files.
+    """
     actions = from_delta(table.get_add_actions(flatten=True))
     columns = {
         name: actions.column(name).to_pylist()
@@ -70,16 +78,16 @@ def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[st
     }
     lows = columns.get("min.key") or [None] * len(actions)
     highs = columns.get("max.key") or [None] * len(actions)
-    for path, slot, low, high in zip(
+    for path, document_key, low, high in zip(
         columns["path"], columns["partition.slot"], lows, highs, strict=True
     ):
         if key is None or low is None or high is None or low <= key <= high:
-            yield path, slot
+            yield path, document_key
 
 
-def removal(path: str, slot: str) -> RemoveAction:
+def removal(path: str, document_key: str) -> RemoveAction:
     """Take a file out of the table; delta-rs encodes the path itself."""
-    return RemoveAction(unquote(path), True, int(time.time() * 1000), None, {"slot": slot})
+    return RemoveAction(unquote(path), True, int(time.time() * 1000), None, {"slot": document_key})
 
 
 def commit_files(
@@ -89,11 +97,12 @@ def commit_files(
 
     Args:
         table: The ledger's table, at the version that the actions were made from.
-        actions: Files to add and to take out.
-        app_id: Of two commits from one version with the same id, Delta refuses the second.
+        actions: Files to add and to remove.
+        app_id: Delta transaction app id: of two commits from one version with the same id, Delta
+            refuses the second.
 
     Raises:
-        CommitFailedError: Somebody else was first.
+        CommitFailedError: Another writer was first.
     """
     properties = CommitProperties(
         app_transactions=[Transaction(app_id, table.version() + 1)],
@@ -116,8 +125,8 @@ class LedgerFiles:
         self._uri = uri
         self._options = options
 
-    def write(self, table: DeltaTable, slot: str, entries: list[HistoryEntry]) -> AddAction:
-        """Write a file, which becomes part of the table by the action that comes back.
+    def write(self, table: DeltaTable, document_key: str, entries: list[HistoryEntry]) -> AddAction:
+        """Write a file; committing the returned action makes it part of the table.
 
         Raises:
             ServiceAway: The store does not take it.
@@ -132,7 +141,7 @@ class LedgerFiles:
             },
             _COLUMNS,
         )
-        path = f"{slot.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
+        path = f"{document_key.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
         try:
             size = write_parquet(table, path, rows, self._options)
         except OSError as error:
@@ -145,13 +154,13 @@ class LedgerFiles:
             "nullCount": {"key": 0},
         }
         now = int(time.time() * 1000)
-        return AddAction(path, size, {"slot": slot}, now, True, json.dumps(stats))
+        return AddAction(path, size, {"slot": document_key}, now, True, json.dumps(stats))
 
     def read(self, table: DeltaTable, path: str, key: str | None = None) -> list[HistoryEntry]:
-        """A file's records; with a key, only the part of a long file that may hold it.
+        """A file's records; with a key, only the row groups that may hold it.
 
         Raises:
-            ServiceAway: The store does not give it.
+            ServiceAway: The store does not return the file.
         """
         holding = None if key is None else ("key", key)
         try:
@@ -165,7 +174,7 @@ class LedgerFiles:
         ]
 
     def away(self, error: Exception) -> ServiceAway:
-        """What a failing store is to a run."""
+        """The error for a store that fails; retriable."""
         return ServiceAway(
             f"ledger {self._uri} cannot be used: {type(error).__name__}: {error};"
             " nothing moved, try again when its store is back",
@@ -173,51 +182,52 @@ class LedgerFiles:
         )
 
     def tidy(self, table: DeltaTable, version: int) -> None:
-        """Merge small history files and delete what was replaced a day ago; never fails a run.
+        """Merge small files, delete files that were replaced a day ago; failures are only logged.
 
         Args:
             table: The ledger's table.
-            version: That of the last commit.
+            version: The last commit's.
         """
         recent = {_number(version), _number(max(0, version - COMMITS_PER_TIDY))}
-        slots = {slot for _, slot in active_files(table) if slot.startswith(HISTORY)}
+        segments = {key for _, key in active_files(table) if key.startswith(HISTORY)}
         try:
-            for slot in sorted(s for s in slots if s.rpartition(":")[2] in recent):
-                table.optimize.compact(partition_filters=[("slot", "=", slot)])
-            self.bind(table)
+            for segment in sorted(s for s in segments if s.rpartition(":")[2] in recent):
+                table.optimize.compact(partition_filters=[("slot", "=", segment)])
+            self.compact(table)
             table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
         except (delta_errors.DeltaError, ServiceAway, OSError) as error:
             log.warning("ledger %s was not tidied: %s", self._uri, error)
 
-    def bind(self, table: DeltaTable) -> None:
-        """Bind one past volume, if there is one.
+    def compact(self, table: DeltaTable) -> None:
+        """Compact a hundred past segments of one kind, if there are any.
 
         Raises:
-            DeltaError: Somebody else binds it at the same time.
+            DeltaError: Another process compacts them at the same time.
         """
-        current = _volume(table.version() // _COMMITS_PER_SLOT)
+        current = _compacted(table.version() // _COMMITS_PER_SEGMENT)
         loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-        for path, slot in active_files(table):
-            _, kind, number = slot.split(":") if slot.count(":") == 2 else ("", "", "")
-            if slot.startswith(HISTORY) and number.isdecimal():
-                loose[kind, _volume(int(number))].append((path, slot))
-        past = sorted(volume for volume in loose if volume[1] < current)
+        for path, key in active_files(table):
+            _, kind, number = key.split(":") if key.count(":") == 2 else ("", "", "")
+            if key.startswith(HISTORY) and number.isdecimal():
+                loose[kind, _compacted(int(number))].append((path, key))
+        past = sorted(at for at in loose if at[1] < current)
         if not past:
             return
-        kind, volume = past[0]
-        files = loose[kind, volume]
+        kind, group = past[0]
+        files = loose[kind, group]
         entries: list[HistoryEntry] = []
         for path, _ in files:
             entries += self.read(table, path)
         entries.sort(key=lambda e: (e.key, e.version))
-        actions: list[AddAction | RemoveAction] = [removal(path, slot) for path, slot in files]
-        actions.append(self.write(table, f"{HISTORY}{kind}:v{volume:06d}", entries))
-        commit_files(table, actions, f"tideline-volume-{kind}-{volume}")
+        actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in files]
+        actions.append(self.write(table, f"{HISTORY}{kind}:v{group:06d}", entries))
+        # "volume" is the stored word for a compacted segment.
+        commit_files(table, actions, f"tideline-volume-{kind}-{group}")
 
 
 def _number(version: int) -> str:
-    return f"{version // _COMMITS_PER_SLOT:08d}"
+    return f"{version // _COMMITS_PER_SEGMENT:08d}"
 
 
-def _volume(slot_number: int) -> int:
-    return slot_number // _SLOTS_PER_VOLUME
+def _compacted(segment_number: int) -> int:
+    return segment_number // _SEGMENTS_PER_COMPACTED

@@ -1,13 +1,14 @@
 """The ledger as a small Delta table, through delta-rs: no JVM, next to the data.
 
-One row is one document. The partition column `slot` names what the row is (`ledger_slots`).
-A commit is one Delta transaction that removes the replaced documents' files and adds the new
-ones, with a transaction id of our own. Two commits from one version carry the same id, and the
-second fails ("Concurrent transaction failed"): that is the compare-and-swap. Reading the state
-opens the state's files only, so it costs O(partitions) however long the history is.
+One row is one document; the partition column `slot` is its key (`delta_documents`). A commit is
+one Delta transaction that removes the files of replaced documents and adds the new ones, with a
+transaction id of our own. Two commits from one version carry the same id, and the second fails
+("Concurrent transaction failed"): that is the compare-and-swap. Reading the state opens the
+state's files only, so it costs O(partitions), however long the history is.
 
-A history that was brought here from another home has larger versions than this table has had
-commits. The document `ahead` says by how much ours are counted ahead of the table's.
+A history copied from another location has larger versions than this table has commits. The
+document `ahead`, a plain number, says by how much the ledger's version is ahead of the table's.
+Without conditional put in the object store, one race remains, inside delta-rs.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from tideline.ledger.delta_documents import (
     LedgerFiles,
     active_files,
     commit_files,
-    history_slot,
     may_hold_kind,
     removal,
+    segment_key,
 )
 from tideline.ledger.port import HistoryEntry, Snapshot
 
@@ -69,12 +70,12 @@ class DeltaLedgerStore:
         table = self._open()
         if table is None:
             return Snapshot(-1, {})
-        active = {p: slot for p, slot in active_files(table) if not slot.startswith(HISTORY)}
-        # A file never changes: a run asks for the same few again and again.
+        active = {p: key for p, key in active_files(table) if not key.startswith(HISTORY)}
+        # A file never changes, and a run reads the same few several times.
         self._bodies = {
             path: self._bodies.get(path) or self._files.read(table, path)[0].body for path in active
         }
-        documents = {slot: self._bodies[path] for path, slot in active.items()}
+        documents = {key: self._bodies[path] for path, key in active.items()}
         self._ahead = int(documents.pop(_AHEAD, 0))
         return Snapshot(table.version() + self._ahead, documents)
 
@@ -99,22 +100,21 @@ class DeltaLedgerStore:
         version = table.version() + 1
         replaced = {*put, *drop}
         actions: list[AddAction | RemoveAction] = [
-            removal(path, slot) for path, slot in active_files(table) if slot in replaced
+            removal(path, key) for path, key in active_files(table) if key in replaced
         ]
-        for slot, body in put.items():
-            actions.append(
-                self._files.write(table, slot, [HistoryEntry("state", slot, body, version)])
-            )
+        for key, body in put.items():
+            entry = HistoryEntry("state", key, body, version)
+            actions.append(self._files.write(table, key, [entry]))
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
         for e in history:
             given = e.version if e.version >= 0 else version + ahead
             closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
-            actions.append(self._files.write(table, history_slot(kind, version), entries))
+            actions.append(self._files.write(table, segment_key(kind, version), entries))
         try:
             commit_files(table, actions, "tideline-ledger")
         except delta_errors.CommitFailedError as error:
-            raise CommitConflict(f"{self._uri}: somebody else wrote first: {error}") from error
+            raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
             raise self._files.away(error) from error
         if version % COMMITS_PER_TIDY == 0:
@@ -128,8 +128,8 @@ class DeltaLedgerStore:
         if table is None:
             return
         found = []
-        for path, slot in active_files(table, key):
-            if may_hold_kind(slot, kind):
+        for path, segment in active_files(table, key):
+            if may_hold_kind(segment, kind):
                 found += [
                     entry
                     for entry in self._files.read(table, path, key)
@@ -164,14 +164,14 @@ class DeltaLedgerStore:
             first_line = str(error).splitlines()[0]
             raise BadInput(
                 f"ledger {self._uri}: the address cannot be used: {first_line}; correct"
-                " table.uri or ledger_uri, or give the rights",
+                " table.uri or ledger_uri, or grant access to it",
                 ledger=self._uri,
             ) from error
         except delta_errors.DeltaError as error:
             table = self._open()
             if table is None:
                 raise self._files.away(error) from error
-            raise CommitConflict(f"{self._uri}: somebody else created the ledger") from error
+            raise CommitConflict(f"{self._uri}: another writer created the ledger") from error
         except OSError as error:
             raise self._files.away(error) from error
         return self._table

@@ -1,4 +1,4 @@
-"""What tells one process of this machine from another one with the same number."""
+"""The identity of a process on this machine; process ids are reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may work on a stream now: leases in the ledger's control document."""
+"""Leases in the ledger's control document: who may work on a stream now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("tideline")
 
 
 _MOST_OFTEN = 0.1
-"""Seconds between renewals, however short a lease is: the ledger has other writers."""
+"""Seconds between renewals at least, however short a lease is: the ledger has other writers."""
 
 
 def lease_seconds() -> float:
@@ -37,10 +37,10 @@ def take(state: LedgerState, name: str, holder: str) -> LedgerState:
 
 
 def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
-    """The state with a lease kept for longer.
+    """The state with a lease extended.
 
     Raises:
-        StreamBusy: It was lost.
+        StreamBusy: The lease was lost.
     """
     refuse_lost(state, name, holder)
     return _with_lease(state, name, holder)
@@ -52,7 +52,7 @@ def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
 
     Args:
         name: The lease's name.
-        renew: Writes its new end; what it raises is logged, and the lease is then lost in time.
+        renew: Writes the new expiry; failures are logged, and the lease then expires.
     """
     stop = threading.Event()
 
@@ -73,15 +73,15 @@ def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
 
 
 def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
-    """Make sure that a holder still holds its lease, or that nobody has had it since.
+    """Make sure that a holder still holds its lease; it may have expired if nobody took it over.
 
     Raises:
-        StreamBusy: Somebody took over; it is lost for good, since others may have worked meanwhile.
+        StreamBusy: Another attempt took it over. It is lost for good: others may have worked since.
     """
     if not any(held.name == name and held.holder == holder for held in state.control.leases):
         raise StreamBusy(
-            f"stream {state.control.stream}: this attempt has lost the {name} lease: it was silent"
-            f" for more than {lease_seconds():.0f} s, and another attempt took over; run again",
+            f"stream {state.control.stream}: this attempt has lost the {name} lease: it did not"
+            f" renew it for {lease_seconds():.0f} s, and another attempt took over; run again",
             stream=state.control.stream,
             lease=name,
         )
@@ -101,10 +101,15 @@ def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
 
 
 def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
-    """Make sure that nobody else is at work: on some leases, or on any if none is named.
+    """Make sure that nobody else holds a lease.
+
+    Args:
+        state: The ledger's state.
+        holder: The attempt that asks.
+        names: The leases to look at; all if none is named.
 
     Raises:
-        StreamBusy: Somebody is.
+        StreamBusy: Another holder, as far as we can tell alive, has one that is not expired.
     """
     now = datetime.now(UTC)
     for held in state.control.leases:
@@ -119,11 +124,11 @@ def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
 
 
 def refuse_during_rewind(state: LedgerState, holder: str) -> None:
-    """Keep everybody out while table and ledger are being put back together.
+    """Keep everybody out until a rewind has finished with table and ledger.
 
     Raises:
-        StreamBusy: A rewind is under way.
-        Halted: One was begun and has ended half-way; a person has to give the command again.
+        StreamBusy: A rewind is at work.
+        Halted: A rewind was interrupted; a person has to repeat the command.
     """
     rewind = state.control.rewind
     if rewind is None:
@@ -138,7 +143,7 @@ def refuse_during_rewind(state: LedgerState, holder: str) -> None:
 
 
 def _is_gone(lease: Lease) -> bool:
-    """Whether the holder ran on this host and has ended; elsewhere only expiry tells."""
+    """Whether the holder ran on this host and has ended; on other hosts only expiry tells."""
     if lease.host != socket.gethostname() or not lease.process_started:
         return False
     return process_identity(lease.pid) != lease.process_started

@@ -1,32 +1,35 @@
-"""Move a ledger to another home, so that after a crash anywhere at most one is in charge.
+"""Move a ledger to another location; after a crash anywhere, at most one location is in charge.
 
-    copy     the target holds everything and is marked unfinished; the source is in charge
-    mark     the source says where its ledger went; nobody is in charge
-    finish   the target's mark goes; the target is in charge
+    copy     the target holds everything and a marker "unfinished"; the source is in charge
+    mark     the source holds a marker "moved_to"; nobody is in charge
+    finish   the target's marker is removed; the target is in charge
 
-Each step is a compare-and-swap, and the command repeated goes on where it ended. The source is
-marked from the very version that was copied: whoever wrote meanwhile, even without a lease, makes
-the copy begin again. History is append-only in both homes, so what the target holds already has
-to be the beginning of the source's, key by key; that is true of a copy that was cut off and of a
-home that the ledger once left, and only the rest is appended.
+Each step is a compare-and-swap, and the same command continues an interrupted move. The source is
+marked at the version that was copied: a write in between, even one without a lease, makes the copy
+begin again. History is append-only in both locations, so the target's part has to be the beginning
+of the source's, key by key. That holds for an interrupted copy and for a location that the ledger
+has left before; only the rest is appended.
+
+Documents and entries are copied as they are, whatever their format. Newer formats than this
+version's are refused in both locations before anything is written.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 
+from tideline.documents import dump
 from tideline.errors import BadInput, CommitConflict, LedgerElsewhere
 from tideline.failpoints import reach
-from tideline.json_codec import from_json, to_json
 from tideline.ledger import leases
-from tideline.ledger.ledger import CONTROL, MARK, Ledger
-from tideline.ledger.port import HISTORY_KINDS, HistoryEntry, LedgerStore, Snapshot
+from tideline.ledger.conflicts import retry_conflicts
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.move_checks import missing_entries, refuse_newer_formats
+from tideline.ledger.port import CONTROL, MARKER, LedgerStore, Snapshot
+from tideline.ledger.snapshots import document, marker_in
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.ledger_location import LedgerLocation, RelocationMarker
 
@@ -56,31 +59,37 @@ def move_ledger(
     target: LedgerLocation,
     open_store: Callable[[LedgerLocation], LedgerStore],
 ) -> Move:
-    """Bring a ledger from one home to another, or to the end of a move that was cut off.
+    """Move a ledger from one location to another, or finish an interrupted move.
 
     Args:
         source: Where the stream file says it is.
         target: Where it should be.
-        open_store: Opens the store of a home.
+        open_store: Opens the store at a location.
 
     Raises:
-        BadInput: The source was moved elsewhere, or the target holds something else.
+        LedgerElsewhere: The source was moved elsewhere, or the target is another location's copy.
+        NewerFormat: A newer version of Tideline wrote to the source or the target.
+        UnreadableDocument: A document or an entry of the history is damaged.
+        BadInput: The target holds something else.
         StreamBusy: Somebody is at work on the stream.
-        CommitConflict: Somebody wrote again and again.
+        CommitConflict: Other writers were first every time.
+        ServiceAway: A store does not answer; the same command continues.
     """
     arriving = open_store(target)
     if source == target:
-        mark = mark_of(arriving.read())
-        if mark is None:
+        marker = marker_in(arriving.read(), arriving.location)
+        if marker is None:
             return Move(None, target)
-        if mark.state == "moved_to":
-            raise LedgerElsewhere(mark.refusal(arriving.location))
-        source = mark.other
+        if marker.state == "moved_to":
+            raise LedgerElsewhere(marker.refusal(arriving.location))
+        source = marker.other
     handover = _Handover(source, target, open_store(source), arriving)
     before = handover.leaving.read()
     if not handover.is_marked(before):
         if CONTROL not in before.documents:
             return Move(source, target, is_empty=True)
+        for store in (handover.leaving, arriving):
+            refuse_newer_formats(store, store.read(), history=True)
         ledger = Ledger(open_store(source), source.stream)
         with _all_leases(ledger):
             handover.copy_and_mark(ledger.holder)
@@ -88,15 +97,9 @@ def move_ledger(
     return Move(source, target)
 
 
-def mark_of(snapshot: Snapshot) -> RelocationMarker | None:
-    """The mark of a home that is not in charge, None where there is none."""
-    text = snapshot.documents.get(MARK)
-    return None if text is None else from_json(RelocationMarker, text)
-
-
 @contextmanager
 def _all_leases(ledger: Ledger) -> Iterator[None]:
-    """Keep every run out, whatever it would do."""
+    """Keep every run out, whatever its lane."""
     known = {lease.name for lease in ledger.read().control.leases}
     with ExitStack() as held:
         for name in sorted({*_LANES, *known}):
@@ -112,39 +115,39 @@ class _Handover:
     arriving: LedgerStore
 
     def is_marked(self, snapshot: Snapshot) -> bool:
-        """Whether the source says that its ledger went to the target.
+        """Whether the source's marker names the target.
 
         Raises:
-            LedgerElsewhere: It is elsewhere.
+            LedgerElsewhere: It names another location.
         """
-        mark = mark_of(snapshot)
-        if mark is None:
+        marker = marker_in(snapshot, self.leaving.location)
+        if marker is None:
             return False
-        if mark.state != "moved_to" or mark.other != self.target:
-            raise LedgerElsewhere(mark.refusal(self.leaving.location))
+        if marker.state != "moved_to" or marker.other != self.target:
+            raise LedgerElsewhere(marker.refusal(self.leaving.location))
         return True
 
     def copy_and_mark(self, holder: str) -> None:
-        """Copy, and mark the source from the version that was copied."""
-        for _ in range(_TRIES):
+        """Copy, and mark the source at the version that was copied."""
+
+        def attempt() -> None:
             base = self.leaving.read()
             if self.is_marked(base):
                 return
-            control = from_json(Control, base.documents[CONTROL])
-            # Stopped for long, this process may have lost its leases.
+            control = document(Control, base, CONTROL, self.leaving.location)
+            # A process that was stopped for long may have lost its leases.
             leases.refuse_others(LedgerState(base.version, control), holder)
             try:
                 self._copy(base, control)
                 reach("move:copied")
-                mark = RelocationMarker("moved_to", control.ledger_id, self.target)
-                self.leaving.commit(base, put={MARK: to_json(mark)})
+                marker = RelocationMarker("moved_to", control.ledger_id, self.target)
+                self.leaving.commit(base, put={MARKER: dump(marker)})
             except CommitConflict as conflict:
                 log.info("copying again: %s", conflict)
-                last = conflict
-            else:
-                reach("move:marked")
-                return
-        raise last
+                raise
+            reach("move:marked")
+
+        retry_conflicts(attempt, _TRIES)
 
     def _copy(self, base: Snapshot, control: Control) -> None:
         """Make the target an unfinished copy of the source as it is in `base`."""
@@ -152,13 +155,13 @@ class _Handover:
         _check_is_ours(there, control.ledger_id, self.arriving)
         documents = {
             **base.documents,
-            CONTROL: to_json(replace(control, leases=())),
-            MARK: to_json(RelocationMarker("unfinished", control.ledger_id, self.source)),
+            CONTROL: dump(replace(control, leases=())),
+            MARKER: dump(RelocationMarker("unfinished", control.ledger_id, self.source)),
         }
         put = {k: v for k, v in documents.items() if there.documents.get(k) != v}
         self.arriving.commit(there, put=put, drop=set(there.documents) - set(documents))
         reach("move:begun")
-        missing = _missing(self.leaving, self.arriving)
+        missing = missing_entries(self.leaving, self.arriving)
         for first in range(0, len(missing), _ENTRIES_PER_COMMIT):
             there = self.arriving.read()
             if there.documents != documents:
@@ -168,72 +171,38 @@ class _Handover:
             )
 
     def finish(self) -> None:
-        """Take the target's mark away; the source has its own.
+        """Remove the target's marker; the source has its own.
 
         Raises:
-            LedgerElsewhere: The target has given the ledger on, or is the copy of a third home.
+            LedgerElsewhere: The ledger has left the target again, or the target is the copy of a
+                third location.
         """
-        for _ in range(_TRIES):
+
+        def attempt() -> None:
             there = self.arriving.read()
-            mark = mark_of(there)
-            if mark is None:
+            marker = marker_in(there, self.arriving.location)
+            if marker is None:
                 return
-            if mark.state != "unfinished" or mark.other != self.source:
-                raise LedgerElsewhere(mark.refusal(self.arriving.location))
-            try:
-                self.arriving.commit(there, put={}, drop=[MARK])
-                return
-            except CommitConflict as conflict:
-                last = conflict
-        raise last
+            if marker.state != "unfinished" or marker.other != self.source:
+                raise LedgerElsewhere(marker.refusal(self.arriving.location))
+            refuse_newer_formats(self.arriving, there)
+            self.arriving.commit(there, put={}, drop=[MARKER])
+
+        retry_conflicts(attempt, _TRIES)
 
 
 def _check_is_ours(there: Snapshot, ledger_id: str, store: LedgerStore) -> None:
-    """Only an empty home or one that this very ledger left or did not quite reach is a target."""
-    if not there.documents:
-        return
-    mark = mark_of(there)
-    if mark is None or mark.ledger_id != ledger_id:
-        raise BadInput(
-            f"ledger {store.location} is not empty, and it holds no earlier copy of this one: give"
-            " another address (--at), or remove what is there if nobody needs it",
-            ledger=store.location,
-        )
-
-
-def _missing(leaving: LedgerStore, arriving: LedgerStore) -> list[HistoryEntry]:
-    """The source's history without its beginning, which the target has.
+    """Allow an empty target, or one with this ledger's own marker.
 
     Raises:
-        BadInput: What the target has is not the beginning of the source's.
+        BadInput: The target holds anything else.
     """
-    there: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
-    for entry in _whole_history(arriving):
-        there[entry.kind, entry.key].append(_digest(entry))
-    missing = []
-    for entry in _whole_history(leaving):
-        known = there[entry.kind, entry.key]
-        if not known:
-            missing.append(entry)
-        elif known.popleft() != _digest(entry):
-            raise _other_history(arriving, entry.kind, entry.key)
-    for (kind, key), unknown in there.items():
-        if unknown:
-            raise _other_history(arriving, kind, key)
-    return missing
-
-
-def _whole_history(store: LedgerStore) -> Iterator[HistoryEntry]:
-    return chain.from_iterable(store.history(kind) for kind in HISTORY_KINDS)
-
-
-def _digest(entry: HistoryEntry) -> bytes:
-    return hashlib.sha256(f"{entry.version} {entry.body}".encode()).digest()
-
-
-def _other_history(store: LedgerStore, kind: str, key: str) -> BadInput:
-    return BadInput(
-        f"ledger {store.location} knows another {kind} {key} than the ledger that would move there:"
-        " it cannot be its earlier copy; give another address (--at)",
-        ledger=store.location,
-    )
+    if not there.documents:
+        return
+    marker = marker_in(there, store.location)
+    if marker is None or marker.ledger_id != ledger_id:
+        raise BadInput(
+            f"ledger {store.location} is not empty, and holds no earlier copy of this ledger: give"
+            " another address (--at), or remove that ledger if nobody needs it",
+            ledger=store.location,
+        )

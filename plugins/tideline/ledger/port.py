@@ -1,4 +1,23 @@
-"""What the ledger needs of a store."""
+"""What the ledger needs of a store: documents replaced by compare-and-swap, and a history.
+
+Documents, by key. All of them together are the ledger's state:
+
+    control         `state.Control`: tokens, leases, open incidents, a rewind under way
+    head            `model.head.Head`: next offsets and coverage
+    run:<run id>    `model.run.RunRecord`: one per run that is not closed
+    mark            `model.ledger_location.RelocationMarker`: this location does not hold the ledger
+
+History, by kind and key. Entries are appended and never changed; the last of a key counts:
+
+    run         run id          `model.run.RunRecord`, once more at every replay
+    incident    incident id     `model.incident.Incident`
+    instant     UTC time        `model.window.ResolvedTimestamp`
+    head        hash            `model.head.Head` as a closing run left it
+    rewind      rewind id       `model.rewind.Rewind`, begun and finished
+
+Bodies are JSON with a format number (`tideline.documents`). A store keeps them as they are and
+never looks inside. "mark" and "instant" are stored names of before; they stay.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +26,35 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The ledger's documents at one version; -1 when there is no ledger yet."""
-
-    version: int
-    documents: Mapping[str, str]
-
-
+CONTROL, HEAD, RUN_PREFIX, MARKER = "control", "head", "run:", "mark"
+"""Keys of documents."""
 HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind")
 """What the history keeps; each kind is read without touching the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """A closed record of one of `HISTORY_KINDS`; the newest version of a key counts.
+class Snapshot:
+    """All documents of a ledger at one version.
 
     Args:
-        version: The commit that wrote it, and all that it wrote; -1 for the one that will.
-        recorded_at: When it was first written; None for now.
+        version: Grows with every commit; -1 when there is no ledger yet.
+        documents: Bodies by key; empty when there is no ledger yet.
+    """
+
+    version: int
+    documents: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One record in the history.
+
+    Args:
+        kind: One of `HISTORY_KINDS`.
+        key: Which record of that kind; several entries may share it.
+        body: The record's JSON.
+        version: The commit that wrote it; -1 for the commit that is about to.
+        recorded_at: When it was first written, UTC-aware; None for now.
     """
 
     kind: str
@@ -37,17 +65,25 @@ class HistoryEntry:
 
 
 class LedgerStore(Protocol):
-    """Named documents replaced by compare-and-swap, and an append-only history."""
+    """One ledger's documents and history in some storage.
+
+    Every method may raise `ServiceAway` (the storage does not answer; retriable) and `BadInput`
+    (its address, rights or tables have to be corrected by a person).
+    """
 
     @property
     def location(self) -> str:
-        """Where the ledger is, for people."""
+        """Where the ledger is, for messages; contains no secret."""
 
     def read(self) -> Snapshot:
-        """All documents at the newest version.
+        """All documents at the newest version, of one moment.
+
+        Returns:
+            Version -1 and no documents where there is no ledger; nothing is created.
 
         Raises:
-            ServiceAway: The store cannot be reached.
+            ServiceAway: The storage does not answer.
+            BadInput: It cannot be used as it is.
         """
 
     def commit(
@@ -58,14 +94,29 @@ class LedgerStore(Protocol):
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
     ) -> None:
-        """Replace, remove and append in one step.
+        """Replace, remove and append in one step: all of it or nothing.
 
-        A history entry that has a version keeps it, as one from another home does; later commits
-        get larger ones.
+        Args:
+            base: What `read` returned; the first commit, on version -1, creates the ledger.
+            put: Bodies by key, new or replaced.
+            drop: Keys to remove; those that are not there are ignored.
+            history: Entries to append. One that has a version keeps it (it comes from another
+                location); later commits get larger versions.
 
         Raises:
-            CommitConflict: The store is no longer at `base.version`; nothing was written.
+            CommitConflict: The ledger is no longer at `base.version`; nothing was written.
+            ServiceAway: The storage does not answer; whether it has committed is unknown.
+            BadInput: It cannot be used as it is.
         """
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
-        """Closed records of a kind, oldest version first; of one key, or of all."""
+        """Entries of a kind, smallest version first.
+
+        Args:
+            kind: One of `HISTORY_KINDS`.
+            key: Only entries of this key, found without reading the others; None for all.
+
+        Raises:
+            ServiceAway: The storage does not answer.
+            BadInput: It cannot be used as it is.
+        """

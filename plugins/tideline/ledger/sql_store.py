@@ -1,9 +1,11 @@
-"""The ledger as rows in a database: PostgreSQL, or SQLite on one machine; Airflow's own as a rule.
+"""The ledger as rows in a database, usually Airflow's own: PostgreSQL, or SQLite on one machine.
 
 A ledger is one row with a version, its documents, and an append-only history. A commit is one
 transaction that begins with `UPDATE ... WHERE version = base`: the row's lock makes the second of
 two such commits wait, and then it finds another version. That is the compare-and-swap. Reading is
 one statement, so documents and version are of one moment at every isolation level.
+
+The column `slot` holds the document's key; stored names stay.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tideline.ledger.port import HistoryEntry, Snapshot
 from tideline.ledger.sql_tables import DOCUMENTS, HISTORY, LEDGERS, MANAGER
 
 _BUSY_SECONDS = 30
-# A server that is gone is noticed within half a minute, whatever the network does.
+# A lost server is noticed within half a minute, whatever the network does.
 _POSTGRES = {
     "connect_timeout": "10",
     "keepalives_idle": "10",
@@ -37,19 +39,19 @@ _POSTGRES = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-_PASSING = (OperationalError, InterfaceError, InternalError)
+_TRANSIENT = (OperationalError, InterfaceError, InternalError)
 _NO_SUCH_TABLE = ("42P01", "42703")  # undefined_table, undefined_column
 
 _NO_SUCH_IN_SQLITE = ("no such table", "no such column", "unable to open database file")
 
 
 class SqlLedgerStore:
-    """Documents and history in the tables of `ledger_tables`.
+    """Documents and history in the tables of `sql_tables`.
 
     Args:
         url: The database; its password appears in no message.
-        name: The ledger's name in it: the stream's.
-        location: Where that is, for people.
+        name: The ledger's name there: the stream's name.
+        location: Connection and stream, for messages.
     """
 
     def __init__(self, url: URL, name: str, location: str) -> None:
@@ -102,7 +104,7 @@ class SqlLedgerStore:
             for e in history
         ]
         with self._transaction() as connection:
-            _do_not_wait_for_ever(connection)
+            _limit_waiting(connection)
             self._take_turn(connection, base.version, version)
             if replaced := {*put, *drop}:
                 connection.execute(
@@ -114,12 +116,12 @@ class SqlLedgerStore:
                 connection.execute(HISTORY.insert(), entries)
 
     def _take_turn(self, connection: Connection, base: int, version: int) -> None:
-        """The compare-and-swap; it has to be the transaction's first write."""
+        """The compare-and-swap; has to be the transaction's first write."""
         if base < 0:
             try:
                 connection.execute(LEDGERS.insert().values(name=self._name, version=version))
             except IntegrityError as error:
-                raise CommitConflict(f"{self._location}: somebody else created it") from error
+                raise CommitConflict(f"{self._location}: another writer created it") from error
             return
         swap = (
             LEDGERS.update()
@@ -157,7 +159,7 @@ class SqlLedgerStore:
         code = getattr(error.orig, "pgcode", None)
         if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
             return BadInput(
-                f"ledger {self._location}: its tables are not there: {said}. Name {MANAGER} in"
+                f"ledger {self._location}: its tables are missing: {said}. Name {MANAGER} in"
                 " [database] external_db_managers of Airflow's configuration, then run"
                 f" `airflow db migrate`, or `airflow db-manager migrate {MANAGER}`",
                 ledger=self._location,
@@ -169,16 +171,16 @@ class SqlLedgerStore:
                 ledger=self._location,
             )
         what = f"ledger {self._location} cannot be used: {type(error.orig).__name__}: {said}"
-        if not isinstance(error, _PASSING):
+        if not isinstance(error, _TRANSIENT):
             return TidelineError(what, ledger=self._location)
         return ServiceAway(
-            f"{what}; every step may be repeated, try again when its database is back",
+            f"{what}; try again when the database is back: every step may be repeated",
             ledger=self._location,
         )
 
 
 def _build_engine(url: URL) -> Engine:
-    """An engine without a pool: nothing is shared between forks, nothing idles."""
+    """An engine without a pool: forks share no connection, and none stays open."""
     if url.get_backend_name() == "sqlite":
         engine = create_engine(
             url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": _BUSY_SECONDS}
@@ -198,8 +200,8 @@ def _check_foreign_keys(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def _do_not_wait_for_ever(connection: Connection) -> None:
-    """A writer that was stopped in mid-transaction loses it, and others do not queue behind it."""
+def _limit_waiting(connection: Connection) -> None:
+    """Bound lock waits, and end the transaction of a writer that stopped in the middle."""
     if connection.dialect.name == "postgresql":
         milliseconds = f"{_BUSY_SECONDS * 1000}"
         names = ("lock_timeout", "idle_in_transaction_session_timeout")

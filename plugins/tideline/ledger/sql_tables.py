@@ -1,4 +1,7 @@
-"""The tables of the ledgers that live in a database; the store and the migrations go by these."""
+"""The tables of ledgers in a database; `sql_store` and the migrations use these definitions.
+
+Column names are stored and stay: `slot` is what the code calls a document key.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from sqlalchemy import (
 METADATA = MetaData()
 VERSION_TABLE = "tideline_alembic_version"
 MANAGER = "tideline.airflow.db_manager.TidelineDBManager"
-"""Airflow's external database manager that creates them."""
+"""Airflow's external database manager; it creates the tables."""
 
-# A counter that SQLite fills in by itself has to be its INTEGER.
+# SQLite only counts up an INTEGER by itself.
 _Counter = BigInteger().with_variant(Integer(), "sqlite")
 
 LEDGERS = Table(

@@ -80,7 +80,7 @@ class LedgerState:
     noted_rewinds: tuple[Rewind, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
-        """The live run whose frozen plan is not settled yet (R3), None if there is none."""
+        """The live run whose frozen plan is not closed yet (R3), None if there is none."""
         return next(
             (
                 r

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline import errors
+from tideline.documents import dump, load
 from tideline.errors import AttemptFenced, ServiceAway, TidelineError
-from tideline.json_codec import from_json, to_json
 from tideline.launch.job import SparkAction, SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange
@@ -170,13 +170,15 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult | None:
     with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
         job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
         job_file.touch(mode=0o600)
-        job_file.write_text(to_json(replace(job, result_path=str(result_file))))
+        job_file.write_text(dump(replace(job, result_path=str(result_file))))
         failure: TidelineError | None = None
         try:
             run.spark.submit(str(job_file))
         except ServiceAway as error:
             failure = error
-        result = from_json(SparkResult, result_file.read_bytes()) if result_file.exists() else None
+        result = None
+        if result_file.exists():
+            result = load(SparkResult, result_file.read_bytes(), f"result file {result_file}")
     if result is not None and result.error is not None:
         raise getattr(errors, result.error, ServiceAway)(
             f"plan {job.plan_id}: Spark could not {job.action} {_shown(job.ranges)}:"
