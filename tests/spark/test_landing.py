@@ -208,7 +208,7 @@ def test_the_commit_says_what_it_holds(harness, spark):
     harness.send(10)
     stream = harness.stream()
     record = harness.run(stream, "run", spark)
-    mark = read_commit_metadata(DeltaTable(stream.table.uri).history(1)[0]["userMetadata"])
+    mark = read_commit_metadata(DeltaTable(stream.table.uri).history(1)[0]["userMetadata"], "here")
     assert mark["plan_id"] == record.plan.plan_id
     assert mark["ranges"] == [[harness.topic_id(), 0, 0, 0, 10]]
     assert mark["token"] == record.table_commit.token

@@ -14,25 +14,33 @@ from tideline.table.schema import read_commit_metadata
 
 
 def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> TableCommit | None:
-    """The newest commit of a plan, among those after a version (exclusive)."""
+    """The newest commit of a plan, among those after a version (exclusive).
+
+    Raises:
+        NewerFormat: A newer version of Tideline made one of them.
+    """
     count = table.version() - (-1 if after_version is None else after_version)
     if count <= 0:
         return None
     for commit in table.history(count):
-        metadata = read_commit_metadata(commit.get("userMetadata"))
+        metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
         if metadata is not None and metadata["plan_id"] == plan_id:
             return _table_commit(str(table.metadata().id), commit, metadata)
     return None
 
 
 def newer_commits(table: DeltaTable, known_version: int | None) -> tuple[LoggedCommit, ...]:
-    """The commits after a version (exclusive), oldest first; as many as the log still has."""
+    """The commits after a version (exclusive), oldest first; as many as the log still has.
+
+    Raises:
+        NewerFormat: A newer version of Tideline made one of them.
+    """
     count = 0 if known_version is None else table.version() - known_version
     if count <= 0:
         return ()
     commits = []
     for commit in table.history(count):
-        metadata = read_commit_metadata(commit.get("userMetadata"))
+        metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
         operation = str(commit.get("operation"))
         parameters = commit.get("operationParameters", {})
         commits.append(
@@ -45,6 +53,10 @@ def newer_commits(table: DeltaTable, known_version: int | None) -> tuple[LoggedC
             )
         )
     return tuple(reversed(commits))
+
+
+def _where(table: DeltaTable, commit: Mapping[str, Any]) -> str:
+    return f"table {table.table_uri}: version {commit.get('version')}"
 
 
 def _table_commit(

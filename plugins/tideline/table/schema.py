@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from tideline.errors import NewerFormat
 from tideline.model.offsets import CoordinateRange
 
 COLUMNS = {
@@ -27,6 +28,9 @@ STATISTICS_COLUMNS = 6
 """How many columns have file statistics; partition columns do not count."""
 STAGING = "_tideline_staging"
 """Folder for the staged rows of a replay. Delta ignores names that begin with an underscore."""
+
+COMMIT_FORMAT = 1
+"""Format of `commit_metadata`, its value of "tideline"; counted apart from stored documents."""
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
@@ -61,7 +65,7 @@ def commit_metadata(
     """
     return json.dumps(
         {
-            "tideline": 1,
+            "tideline": COMMIT_FORMAT,
             "ledger_id": ledger_id,
             "plan_id": plan_id,
             "run_id": run_id,
@@ -73,12 +77,30 @@ def commit_metadata(
     )
 
 
-def read_commit_metadata(user_metadata: str | None) -> dict[str, Any] | None:
-    """What `commit_metadata` wrote, as a dict; None for a commit of another program."""
+def read_commit_metadata(user_metadata: str | None, where: str) -> dict[str, Any] | None:
+    """What `commit_metadata` wrote, as a dict; None for a commit of another program.
+
+    Args:
+        user_metadata: The commit's user metadata.
+        where: Table and version, for messages.
+
+    Raises:
+        NewerFormat: A newer version of Tideline made it; it must not pass for a foreign commit.
+    """
     if not user_metadata:
         return None
     try:
         metadata = json.loads(user_metadata)
     except ValueError:
         return None
-    return metadata if isinstance(metadata, dict) and metadata.get("tideline") == 1 else None
+    number = metadata.get("tideline") if isinstance(metadata, dict) else None
+    if type(number) is not int or number < 1:  # the ledger's own table says "ledger" there
+        return None
+    if number > COMMIT_FORMAT:
+        raise NewerFormat(
+            f"{where}: commit metadata has format {number}; this version of Tideline reads formats"
+            f" up to {COMMIT_FORMAT}: upgrade Tideline here; nothing was changed",
+            format=number,
+            supported=COMMIT_FORMAT,
+        )
+    return dict(metadata)
