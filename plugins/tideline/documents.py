@@ -52,8 +52,29 @@ def _incident_2(incident: _Data) -> _Data:
     return _renamed(incident, "doubtful", "unverified")
 
 
+def _read_range_2(planned: _Data) -> _Data:
+    """What was observed when a removed range was planned says nothing about the removal."""
+    observed = ("log_start_offset", "high_watermark", "last_stable_offset")
+    return {k: v for k, v in planned.items() if k not in observed}
+
+
+def _coordinates_2(planned: _Data) -> _Data:
+    return {k: v for k, v in _read_range_2(planned).items() if k != "leader_epoch"}
+
+
+def _lost_2(lost: _Data) -> _Data:
+    planned = lost.get("planned")
+    return {**lost, "planned": _read_range_2(planned)} if isinstance(planned, dict) else lost
+
+
+def _rewind_2(rewind: _Data) -> _Data:
+    return _each(_each(rewind, "removes", _read_range_2), "lost", _lost_2)
+
+
 def _control_2(control: _Data) -> _Data:
-    return _each(control, "incidents", _incident_2)
+    control = _each(control, "incidents", _incident_2)
+    rewind = control.get("rewind")
+    return {**control, "rewind": _rewind_2(rewind)} if isinstance(rewind, dict) else control
 
 
 def _head_2(head: _Data) -> _Data:
@@ -69,7 +90,8 @@ def _run_2(run: _Data) -> _Data:
 def _job_2(job: _Data) -> _Data:
     words = {"write": "append_files", "land": "replace_where"}
     action = job.get("action")
-    return {**job, "action": words.get(action, action)} if isinstance(action, str) else job
+    job = {**job, "action": words.get(action, action)} if isinstance(action, str) else job
+    return _each(job, "ranges", _coordinates_2)
 
 
 _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
@@ -77,6 +99,7 @@ _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
         "Control": _control_2,
         "Head": _head_2,
         "Incident": _incident_2,
+        "Rewind": _rewind_2,
         "RunRecord": _run_2,
         "SparkJob": _job_2,
     },

@@ -215,14 +215,31 @@ def test_format_1_a_head_is_upgraded():
     assert [len(r) for c in head.accepted_loss for r in c.intervals] == [1]
 
 
+def test_format_1_rewinds_are_upgraded_under_way_and_in_the_history():
+    """Their ranges carried what was observed when the undone runs were planned."""
+    lost = {"planned": RANGE, "rows": 2, "expired": True, "reason": "x"}
+    data = {"rewind_id": "rewind-1", "to_run": "r", "reason": "x", "by": "ann"} | {
+        "begun_at": "2026-01-01T00:00:00Z",
+        "head_key": "h",
+        "removes": [RANGE],
+        "lost": [lost],
+    }
+    rewind = load(Rewind, json.dumps(data), WHERE)
+    assert (rewind.removes[0].end_offset, rewind.removes[0].leader_epoch) == (9, 1)
+    assert rewind.lost[0].planned == rewind.removes[0]
+    control = {"ledger_id": "l", "stream": "s", "rewind": data}
+    assert load(Control, json.dumps(control), WHERE).rewind == rewind
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [("write", "append_files"), ("land", "replace_where"), ("remove", "remove")]
 )
 def test_format_1_a_job_is_upgraded(old, new):
-    """Its actions had other names."""
-    data = json.loads(dump(filled(SparkJob))) | {"action": old}
+    """Its actions had other names, and its ranges said more than coordinates."""
+    data = json.loads(dump(filled(SparkJob))) | {"action": old, "ranges": [RANGE]}
     del data["format"]
-    assert load(SparkJob, json.dumps(data), "job file").action == new
+    job = load(SparkJob, json.dumps(data), "job file")
+    assert (job.action, job.ranges[0].end_offset) == (new, 9)
 
 
 def test_format_1_may_be_said():
