@@ -19,7 +19,7 @@ from tideline.ledger.conflicts import retry_conflicts
 from tideline.ledger.history import LedgerHistory
 from tideline.ledger.port import LedgerStore, Snapshot
 from tideline.ledger.snapshots import closed_entries, decode, encode, is_closed, with_head_kept
-from tideline.ledger.state import Control, LedgerState
+from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord
 
 log = logging.getLogger("tideline")
