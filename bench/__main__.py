@@ -28,10 +28,10 @@ from bench.replace import replace
 from bench.report import write_report
 from bench.results import Results, Timing
 from bench.shapes import SHAPES, fill
-from bench.sides import SIDES, BenchWorld, Job, cache
+from bench.sides import SIDES, BenchHarness, Job, cache
 from bench.tables import Table
 from devstack.broker import Broker
-from tests.harness import InProcessSpark
+from devstack.spark_apps import InProcessSpark
 
 _RESULTS = Path(".bench")
 _A_A_PAIRS = 6
@@ -48,7 +48,7 @@ class Bench:
         self.folder = folder
         self.broker = Broker(folder / "kafka", heap_mb=1024).start()
         self.spark = InProcessSpark(is_small=False)
-        self.harness = BenchWorld(self.broker, folder, "bench")
+        self.harness = BenchHarness(self.broker, folder, "bench")
         self._warm: set[tuple[str, str]] = set()
         self._cached: str | None = None
 

@@ -11,8 +11,9 @@ from statistics import median
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
+from devstack.command_line import finished, tideline
 from devstack.connect_server import ConnectServer
-from tests.harness import StreamHarness, finished, tideline
+from devstack.harness import StreamHarness
 
 _TIMES = 5
 _PHASES = (

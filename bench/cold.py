@@ -14,8 +14,9 @@ from bench.python_peer import land_in_own_process
 from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
+from devstack.command_line import finished, tideline
 from devstack.connect_server import ConnectServer
-from tests.harness import StreamHarness, finished, tideline
+from devstack.harness import StreamHarness
 
 _TIMES = 3
 

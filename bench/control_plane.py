@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -16,12 +17,19 @@ from kafka.admin import NewTopic
 
 from bench.tables import Table, judged, milliseconds
 from devstack.broker import Broker
-from tests.harness import ROOT, StreamHarness
-from tests.integration.test_costs import NoSpark, closed, fabricate
-from tests.unit.build import head, observation, position, seen, topic
+from devstack.command_line import ROOT
+from devstack.harness import StreamHarness
+from devstack.ledger_history import closed_run, fabricate
+from devstack.spark_apps import NoSpark
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.model.observation import TableObservation
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.observation import (
+    Observation,
+    PartitionObservation,
+    TableObservation,
+    TopicObservation,
+)
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
 from tideline.rules.planning import plan_ranges
@@ -37,6 +45,7 @@ schedule: "*/10 * * * *"
 _COMMITS = 40
 """Of both ledgers, so that their logs are equally long: in normal operation old entries are cleaned
 up, and what is left grows with the history's files alone."""
+_TOPIC_ID = "11111111-1111-4111-8111-111111111111"
 _PARSE = """
 import sys, time
 import airflow.sdk, tideline.airflow.stream_dags
@@ -104,17 +113,16 @@ def timed(work: Callable[[], object], times: int = 7) -> float:
 
 
 def detection(partitions: int) -> Callable[[], object]:
-    """Hold a head of so many partitions against a look; nothing is found."""
-    known = head(*(position(5, partition=p) for p in range(partitions)))
-    table = TableObservation(True, "t", 1, "orders", "l")
-    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))), table=table)
+    """Compare a head of so many partitions with an observation; nothing is found."""
+    known = _head(partitions)
+    now = _observation(partitions, TableObservation(True, "t", 1, "orders", "l"))
     return lambda: find_resets(known, now, stream="orders", ledger_id="l")
 
 
 def planning(partitions: int) -> Callable[[], object]:
-    """Ranges out of a look, asking nobody."""
-    known = head(*(position(5, partition=p) for p in range(partitions)))
-    now = observation(topic(*(seen(end=10, partition=p) for p in range(partitions))))
+    """Ranges out of an observation, without a question to the broker."""
+    known = _head(partitions)
+    now = _observation(partitions, TableObservation(exists=False))
     return lambda: plan_ranges(
         known,
         now,
@@ -122,6 +130,19 @@ def planning(partitions: int) -> Callable[[], object]:
         max_records_per_run=10**6,
         max_records_per_partition=10**5,
     )
+
+
+def _head(partitions: int) -> Head:
+    """Next offset 5 in every partition."""
+    positions = (PartitionPosition("orders", _TOPIC_ID, 0, p, 5, 3) for p in range(partitions))
+    return Head(cluster_id="cluster", start="earliest", positions=tuple(positions))
+
+
+def _observation(partitions: int, table: TableObservation) -> Observation:
+    """Records in `[0, 10)` of every partition."""
+    found = tuple(PartitionObservation(p, 3, 0, 10, 10, 10) for p in range(partitions))
+    topic = TopicObservation("orders", _TOPIC_ID, found)
+    return Observation(datetime.now(UTC), "cluster", (topic,), table)
 
 
 def _observed(table: Table, folder: Path) -> None:
@@ -170,7 +191,7 @@ def _ledger(folder: Path, runs: int) -> dict[str, Callable[[], object]]:
     store = DeltaLedgerStore(str(folder))
     each = runs // _COMMITS
     for number in range(_COMMITS):
-        entries = [closed(number * each + n) for n in range(each)]
+        entries = [closed_run(number * each + n) for n in range(each)]
         fabricate(store, history_slot("run", 4 * number * each, runs), entries)
 
     def fresh() -> Ledger:

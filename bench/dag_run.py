@@ -10,10 +10,10 @@ from statistics import median
 
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, judged, milliseconds
+from devstack.airflow_harness import AirflowHarness
+from devstack.command_line import finished, tideline
 from devstack.connect_server import ConnectServer
 from devstack.stack import Stack
-from tests.airflow_harness import AirflowHarness
-from tests.harness import finished, tideline
 
 _TIMES = 5
 

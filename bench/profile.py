@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 from bench.shapes import SHAPES, fill
-from bench.sides import BenchWorld, Job, tideline
+from bench.sides import BenchHarness, Job, tideline
 from bench.tables import Table
 from devstack.broker import Broker
-from tests.harness import InProcessSpark
+from devstack.spark_apps import InProcessSpark
 from tideline.launch.java import find_java
 
 _THREADS = "Executor task launch"
@@ -40,7 +40,7 @@ def profile(folder: Path) -> Table:
     recording = folder / "landing.jfr"
     try:
         fill(broker.bootstrap_servers, shape)
-        harness = BenchWorld(broker, folder, "bench")
+        harness = BenchHarness(broker, folder, "bench")
         for name in ("warms-up", "counts"):
             target = folder / name
             target.mkdir()

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from bench.sides import create_table, spark_job
 from bench.tables import Table, milliseconds
-from tests.harness import InProcessSpark
+from devstack.spark_apps import InProcessSpark
 from tideline.spark.sink import replace_ranges
 from tideline.spark.transforms import to_table_rows
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_in_own_process
 from bench.shapes import LARGE, Shape
-from tests.harness import InProcessSpark, StreamHarness
+from devstack.harness import StreamHarness
+from devstack.spark_apps import InProcessSpark
 from tideline.launch.jars import broker_jars, fetch
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkJob
@@ -36,7 +37,7 @@ _PERF_COLUMNS = 10
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
-class BenchWorld(StreamHarness):
+class BenchHarness(StreamHarness):
     """Stream files for topics that are there."""
 
     def stream_of(self, topic: str, table: str) -> object:
@@ -57,7 +58,7 @@ class Job:
         folder: Empty; for the table and all that belongs to it.
     """
 
-    harness: BenchWorld
+    harness: BenchHarness
     spark: InProcessSpark
     shape: Shape
     folder: Path

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from devstack.airflow_harness import started
 from devstack.process import wait_until
-from tests.airflow_harness import started
 from tests.harness import head, spans, table_rows
 from tideline.model.coverage import overlaps, union
 from tideline.model.offsets import OffsetRange

@@ -1,4 +1,4 @@
-"""Real parts for the suites that promise them: one broker and one Spark session for all tests."""
+"""Real parts, each started once and shared by all tests of a process: broker, Spark, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,30 +10,61 @@ from pathlib import Path
 import pytest
 
 from devstack.broker import Broker
-from tests.harness import ConnectSpark, InProcessSpark, StreamHarness
+from devstack.connect_server import ConnectServer
+from devstack.harness import StreamHarness
+from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real broker on a free port."""
-    found = Broker(tmp_path_factory.mktemp("kafka")).start()
-    yield found
-    found.stop()
+    server = Broker(tmp_path_factory.mktemp("kafka")).start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessSpark]:
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A warm Spark Connect server on a free port."""
+    server = ConnectServer(tmp_path_factory.mktemp("connect"), "local[2]").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def in_process_spark() -> Iterator[InProcessSpark]:
+    """A Spark session in this process."""
+    app = InProcessSpark()
+    yield app
+    app.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_spark(connect_server: ConnectServer) -> Iterator[ConnectSpark]:
+    """A client of the Spark Connect server."""
+    app = ConnectSpark(connect_server)
+    yield app
+    app.stop()
+
+
+@pytest.fixture
+def spark(request: pytest.FixtureRequest) -> InProcessSpark:
     """A real Spark that runs the same job file as spark-submit does.
 
-    A session in this process, or with TIDELINE_TEST_SPARK=connect a Spark Connect server.
+    A session in this process, or with TIDELINE_TEST_SPARK=connect a Spark Connect server. A test
+    marked `connect_too` runs with both.
     """
-    if os.environ.get("TIDELINE_TEST_SPARK") == "connect":
-        found: InProcessSpark = ConnectSpark(tmp_path_factory.mktemp("connect"))
-    else:
-        found = InProcessSpark()
-    yield found
-    found.stop()
+    default = "connect" if os.environ.get("TIDELINE_TEST_SPARK") == "connect" else "in_process"
+    app: InProcessSpark = request.getfixturevalue(f"{getattr(request, 'param', default)}_spark")
+    return app
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests marked `connect_too` with both kinds of Spark."""
+    everywhere = os.environ.get("TIDELINE_TEST_SPARK") == "connect"
+    if not everywhere and metafunc.definition.get_closest_marker("connect_too"):
+        metafunc.parametrize("spark", ["in_process", "connect"], indirect=True)
 
 
 @pytest.fixture(scope="session")

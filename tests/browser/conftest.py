@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.airflow_harness import airflow_harness, client, spark_connections, stack_on_postgres
+from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack_on_postgres
 
 __all__ = ["airflow_harness", "client", "spark_connections", "stack_on_postgres"]
 expect.set_options(timeout=60_000)  # a busy machine shows a page before its data

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.airflow_harness import started
+from devstack.airflow_harness import started
 from tests.harness import closed_incidents, head, table_rows
 
 pytestmark = pytest.mark.slow

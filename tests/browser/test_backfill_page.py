@@ -4,7 +4,7 @@ import pytest
 from airflow_client.client.api.backfill_api import BackfillApi
 from playwright.sync_api import expect
 
-from tests.airflow_harness import started
+from devstack.airflow_harness import started
 from tests.backfills import Backfilled
 from tests.browser.pages import open_form, pick_time, shoot
 from tideline.wiring import open_ledger

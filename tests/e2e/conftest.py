@@ -1,6 +1,6 @@
 """The stack of tests.airflow_harness, once for this folder."""
 
-from tests.airflow_harness import (
+from tests.airflow_fixtures import (
     airflow_harness,
     client,
     spark_connections,

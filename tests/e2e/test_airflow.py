@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.airflow_harness import started, states
+from devstack.airflow_harness import started, states
 from tests.harness import head, spans, table_rows, table_version
-from tests.spark.test_settling import commit_only
+from tests.interrupted_runs import commit_only
 from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 

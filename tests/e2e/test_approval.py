@@ -2,8 +2,8 @@
 
 import pytest
 
+from devstack.airflow_harness import started, states
 from devstack.process import wait_until
-from tests.airflow_harness import started, states
 from tests.harness import closed_incidents, decide, head, table_rows
 from tideline.wiring import open_ledger
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.airflow_harness import AirflowHarness, started
+from devstack.airflow_harness import AirflowHarness, started
 from tests.backfills import MINUTE, RETRIES, Backfilled
 from tests.harness import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger

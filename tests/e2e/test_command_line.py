@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from devstack.command_line import ROOT, finished, tideline
 from devstack.process import wait_until
-from tests.harness import ROOT, finished, head, table_rows, table_version, tideline
+from tests.harness import head, table_rows, table_version
 from tests.output_schema import assert_fits
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger

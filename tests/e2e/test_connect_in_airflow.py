@@ -6,7 +6,7 @@ import pytest
 from airflow_client.client.api.connection_api import ConnectionApi
 from airflow_client.client.models.connection_body import ConnectionBody
 
-from tests.airflow_harness import started
+from devstack.airflow_harness import started
 from tests.harness import table_rows
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.harness import finished, head, tideline
+from devstack.command_line import finished, tideline
+from tests.harness import head
 from tideline.stream_files import read_stream
 
 

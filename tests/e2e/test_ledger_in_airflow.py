@@ -9,8 +9,8 @@ from airflow_client.client.api.asset_api import AssetApi
 from airflow_client.client.api.asset_state_store_api import AssetStateStoreApi
 from airflow_client.client.api.job_api import JobApi
 
+from devstack.airflow_harness import AirflowHarness, started, states
 from devstack.stack import Stack
-from tests.airflow_harness import AirflowHarness, started, states
 from tests.harness import head, table_rows, table_version
 from tideline.wiring import open_ledger
 

@@ -3,9 +3,10 @@
 import pytest
 from deltalake import DeltaTable
 
+from devstack.airflow_harness import started, states
+from devstack.command_line import finished, tideline
 from devstack.process import wait_until
-from tests.airflow_harness import started, states
-from tests.harness import finished, head, table_rows, tideline
+from tests.harness import head, table_rows
 from tideline.wiring import open_ledger
 
 GATED = """

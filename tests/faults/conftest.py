@@ -10,13 +10,14 @@ import pytest
 from kafka import KafkaAdminClient
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
+from devstack.spark_apps import InProcessSpark
 from tests.faults.crash import Crash
 from tests.faults.fault_case import FaultCase
 from tests.faults.ledgers import InPostgres
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
-from tests.harness import InProcessSpark, StreamHarness
 from tests.ledger_database import connect, disconnect
 from tideline.kafka_io.client import KafkaCluster
 

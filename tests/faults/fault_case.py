@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from devstack.harness import StreamHarness
 from devstack.process import wait_until
+from devstack.spark_apps import InProcessSpark
 from tests.faults.oracle import Counts, State, assert_exact, count
 from tests.faults.recorder import Recorder
 from tests.faults.report import Report
-from tests.harness import InProcessSpark, StreamHarness, spans
+from tests.harness import spans
 from tideline.errors import ResetDetected, TidelineError
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
@@ -22,27 +23,6 @@ from tideline.wiring import open_ledger
 
 LANDED = 100
 """Records that `lands` puts into the table."""
-
-
-class HookedSpark:
-    """Spark, with something that happens right before or right after it reads."""
-
-    def __init__(
-        self,
-        spark: InProcessSpark,
-        *,
-        before: Callable[[], object] | None = None,
-        after: Callable[[], object] | None = None,
-    ) -> None:
-        self.spark, self.before, self.after = spark, before, after
-
-    def submit(self, job_path: str) -> None:
-        """Run the job file as spark-submit would."""
-        if self.before is not None:
-            self.before()
-        self.spark.submit(job_path)
-        if self.after is not None:
-            self.after()
 
 
 class FaultCase:

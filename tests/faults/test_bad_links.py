@@ -4,8 +4,9 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from tests.faults import rules
-from tests.faults.fault_case import LANDED, HookedSpark
+from tests.faults.fault_case import LANDED
 from tests.harness import head, spans
+from tests.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway
 
 CALLS = [ApiKey.Metadata, ApiKey.ListOffsets, ApiKey.OffsetForLeaderEpoch]

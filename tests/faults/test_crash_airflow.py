@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from devstack.airflow_harness import AirflowHarness, started
 from devstack.process import wait_until
 from devstack.stack import Stack
-from tests.airflow_harness import AirflowHarness, started
 from tests.faults.crash import Crash
 from tests.faults.processes import descendants, is_spark, processes, state
 from tideline.wiring import open_ledger

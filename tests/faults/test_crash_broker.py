@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.faults.crash import Crash
 from tests.faults.disk import QUICK_RESTART, kill, started
-from tests.faults.fault_case import HookedSpark
-from tests.harness import StreamHarness
+from tests.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from devstack.command_line import finished, tideline
 from tests.faults.crash import SENT
 from tests.faults.ledgers import InFiles
 from tests.faults.oracle import assert_exact
-from tests.harness import finished, head, tideline
+from tests.harness import head
 from tideline.errors import Halted
 from tideline.wiring import open_store
 

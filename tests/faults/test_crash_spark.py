@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from devstack.command_line import finished, tideline
 from devstack.process import wait_until
 from tests.faults.crash import SENT
-from tests.faults.fault_case import HookedSpark
 from tests.faults.processes import descendants, is_spark, state
-from tests.harness import finished, tideline
+from tests.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 

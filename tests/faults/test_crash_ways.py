@@ -3,10 +3,9 @@
 import pytest
 
 from tests.faults.crash import SENT
-from tests.faults.fault_case import HookedSpark
 from tests.faults.killable import Killable
 from tests.harness import decide
-from tests.spark.test_gaps import Lossy
+from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.failpoints import RARE_PLACES
 
 pytestmark = pytest.mark.slow
@@ -179,6 +178,6 @@ def decide_loss(crash):
 def gap(crash):
     """A reader that drops the last ten records of partition 0 and says nothing."""
     crash.attempts += 1
-    crash.halts("unexplained_gap", Lossy(crash.spark, 10), run_id="one")
+    crash.halts("unexplained_gap", LossySpark(crash.spark, 10), run_id="one")
     crash.forget({r for r in crash.log.acknowledged if r[1] == 0 and r[2] >= SENT - 10})
     crash.verdict = "halted: unexplained_gap, then one copy"

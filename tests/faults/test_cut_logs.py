@@ -3,6 +3,7 @@
 import pytest
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.disk import (
     QUICK_RESTART,
@@ -14,7 +15,7 @@ from tests.faults.disk import (
     wipe,
 )
 from tests.faults.fault_case import LANDED, FaultCase
-from tests.harness import StreamHarness, decide
+from tests.harness import decide
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.faults.fault_case import LANDED, HookedSpark
+from tests.faults.fault_case import LANDED
 from tests.faults.oracle import assert_exact
 from tests.harness import decide
+from tests.spark_doubles import HookedSpark
 
 
 def recreate(fault_case, records):

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from tests.faults.fault_case import LANDED, HookedSpark
+from tests.faults.fault_case import LANDED
+from tests.spark_doubles import HookedSpark
 from tideline.errors import ReplayUnavailable, ServiceAway
 
 SMALL_SEGMENTS = {"internal.segment.bytes": "1000"}

@@ -3,10 +3,12 @@
 import pytest
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.disk import QUICK_RESTART, kill, started
-from tests.faults.fault_case import LANDED, FaultCase, HookedSpark
-from tests.harness import StreamHarness, head, spans
+from tests.faults.fault_case import LANDED, FaultCase
+from tests.harness import head, spans
+from tests.spark_doubles import HookedSpark
 
 RESTARTS = 20
 

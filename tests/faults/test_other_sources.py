@@ -5,11 +5,12 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from tests.faults.disk import started
 from tests.faults.fault_case import LANDED, FaultCase
 from tests.faults.recorder import Recorder
-from tests.harness import StreamHarness, spans, table_rows
+from tests.harness import spans, table_rows
 
 GROUP = "orders-landed"
 EXPIRES_SOON = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}

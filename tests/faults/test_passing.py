@@ -9,10 +9,12 @@ from uuid import uuid4
 import pytest
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.faults import rules
 from tests.faults.disk import QUICK_RESTART, started
-from tests.faults.fault_case import LANDED, FaultCase, HookedSpark
-from tests.harness import StreamHarness, head, spans
+from tests.faults.fault_case import LANDED, FaultCase
+from tests.harness import head, spans
+from tests.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway, Transient
 
 HALF_A_MINUTE = 30

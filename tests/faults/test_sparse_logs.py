@@ -7,8 +7,7 @@ import textwrap
 import pytest
 
 from devstack.process import wait_until
-from tests.harness import head, spans, table_rows
-from tests.spark.test_gaps import reasons
+from tests.harness import gap_reasons, head, spans, table_rows
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -40,7 +39,7 @@ def test_aborted_records_and_trailing_markers(fault_case):
     fault_case.log.transact(fault_case.topic, (10, True), (10, False), (10, True), (5, False))
     record = fault_case.run()
     assert spans(record) == [(0, 0, 39)]
-    assert reasons(record) == {"marker": 4, "aborted": 15}
+    assert gap_reasons(record) == {"marker": 4, "aborted": 15}
     fault_case.assert_exact()
     fault_case.judge(15, "aborted transactions, trailing marker")
 
@@ -50,7 +49,7 @@ def test_ranges_of_markers_and_aborted_records_only(fault_case):
     """Evidence from the log: an empty read is a success where every offset is explained."""
     fault_case.follow(limits={"max_records_per_run": 10})
     fault_case.log.transact(fault_case.topic, (10, True), (9, False), (10, True))
-    found = [reasons(fault_case.run()) for _ in range(4)]
+    found = [gap_reasons(fault_case.run()) for _ in range(4)]
     assert found == [{}, {"marker": 1, "aborted": 9}, {"marker": 1}, {"marker": 1}]
     assert fault_case.run().status == "nothing_to_do"
     assert head(fault_case.stream) == {(fault_case.topic, 0): 32}
@@ -138,7 +137,7 @@ def test_compaction_that_was_declared(compacted):
     fault_case = compacted
     fault_case.stream = fault_case.harness.stream(gaps="compacted")
     record = fault_case.run()
-    assert reasons(record)["compacted"] >= 20
+    assert gap_reasons(record)["compacted"] >= 20
     assert fault_case.incidents_opened == 0
     landed = {key for (key,) in table_rows(fault_case.stream, "key")}
     assert landed == {key.encode() for key in [*KEYS, "tick"]}

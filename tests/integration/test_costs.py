@@ -1,29 +1,19 @@
 """What runs cost, in counters: they gate, seconds only advise."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from tideline.documents import dump
+from devstack.ledger_history import closed_run, fabricate
+from devstack.spark_apps import NoSpark
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
 from tideline.model.request import RunRequest
-from tideline.model.run import RunRecord
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.run_batch import run_batch
 from tideline.wiring import open_run
-
-
-class NoSpark:
-    """Nothing is to be landed."""
-
-    def submit(self, job_path):
-        """Never called."""
-        raise AssertionError(f"Spark was started for {job_path}")
 
 
 def ledger_commits(stream):
@@ -62,28 +52,10 @@ def histories(tmp_path_factory):
         Ledger(DeltaLedgerStore(str(folder)), "s").update(lambda s: s.with_next_token())
         store = DeltaLedgerStore(str(folder))
         for slot in range(count // 1000):
-            entries = [closed(slot * 1000 + n) for n in range(1000)]
+            entries = [closed_run(slot * 1000 + n) for n in range(1000)]
             fabricate(store, f"history:run:{slot:08d}", entries)
         found[count] = str(folder)
     return found
-
-
-def closed(number):
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    record = RunRecord(f"run-{number:08}", "live", "nothing_to_do", "digest", at)
-    return HistoryEntry("run", record.run_id, dump(record), number)
-
-
-def fabricate(store, slot, entries):
-    """One merged segment, as normal operation leaves it."""
-    from tideline.ledger import delta_store as ledger_delta
-
-    plain = ledger_delta.segment_key
-    ledger_delta.segment_key = lambda kind, version: slot
-    try:
-        store.commit(store.read(), put={}, history=entries)
-    finally:
-        ledger_delta.segment_key = plain
 
 
 def opened(folder, monkeypatch):

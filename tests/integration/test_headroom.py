@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.harness import finished, tideline
+from devstack.command_line import finished, tideline
 from tideline.model.request import RunRequest
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.stream_files import read_stream

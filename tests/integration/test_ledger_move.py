@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devstack.airflow_services import connection_to
-from tests.harness import finished, tideline
+from devstack.command_line import finished, tideline
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move

@@ -18,8 +18,11 @@ from kafka import TopicPartition
 from sqlalchemy.engine import URL
 
 from devstack.broker import Broker
+from devstack.command_line import tideline
+from devstack.harness import StreamHarness
+from devstack.spark_apps import InProcessSpark
 from tests.faults.recorder import Recorder
-from tests.harness import InProcessSpark, StreamHarness, decide, tideline
+from tests.harness import decide
 from tests.ledger_database import connect, create_tables
 from tideline.errors import (
     BadInput,

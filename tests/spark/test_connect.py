@@ -1,36 +1,22 @@
-"""Runs through a warm Spark Connect server; `make test-connect` runs the whole suite like this."""
+"""Runs through a warm Spark Connect server: which server, and what if it is away.
+
+Tests marked `connect_too` elsewhere in this folder run through one as well; `make test-connect`
+runs them all like this.
+"""
 
 import json
 
 import pytest
 
 from devstack.process import free_ports
-from tests.harness import ConnectSpark, head, table_rows
-from tests.spark.test_creation import test_a_table_s_creation_that_was_cut_off_is_begun_again
-from tests.spark.test_landing import (
-    test_everything_about_a_record_is_kept,
-    test_the_same_run_id_replays_its_plan,
-    test_two_topics_and_a_pattern_that_begins_to_match_a_third,
-)
-from tests.spark.test_settling import stream, test_an_older_attempt_publishes_nothing
+from tests.harness import head, table_rows
 from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
 
-__all__ = [
-    "stream",
-    "test_a_table_s_creation_that_was_cut_off_is_begun_again",
-    "test_an_older_attempt_publishes_nothing",
-    "test_everything_about_a_record_is_kept",
-    "test_the_same_run_id_replays_its_plan",
-    "test_two_topics_and_a_pattern_that_begins_to_match_a_third",
-]
 
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    found = ConnectSpark(tmp_path_factory.mktemp("connect"))
-    yield found
-    found.stop()
+@pytest.fixture
+def spark(connect_spark):
+    return connect_spark
 
 
 def test_a_server_that_is_away_may_be_tried_again(harness, spark):

@@ -12,6 +12,7 @@ from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS
 
 
+@pytest.mark.connect_too
 def test_a_table_s_creation_that_was_cut_off_is_begun_again(harness, spark):
     """Spark takes what a creation left for a table, and would write one without our marks."""
     harness.create(partitions=1)

@@ -5,11 +5,13 @@ import shutil
 import pytest
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.harness import (
-    StreamHarness,
     closed_incidents,
     decide,
+    halts,
     head,
+    is_clean,
     spans,
     table_rows,
     table_version,
@@ -26,23 +28,11 @@ from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 
-def halts(harness, stream, spark, run_id="halted"):
-    """A run that halts; its findings' classes."""
-    with pytest.raises(ResetDetected) as halted:
-        harness.run(stream, run_id, spark)
-    return [i.finding.kind for i in halted.value.incidents]
-
-
 def copies(stream):
     """(generation, offset) of every row; a second copy would show."""
     found = table_rows(stream, "topic_id", "generation", "partition", "offset")
     assert len(set(found)) == len(found)
     return found
-
-
-def clean(harness, stream):
-    found, findings = harness.audit(stream)
-    return found.clean and not findings
 
 
 def test_an_accepted_loss_goes_on_at_the_log_start(harness, landed, spark):
@@ -61,7 +51,7 @@ def test_an_accepted_loss_goes_on_at_the_log_start(harness, landed, spark):
     assert "lost: [100, 130): 30 offsets" in incident.outcome
     assert incident.finding.lost_from is not None
     assert incident.finding.lost_until >= incident.finding.lost_from
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -87,7 +77,7 @@ def test_a_policy_decides_without_a_person(harness, landed, spark):
     record = harness.run(stream, "goes on", spark)
     assert spans(record) == [(0, 130, 150)]
     assert record.resolved[0].decision.by == "policy"
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 @pytest.mark.slow
@@ -122,7 +112,7 @@ def test_one_bad_partition_does_not_hold_up_the_others(harness, spark):
     decide(stream, "accept_loss")
     assert spans(harness.run(stream, "decided", spark)) == [(0, 15, 20)]
     assert head(stream) == {(name, 0): 20, (name, 1): 25}
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 @pytest.mark.parametrize("choice", ["restart", "accept_loss"])
@@ -139,7 +129,7 @@ def test_a_recreated_topic_is_read_beside_the_old_one(harness, landed, spark, ch
     assert len(copies(landed)) == 130
     by_id = [topic_id for (topic_id,) in table_rows(landed, "topic_id")]
     assert (by_id.count(old), by_id.count(harness.topic_id())) == (100, 30)
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -165,7 +155,7 @@ def test_a_wiped_log_goes_on_in_a_new_generation(tmp_path, spark, choice, expect
         generations = [g for (g,) in table_rows(stream, "generation")]
         assert (generations.count(0), generations.count(1)) == (100, 300)
         assert len(copies(stream)) == 400
-        assert clean(harness, stream)
+        assert is_clean(harness, stream)
         harness.send(5)
         assert spans(harness.run(stream, "goes on", spark)) == [(0, 300, 305)]
     finally:
@@ -208,7 +198,7 @@ def test_a_stream_may_move_to_another_cluster(harness, landed, spark, tmp_path):
         decide(landed, "restart")
         assert spans(harness.run(landed, "moved", spark)) == [(0, 0, 30)]
         assert len(copies(landed)) == 130
-        assert clean(moved, landed)
+        assert is_clean(moved, landed)
     finally:
         other.stop()
 
@@ -239,7 +229,7 @@ def test_unverified_rows_do_not_stay(harness, landed, spark):
     assert incident.removed_in_version == table_version(landed) - 1
     assert len(copies(landed)) == 130
     assert harness.run(landed, "doubtful", spark).status == "superseded"
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 def test_the_halted_run_itself_carries_the_decision_out(harness, landed, spark):
@@ -249,7 +239,7 @@ def test_the_halted_run_itself_carries_the_decision_out(harness, landed, spark):
     assert harness.run(landed, "doubtful", spark).status == "superseded"
     assert spans(harness.run(landed, "next", spark)) == [(0, 0, 30)]
     assert len(copies(landed)) == 130
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 def test_somebody_else_s_delete_halts_and_can_be_approved(harness, landed, spark):
@@ -265,7 +255,7 @@ def test_somebody_else_s_delete_halts_and_can_be_approved(harness, landed, spark
     record = harness.run(landed, "approved", spark)
     assert "40 verified offsets are no longer in it" in record.resolved[0].outcome
     assert spans(record) == [(0, 100, 110)]
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -352,7 +342,7 @@ def test_a_table_that_was_changed_under_a_frozen_plan_can_be_approved(harness, l
     record = harness.run(landed, "later", spark)
     assert spans(record) == [(0, 100, 110)]
     assert [i.decision.choice for i in record.resolved] == ["approve"]
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow

@@ -1,15 +1,19 @@
 """Offsets without a row: evidence from the log, holes, and what may be done (R9)."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from tests.harness import closed_incidents, decide, head, spans, table_rows, table_version
-from tests.spark.test_settling import commit_only
-from tideline.documents import dump, load
+from tests.harness import (
+    closed_incidents,
+    decide,
+    gap_reasons,
+    head,
+    spans,
+    table_rows,
+    table_version,
+)
+from tests.interrupted_runs import commit_only
+from tests.spark_doubles import LossySpark
 from tideline.errors import ResetDetected
-from tideline.launch.job import SparkJob
 from tideline.model.coverage import total
 from tideline.model.request import RunRequest
 from tideline.pipeline.advance_offsets import advance_offsets
@@ -17,15 +21,6 @@ from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
-
-
-def reasons(record):
-    """How many offsets of a run have no row, by reason."""
-    found = {}
-    for verified in record.verified:
-        for gap in verified.gaps:
-            found[gap.reason] = found.get(gap.reason, 0) + len(gap.offsets)
-    return found
 
 
 def test_markers_and_aborted_records_are_shown_by_the_log(harness, spark):
@@ -36,7 +31,7 @@ def test_markers_and_aborted_records_are_shown_by_the_log(harness, spark):
     )
     stream = harness.stream()
     record = harness.run(stream, "run", spark)
-    assert reasons(record) == {"marker": 4, "aborted": 20}
+    assert gap_reasons(record) == {"marker": 4, "aborted": 20}
     assert head(stream) == {(name, 0): 44}
     assert {value for (value,) in table_rows(stream, "value")} == {b"kept"}
     found, findings = harness.audit(stream)
@@ -52,7 +47,7 @@ def test_without_aborted_records_to_hide_only_markers_are_missing(harness, spark
         kafka={"topics": [harness.topic()], "isolation_level": "read_uncommitted"}
     )
     record = harness.run(stream, "run", spark)
-    assert reasons(record) == {"marker": 2}
+    assert gap_reasons(record) == {"marker": 2}
     assert len(table_rows(stream)) == 10
 
 
@@ -94,26 +89,6 @@ def test_evidence_that_expired_before_anybody_looked_halts(harness, spark):
     assert len(table_rows(stream)) == 10
 
 
-class Lossy:
-    """A reader that loses records: the job's ranges end early, and it reports success."""
-
-    def __init__(self, spark, lost, partitions=(0,)):
-        self.spark, self.lost, self.partitions = spark, lost, partitions
-
-    @property
-    def submits(self):
-        return self.spark.submits
-
-    def submit(self, job_path):
-        job = load(SparkJob, Path(job_path).read_bytes(), "the job")
-        shorter = [
-            replace(r, end_offset=r.end_offset - self.lost) if r.partition in self.partitions else r
-            for r in job.ranges
-        ]
-        Path(job_path).write_text(dump(replace(job, ranges=tuple(shorter))))
-        self.spark.submit(job_path)
-
-
 @pytest.fixture
 def halted(harness, spark):
     """A landed plan that halted: the last 10 of 100 records of partition 0 have no row."""
@@ -122,7 +97,7 @@ def halted(harness, spark):
     harness.send(50, partition=1)
     stream = harness.stream()
     with pytest.raises(ResetDetected, match=r"unexplained_gap.*\[90, 100\)") as found:
-        harness.run(stream, "halted", Lossy(spark, 10))
+        harness.run(stream, "halted", LossySpark(spark, 10))
     (incident,) = found.value.incidents
     assert incident.finding.offsets_at_stake == 10
     assert set(head(stream).values()) == {0}
@@ -171,7 +146,7 @@ def test_a_policy_may_accept_a_gap_at_once(harness, spark):
     name = harness.create(partitions=1)
     harness.send(100)
     stream = harness.stream(on_reset={"unexplained_gap": "accept_loss"})
-    record = harness.run(stream, "run", Lossy(spark, 10))
+    record = harness.run(stream, "run", LossySpark(spark, 10))
     assert record.status == "done"
     assert head(stream) == {(name, 0): 100}
     assert (

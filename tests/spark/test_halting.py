@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from devstack.broker import Broker
-from tests.harness import StreamHarness, head, table_rows, table_version
+from devstack.harness import StreamHarness
+from tests.harness import head, table_rows, table_version
 from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.model.request import RunRequest
 from tideline.pipeline.advance_offsets import advance_offsets

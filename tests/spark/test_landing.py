@@ -6,17 +6,12 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-from tests.harness import head, spans, table_rows, table_version
+from tests.harness import head, is_clean, spans, table_rows, table_version
 from tideline.model.coverage import overlaps, total
 from tideline.model.offsets import OffsetRange
 from tideline.model.request import RunRequest
 from tideline.table.schema import read_commit_metadata
 from tideline.wiring import open_ledger, open_run
-
-
-def clean(harness, stream):
-    found, findings = harness.audit(stream)
-    return found.clean and not findings
 
 
 def test_capped_runs_tile_the_log(harness, spark):
@@ -34,7 +29,7 @@ def test_capped_runs_tile_the_log(harness, spark):
         assert not overlaps(ranges)
         assert total(ranges) == count
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 100_000
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 def test_a_lone_last_record_is_read_once(harness, spark):
@@ -49,6 +44,7 @@ def test_a_lone_last_record_is_read_once(harness, spark):
     assert len(table_rows(stream)) == 11
 
 
+@pytest.mark.connect_too
 def test_the_same_run_id_replays_its_plan(harness, spark):
     """Same ranges although more is there, same rows, one copy, the head where it was."""
     harness.create(partitions=2)
@@ -63,7 +59,7 @@ def test_the_same_run_id_replays_its_plan(harness, spark):
     assert second.table_commit.version > first.table_commit.version
     assert head(stream) == before
     assert len(table_rows(stream)) == 100
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 def test_idle_runs_start_no_spark_and_leave_the_table_alone(harness, spark):
@@ -78,6 +74,7 @@ def test_idle_runs_start_no_spark_and_leave_the_table_alone(harness, spark):
     assert (spark.submits, table_version(stream)) == (submits, version)
 
 
+@pytest.mark.connect_too
 def test_everything_about_a_record_is_kept(harness, spark):
     """Key, value, headers, timestamp and its type; a tombstone is a row."""
     name = harness.create(partitions=1, **{"retention.ms": "-1"})  # the stamp below is an old one
@@ -107,6 +104,7 @@ def test_everything_about_a_record_is_kept(harness, spark):
     assert identity == (harness.topic_id(), 0)
 
 
+@pytest.mark.connect_too
 def test_two_topics_and_a_pattern_that_begins_to_match_a_third(harness, spark):
     """All land, the new one from its beginning, whatever `start` says."""
     for suffix in ("a", "b"):
@@ -125,7 +123,7 @@ def test_two_topics_and_a_pattern_that_begins_to_match_a_third(harness, spark):
         counts[topic] += 1
     assert list(counts.values()) == [13, 10, 7]
     assert head(stream)[(harness.topic("c"), 1)] == 7
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 def test_added_partitions_are_read_from_zero(harness, spark):
@@ -154,7 +152,7 @@ def test_aborted_records_stay_out_and_nobody_waits_for_them(harness, spark):
     (verified,) = record.verified
     assert (verified.rows, total(g.offsets for g in verified.gaps)) == (20, 24)
     assert head(stream) == {(name, 0): 44}
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 def test_a_range_of_nothing_but_markers_is_a_valid_empty_read(harness, spark):
@@ -227,4 +225,4 @@ def test_other_partition_columns_change_nothing_but_the_layout(harness, spark, c
     harness.run(stream, "run", spark)
     harness.run(stream, "run", spark)
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 30
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)

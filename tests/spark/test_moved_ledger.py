@@ -5,8 +5,8 @@ from sqlalchemy.engine import URL
 
 from devstack.airflow_services import connection_to
 from tests.harness import head, spans, table_rows, table_version
+from tests.interrupted_runs import commit_only
 from tests.ledger_database import create_tables
-from tests.spark.test_settling import commit_only
 from tideline.errors import LedgerElsewhere
 from tideline.ledger.move import move_ledger
 from tideline.wiring import open_store

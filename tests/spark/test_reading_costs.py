@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from devstack.harness import StreamHarness
 from tests.faults.proxy import proxied_broker
-from tests.harness import StreamHarness
 
 FETCH = 1
 """Kafka's api key of a fetch request."""

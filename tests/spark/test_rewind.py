@@ -5,7 +5,7 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 
 from tests.harness import closed_incidents, head, spans, table_rows, table_version
-from tests.spark.test_settling import commit_only
+from tests.interrupted_runs import commit_only
 from tideline import failpoints
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
 from tideline.model.request import RunRequest

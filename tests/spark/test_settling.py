@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.harness import head, spans, table_rows, table_version
+from tests.interrupted_runs import commit_only, freeze_only
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
@@ -24,21 +25,6 @@ def stream(harness):
     harness.create(partitions=1)
     harness.send(100)
     return harness.stream()
-
-
-def freeze_only(stream, run_id, spark):
-    """A run that died after its plan was frozen."""
-    with open_run(stream, run_id, RunRequest(), spark) as run:
-        plan_offset_ranges(run)
-        return detect_earliest_reset(run)
-
-
-def commit_only(stream, run_id, spark):
-    """A run that died after the table's commit, before the head moved."""
-    record = freeze_only(stream, run_id, spark)
-    with open_run(stream, run_id, RunRequest(), spark) as run:
-        ingest_ranges(run)
-    return record
 
 
 def test_a_frozen_plan_is_executed_as_it_is(harness, stream, spark):
@@ -179,6 +165,7 @@ def older_attempt(run, ledger_id):
     return Attempt(replace(state, control=replace(state.control, token=0)))
 
 
+@pytest.mark.connect_too
 def test_an_older_attempt_publishes_nothing(harness, stream, spark, monkeypatch):
     """Its token is not larger than the table's: the write is skipped, and that is noticed."""
     commit_only(stream, "a", spark)

@@ -6,10 +6,10 @@ import pytest
 from kafka import KafkaProducer
 
 from devstack.broker import Broker
-from tests.harness import StreamHarness, closed_incidents, decide, head, spans, table_rows
-from tests.spark.test_decisions import clean, halts
-from tests.spark.test_gaps import Lossy
-from tests.spark.test_settling import commit_only, freeze_only
+from devstack.harness import StreamHarness
+from tests.harness import closed_incidents, decide, halts, head, is_clean, spans, table_rows
+from tests.interrupted_runs import commit_only, freeze_only
+from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import ResetDetected
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest
@@ -19,17 +19,6 @@ from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 
-class Before:
-    """Something happens right before Spark starts."""
-
-    def __init__(self, spark, happens):
-        self.spark, self.happens = spark, happens
-
-    def submit(self, job_path):
-        self.happens()
-        self.spark.submit(job_path)
-
-
 def test_a_delete_by_others_while_spark_was_writing_is_noticed(harness, landed, spark):
     """R13: the head takes no version for known that it has not looked at."""
     harness.send(10)
@@ -37,13 +26,13 @@ def test_a_delete_by_others_while_spark_was_writing_is_noticed(harness, landed, 
     def delete():
         spark.session.sql(f"DELETE FROM delta.`{landed.table.uri}` WHERE offset < 40")
 
-    assert halts(harness, landed, Before(spark, delete)) == ["table_changed"]
+    assert halts(harness, landed, HookedSpark(spark, before=delete)) == ["table_changed"]
     assert head(landed) == {(harness.topic(), 0): 100}
     decide(landed, "approve")
     record = harness.run(landed, "halted", spark)
     assert record.status == "done"
     assert "40 verified offsets" in record.resolved[0].outcome
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -63,7 +52,7 @@ def test_an_incident_that_has_gone_by_costs_no_second_reading(harness, landed, s
     assert spark.submits == submits + 1
     assert len(table_rows(landed)) == 115
     assert [i.outcome for i in closed_incidents(landed)] == ["verified after all by run later"]
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 def refusal(harness):
@@ -78,14 +67,14 @@ def test_evidence_is_kept_when_a_run_halts(harness, spark):
     harness.transactions((b"x", 10, True))
     harness.send(20)
     stream = harness.stream()
-    assert halts(harness, stream, Lossy(spark, 5)) == ["unexplained_gap"]
+    assert halts(harness, stream, LossySpark(spark, 5)) == ["unexplained_gap"]
     harness.delete_records(before=20)
     decide(stream, "accept_loss")
     record = harness.run(stream, "later", spark)
     assert record.status == "done"
     assert head(stream) == {(name, 0): 31}
     assert len(table_rows(stream)) == 25
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)
 
 
 @pytest.mark.slow
@@ -125,7 +114,7 @@ def test_a_table_that_is_back_needs_no_decision(harness, landed, spark, tmp_path
         assert ask(run) == ()
     assert harness.run(landed, "frozen", spark).status == "done"
     assert not open_ledger(landed).read().control.incidents
-    assert clean(harness, landed)
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow
@@ -135,7 +124,7 @@ def test_two_gaps_of_one_plan_are_decided_together(harness, spark):
     for partition in range(3):
         harness.send(50, partition=partition)
     stream = harness.stream(on_incident="proceed")
-    kinds = halts(harness, stream, Lossy(spark, 10, partitions=(0, 1)))
+    kinds = halts(harness, stream, LossySpark(spark, 10, partitions=(0, 1)))
     assert kinds == ["unexplained_gap"] * 2
     harness.run(stream, "healthy", spark)
     assert head(stream) == {(name, 0): 0, (name, 1): 0, (name, 2): 50}
@@ -159,7 +148,7 @@ def test_one_of_two_gaps_decided_does_not_stop_the_healthy(harness, spark):
     for partition in range(3):
         harness.send(50, partition=partition)
     stream = harness.stream(on_incident="proceed")
-    halts(harness, stream, Lossy(spark, 10, partitions=(0, 1)))
+    halts(harness, stream, LossySpark(spark, 10, partitions=(0, 1)))
     decide(stream, "accept_loss", "incident-1")
     harness.run(stream, "later", spark)
     assert head(stream) == {(name, 0): 50, (name, 1): 0, (name, 2): 50}
@@ -183,4 +172,4 @@ def test_a_timestamp_that_is_no_date_stops_nothing(harness, spark):
     assert halts(harness, stream, spark) == ["retention_loss"]
     decide(stream, "accept_loss")
     assert spans(harness.run(stream, "later", spark)) == [(0, 10, 15)]
-    assert clean(harness, stream)
+    assert is_clean(harness, stream)

@@ -1,5 +1,6 @@
 """Facts about the repository that something else leans on."""
 
+import ast
 import importlib.util
 import re
 import sys
@@ -34,6 +35,28 @@ def test_no_module_is_named_like_an_installed_one():
     stems = {p.stem for p in (ROOT / "plugins/tideline").glob("*.py")} - {"__init__", "__main__"}
     taken = {s for s in stems if s in sys.stdlib_module_names or importlib.util.find_spec(s)}
     assert not taken
+
+
+def imported_modules(file):
+    """Names of the modules that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_helpers_of_tests_live_in_modules_of_their_own():
+    """Nothing imports from a test_* module; nothing outside tests imports from tests."""
+    folders = ("plugins", "dags", "spark_jobs", "devstack", "bench", "tests")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 200
+    for file in files:
+        at_home = file.is_relative_to(ROOT / "tests")
+        for name in imported_modules(file):
+            parts = name.split(".")
+            assert parts[0] != "tests" or at_home, f"{file} imports {name}"
+            assert not any(p.startswith("test_") for p in parts), f"{file} imports {name}"
 
 
 def test_the_dag_file_stays_small():

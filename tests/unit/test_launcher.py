@@ -9,7 +9,7 @@ import pytest
 from tests.unit.build import planned
 from tideline.connections import Connection
 from tideline.errors import ServiceAway
-from tideline.json_codec import to_json
+from tideline.documents import dump
 from tideline.launch import launcher, submit
 from tideline.launch.child import Child
 from tideline.launch.job import SparkJob
@@ -44,7 +44,7 @@ def job_path(tmp_path):
         result_path="result",
     )
     path = tmp_path / "job.json"
-    path.write_text(to_json(job))
+    path.write_text(dump(job))
     return str(path)
 
 

@@ -1,24 +1,21 @@
-"""A real broker and a real Airflow, and streams in the folder that it parses."""
+"""Fixtures: a real broker and a real Airflow, and streams in the folder that it parses."""
 
 import json
 
 import pytest
 
 from devstack.airflow_client import AirflowClient
-from devstack.connect_server import ConnectServer
+from devstack.airflow_harness import AirflowHarness
 from devstack.stack import Stack
-from tests.harness import StreamHarness
 
 
 @pytest.fixture(scope="session")
-def spark_connections(tmp_path_factory):
+def spark_connections(connect_server):
     """A warm Spark by default, and by `cold_spark` one that is started for each application."""
-    server = ConnectServer(tmp_path_factory.mktemp("connect"), "local[2]").start()
-    yield {
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(server.connection),
+    return {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connect_server.connection),
         "AIRFLOW_CONN_COLD_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
     }
-    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -49,37 +46,7 @@ def client(stack) -> AirflowClient:
     return stack.airflow.client()
 
 
-class AirflowHarness(StreamHarness):
-    """Streams in the folder that Airflow parses, with the stack's own connection."""
-
-    connection = "kafka_default"
-
-    def __init__(self, stack, folder, name):
-        super().__init__(stack.broker, folder, name)
-        self.streams = stack.streams
-
-    def stream_file(self, *args, **kwargs):
-        """Without retries: a failure should be seen at once."""
-        kwargs.setdefault("airflow", {"retries": 0})
-        path = super().stream_file(*args, **kwargs)
-        target = self.streams / path.name
-        target.write_text(path.read_text())
-        return target
-
-
 @pytest.fixture
 def airflow_harness(stack, tmp_path, request):
     """Names of its own on the stack's broker; a module of Airflow's tests calls it `harness`."""
     return AirflowHarness(stack, tmp_path, request.node.name.replace("_", "-")[5:40])
-
-
-def started(harness, client, name, **changes):
-    """A stream whose Dag is parsed and active."""
-    stream = harness.stream(name=name, **changes)
-    client.wait_for_dag(name)
-    client.pause(name, False)
-    return stream
-
-
-def states(client, dag_id, run_id):
-    return {name: t["state"] for name, t in client.tasks(dag_id, run_id).items()}

@@ -1,0 +1,107 @@
+"""Ways to run the Spark application without a JVM start for every run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import ingest_range
+from devstack.connect_server import ConnectServer
+from tideline.errors import ServiceAway
+from tideline.launch.connect import SparkConnect
+from tideline.launch.jars import spark_jars
+from tideline.launch.java import find_java
+from tideline.launch.submit import configuration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MASTER = "local[2]"
+
+
+class InProcessSpark:
+    """The Spark application in this process: real Spark, one JVM for all runs.
+
+    Args:
+        is_small: Whether the session has the settings of a small batch, as spark-submit would
+            choose them.
+
+    `submits` counts the applications.
+    """
+
+    def __init__(self, *, is_small: bool = True) -> None:
+        self.submits = 0
+        self._is_small = is_small
+        self._session: SparkSession | None = None
+
+    @property
+    def session(self) -> SparkSession:
+        """The session, started at first use."""
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def _start(self) -> SparkSession:
+        from tideline.spark.session import build_session  # imports pyspark
+
+        logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
+        properties = {
+            **configuration(_MASTER, is_small=self._is_small),
+            "spark.ui.showConsoleProgress": "false",
+        }
+        options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
+        jars = ",".join(map(str, spark_jars()))
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
+            ["--master", _MASTER, "--jars", jars, *options, "pyspark-shell"]
+        )
+        return build_session("tests")
+
+    def submit(self, job_path: str) -> None:
+        """Run the job file as spark-submit would.
+
+        Raises:
+            ServiceAway: The application failed; its result says why.
+        """
+        self.submits += 1
+        result = ingest_range.run(job_path, self.session)
+        if result.error:
+            raise ServiceAway("the application failed")
+
+    def stop(self) -> None:
+        """End the session."""
+        if self._session is not None:
+            self._session.stop()
+
+
+class ConnectSpark(InProcessSpark):
+    """The application as a client of a Spark Connect server.
+
+    The session in this process only looks at tables.
+
+    Args:
+        server: It runs, and goes on when this is stopped.
+    """
+
+    def __init__(self, server: ConnectServer) -> None:
+        super().__init__()
+        self.server = server
+
+    def submit(self, job_path: str) -> None:
+        """Run the job file as a stream with such a connection would."""
+        self.submits += 1
+        SparkConnect(self.server.url).submit(job_path)
+
+
+class NoSpark:
+    """For runs that must not start Spark."""
+
+    def submit(self, job_path: str) -> None:
+        """Must not be called.
+
+        Raises:
+            AssertionError: It was called.
+        """
+        raise AssertionError(f"Spark was started for {job_path}")
