@@ -1,0 +1,74 @@
+"""Who may write to the ledger, and where it is."""
+
+from tests.mutants.mutant import Mutant
+
+LEDGER_CONTRACT = "tests/integration/test_ledger_contract.py"
+MUTANTS = (
+    Mutant(
+        "a lease that others had is lost for good (R5)",
+        "    refuse_lost(state, name, holder)\n    return _with_lease",
+        "    return _with_lease",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a token is given to the lease's holder only (R5)",
+        "            leases.refuse_lost(state, lease, self.holder)\n",
+        "",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a ledger that was there is not begun anew (R13)",
+        "if snapshot.version < self._newest:",
+        "if False:",
+        "tests/integration/test_ledger_delta.py",
+    ),
+    Mutant(
+        "the swap is of the version that was read (ledger in a database)",
+        ".where(LEDGERS.c.name == self._name, LEDGERS.c.version == base)",
+        ".where(LEDGERS.c.name == self._name)",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a swap that met another version writes nothing",
+        "if connection.execute(swap).rowcount != 1:",
+        "if connection.execute(swap).rowcount > 1:",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a stopped writer holds nobody up for ever",
+        "            _do_not_wait_for_ever(connection)\n",
+        "",
+        "tests/integration/test_ledger_sql.py::test_the_server_ends_a_stopped_writer_s_transaction",
+    ),
+    Mutant(
+        "a moved ledger is left at the version that was copied",
+        "self.leaving.commit(base, put={MARK: to_json(mark)})",
+        "self.leaving.commit(self.leaving.read(), put={MARK: to_json(mark)})",
+        "tests/integration/test_ledger_move.py::test_what_is_written_while_it_copies_arrives_too",
+    ),
+    Mutant(
+        "a copy of a third home is finished from there only",
+        'if mark.state != "unfinished" or mark.other != self.source:',
+        'if mark.state != "unfinished":',
+        "tests/integration/test_ledger_move.py::"
+        "test_a_copy_of_a_third_home_is_not_finished_from_the_first",
+    ),
+    Mutant(
+        "a home without its ledger is not opened",
+        "if MARK in documents:",
+        "if False:",
+        "tests/integration/test_ledger_move.py::test_the_old_home_refuses_and_names_the_new_one",
+    ),
+    Mutant(
+        "a write by somebody whom a rewind has overtaken",
+        "if self._rewinds is not None and state.control.rewinds != self._rewinds:",
+        "if False:",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a run during an unfinished rewind",
+        "    if rewind is None:",
+        "    if True:",
+        LEDGER_CONTRACT,
+    ),
+)

@@ -1,0 +1,99 @@
+"""What the steps do, in their order."""
+
+from tests.mutants.mutant import Mutant
+
+AGREEMENT = "tests/unit/test_agreement.py"
+MUTANTS = (
+    Mutant(
+        "foreign commits while Spark was writing (R13)",
+        "        if foreign:",
+        "        if False:",
+        "tests/spark/test_ways_out.py::test_a_delete_by_others_while_spark_was_writing_is_noticed",
+    ),
+    Mutant(
+        "the check after the read (R7)",
+        "changed = check_after_read(run, plan)",
+        "changed = ()",
+        "tests/spark/test_halting.py::"
+        "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",
+    ),
+    Mutant(
+        "two looks agree before a verdict (R14)",
+        "if not passing and now == before:",
+        "if not passing:",
+        AGREEMENT,
+    ),
+    Mutant(
+        "what passes never becomes a verdict (R14)",
+        "if not passing and now == before:",
+        "if now == before:",
+        AGREEMENT,
+    ),
+    Mutant(
+        "known topics are asked by name (R14)",
+        "wanted = known | set(kafka.topics)",
+        "wanted = set(kafka.topics)",
+        "tests/spark/test_halting.py::test_a_topic_that_a_pattern_no_longer_lists_is_missed",
+    ),
+    Mutant(
+        "evidence is kept before it expires",
+        "        _keep(run, plan, found)",
+        "        pass",
+        "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
+    ),
+    Mutant(
+        "a shorter replay is not published (R4)",
+        "    if shorter:",
+        "    if False:",
+        "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
+    ),
+    Mutant(
+        "a replay is checked again after staging (R4)",
+        '    reach("ingest:staged")\n    _check_readable(run, plan)',
+        '    reach("ingest:staged")',
+        "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
+    ),
+    Mutant(
+        "no ledger is begun beside another ledger's table (R13)",
+        "    if not table.exists:",
+        "    if True:",
+        "tests/faults/test_crash_ledger.py::test_the_ledger_is_missing_when_a_run_starts",
+        within="_refuse_missing",
+    ),
+    Mutant(
+        "who has lost the lease alarms nobody (R5)",
+        '        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan\n',
+        "",
+        "tests/faults/test_crash_zombies.py::test_a_stopped_run_resumes_after_an_overlapping_range",
+    ),
+    Mutant(
+        "an older ledger gives out no token that was used (R5)",
+        "above=known or 0",
+        "above=0",
+        "tests/faults/test_crash_ledger.py::test_an_older_copy_of_the_ledger",
+    ),
+    Mutant(
+        "unverified rows do not stay (R6)",
+        "    return Settled(head, remove_unverified(run, plan, incident.unverified))",
+        "    return Settled(head)",
+        "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
+    ),
+    Mutant(
+        "later runs attach to a halted plan (R8)",
+        "        _attach(run, record)\n",
+        "",
+        "tests/spark/test_gaps.py::test_a_reader_that_lost_records_is_found_by_counting",
+    ),
+    Mutant(
+        "a commit's rows are counted before it proves a plan (R3)",
+        "return table_commit if rows == distinct >= table_commit.rows else None",
+        "return table_commit",
+        "tests/spark/test_settling.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
+    ),
+    Mutant(
+        "nobody freezes over another run's plan (R1)",
+        "if current is None or _is_overtaken(run, latest, state, plan):",
+        "if current is None:",
+        "tests/spark/test_settling.py::test_two_that_looked_at_once_do_not_both_freeze",
+    ),
+)

@@ -1,0 +1,84 @@
+"""What is read: ranges, first positions, windows, the move of the head."""
+
+from tests.mutants.mutant import Mutant
+
+PLANNING = "tests/unit/test_planning.py"
+BACKFILL = "tests/unit/test_backfill.py"
+WINDOWS = "tests/property/test_windows.py tests/unit/test_backfill.py"
+ADVANCING = "tests/unit/test_advancing.py"
+MUTANTS = (
+    Mutant(
+        "blocked partitions get no range (R8)",
+        "if position.topic_partition in blocked:",
+        "if False:",
+        PLANNING,
+    ),
+    Mutant(
+        "a new partition of a known topic begins at 0 (R10)",
+        "next_offset = 0  # a new",
+        "next_offset = _log_start(seen)  # a new",
+        "tests/unit/test_first_positions.py",
+    ),
+    Mutant(
+        "instants stay in order (R11)",
+        "offset = min(max(earlier), min(later))",
+        "offset = boundary.offset",
+        "tests/property/test_windows.py",
+    ),
+    Mutant(
+        "whoever looked an instant up first counts (R11)",
+        "added = (b for b in later.boundaries if b.identity not in known)",
+        "added = later.boundaries; self = Instant(self.at)",
+        BACKFILL,
+    ),
+    Mutant(
+        "a record from the future is no boundary (R11)",
+        "if found.timestamp_ms > now.timestamp() * 1000:",
+        "if False:",
+        BACKFILL,
+    ),
+    Mutant(
+        "what a window has lost is named (R11)",
+        "        if lost:\n",
+        "        if False:\n",
+        WINDOWS,
+        within="plan_backfill",
+    ),
+    Mutant(
+        "an expired boundary may have lost records (R11)",
+        "expired=0 < start >= found.offset",
+        "expired=False",
+        WINDOWS,
+    ),
+    Mutant(
+        "covered offsets are not read again (R12)",
+        "            if end < planned.end_offset:",
+        "            if False:",
+        PLANNING,
+    ),
+    Mutant(
+        "the head takes what is seen now over covered offsets (R12)",
+        "                leader_epoch=seen.leader_epoch,\n                seen_end",
+        "                seen_end",
+        PLANNING,
+    ),
+    Mutant(
+        "a backfill beyond the head leaves what it saw (R12)",
+        "if item.end_offset > position.next_offset:",
+        "if False:",
+        ADVANCING,
+    ),
+    Mutant("a backfill never moves the head", 'if plan.lane == "live":', "if True:", ADVANCING),
+    Mutant(
+        "the head moves only from the plan's start (advance)",
+        "if item.start_offset not in (position.next_offset, reached):",
+        "if False:",
+        ADVANCING,
+    ),
+    Mutant(
+        "a plan ends at the last stable offset",
+        'if isolation_level == "read_committed":',
+        "if False:",
+        PLANNING,
+    ),
+)

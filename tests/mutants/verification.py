@@ -1,0 +1,66 @@
+"""What proves a run: rows, gaps, replays, audits."""
+
+from tests.mutants.mutant import Mutant
+
+VERIFICATION = "tests/unit/test_verification.py"
+GAP_EVIDENCE = "tests/unit/test_gap_evidence.py"
+REPLAY = "tests/unit/test_replay.py"
+MUTANTS = (
+    Mutant(
+        "every offset has a row or a reason",
+        "open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)",
+        "open_gaps = ()",
+        VERIFICATION,
+    ),
+    Mutant(
+        "one row per offset", "if found.duplicates or open_gaps:", "if open_gaps:", VERIFICATION
+    ),
+    Mutant(
+        "what nobody looked at is unexplained",
+        '*(Gap(r, "expired") for r in unseen)',
+        "*()",
+        VERIFICATION,
+    ),
+    Mutant(
+        "an abort marker ends its producer's aborted records",
+        "aborting.discard(batch.producer_id)",
+        "pass",
+        GAP_EVIDENCE,
+    ),
+    Mutant(
+        "only transactional batches are aborted",
+        "if batch.is_transactional and batch.producer_id in aborting:",
+        "if batch.producer_id in aborting:",
+        GAP_EVIDENCE,
+    ),
+    Mutant(
+        "offsets that no batch covers are a hole",
+        'gaps += [Gap(r, "hole") for r in subtract(wanted, seen)]',
+        'gaps += [Gap(r, "marker") for r in subtract(wanted, seen)]',
+        GAP_EVIDENCE,
+    ),
+    Mutant(
+        "a record that is there is no excuse",
+        'return "record" if batch.records == len(batch.offsets) else "compacted_batch"',
+        'return "marker"',
+        GAP_EVIDENCE,
+    ),
+    Mutant(
+        "a replay needs its whole range (R4)",
+        "elif start > planned.start_offset:",
+        "elif False:",
+        REPLAY,
+    ),
+    Mutant(
+        "a replay needs its incarnation (R4)",
+        "elif topic.topic_id != planned.topic_id:",
+        "elif False:",
+        REPLAY,
+    ),
+    Mutant(
+        "a head that closed runs do not bear out",
+        "subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)",
+        "(), ()",
+        "tests/unit/test_audit.py",
+    ),
+)
