@@ -35,8 +35,14 @@ up: $(READY)  ## Start a broker and Airflow to look around; facts in .stack.json
 down: $(READY)  ## Stop what `make up` started and remove its data and stream files
 	$(BIN)/python -m devstack.stack down
 
-test: $(READY) lint  ## Lint, then all tests but the slow suites
-	$(BIN)/pytest
+check: $(READY)  ## Lint, and the tests without a broker or a JVM, at once: under 90 seconds
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-light
+
+test-light: $(READY)
+	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation)
+
+test: $(READY) lint  ## Lint, then all tests but the slow suites, as two pytest processes at once
+	$(BIN)/python -m tests
 
 test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
 	$(BIN)/pytest tests/faults -m ""
@@ -92,4 +98,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down test test-faults test-connect test-browser soak bench bench-quick mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-browser soak bench bench-quick mutants lint format schema verdicts lock clean

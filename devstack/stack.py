@@ -25,15 +25,17 @@ class Stack:
 
     Args:
         folder: Holds the broker's data, Airflow's home, stream files and tables.
-        broker: The Kafka broker.
+        broker: The Kafka broker, of its own or one that others use as well.
         airflow: Airflow, with connections to the broker and to a local Spark.
         kafka_connection: Airflow connection (JSON) to the broker.
+        owns_broker: Whether the broker starts and stops with the stack.
     """
 
     folder: Path
     broker: Broker
     airflow: EmbeddedAirflow
     kafka_connection: str
+    owns_broker: bool = True
 
     @classmethod
     def build(
@@ -42,6 +44,7 @@ class Stack:
         database_url: str | None = None,
         schedulers: int = 1,
         settings: Mapping[str, str] | None = None,
+        broker: Broker | None = None,
     ) -> Stack:
         """A stack on free ports, not started yet.
 
@@ -50,6 +53,7 @@ class Stack:
             database_url: Airflow's metadata database; a SQLite file in the folder when None.
             schedulers: Number of Airflow's schedulers.
             settings: More environment variables for Airflow's services.
+            broker: One that runs already and outlives the stack; one of its own when None.
 
         Raises:
             BadInput: Less than 2 GiB of disk space, or more than one scheduler on SQLite.
@@ -63,7 +67,8 @@ class Stack:
             )
         streams = folder / "streams"
         streams.mkdir(exist_ok=True)
-        broker = Broker(folder / "kafka")
+        owns_broker = broker is None
+        broker = broker or Broker(folder / "kafka")
         extra = {"bootstrap.servers": broker.bootstrap_servers}
         kafka = json.dumps({"conn_type": "kafka", "extra": extra})
         connections = {
@@ -74,7 +79,7 @@ class Stack:
         airflow = EmbeddedAirflow(
             folder / "airflow", streams, environment, database_url, schedulers
         )
-        return cls(folder, broker, airflow, kafka)
+        return cls(folder, broker, airflow, kafka, owns_broker)
 
     @property
     def streams(self) -> Path:
@@ -92,14 +97,15 @@ class Stack:
         return self.folder / "lake"
 
     def start(self) -> Stack:
-        """Start broker and Airflow; when one of them does not start, stop both.
+        """Start its own broker and Airflow; when one of them does not start, stop both.
 
         Raises:
             BadInput: Java or the jars are missing.
             ServiceAway: A service is not ready in time; the message holds the end of its log.
         """
         try:
-            self.broker.start()
+            if self.owns_broker:
+                self.broker.start()
             self.airflow.start()
         except BaseException:
             self.stop()
@@ -107,9 +113,10 @@ class Stack:
         return self
 
     def stop(self) -> None:
-        """Stop Airflow, then the broker; the files stay."""
+        """Stop Airflow, then its own broker; the files stay."""
         self.airflow.stop()
-        self.broker.stop()
+        if self.owns_broker:
+            self.broker.stop()
 
     def facts(self) -> StackFile:
         """The content of `.stack.json`: addresses, login and processes."""

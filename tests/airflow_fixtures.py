@@ -1,4 +1,4 @@
-"""Fixtures: a real broker and a real Airflow, and streams in the folder that it parses."""
+"""Fixtures: a real Airflow on the session's broker, and streams in the folder that it parses."""
 
 import json
 
@@ -19,25 +19,21 @@ def spark_connections(connect_server):
 
 
 @pytest.fixture(scope="session")
-def stack(spark_connections, tmp_path_factory):
-    """A real broker and a real Airflow."""
-    found = Stack.build(tmp_path_factory.mktemp("stack"), settings=spark_connections).start()
-    yield found
-    found.stop()
-
-
-@pytest.fixture(scope="session")
-def stack_on_postgres(postgres, spark_connections, tmp_path_factory):
-    """The same with a PostgreSQL for Airflow, as in production.
+def stack(broker, postgres, spark_connections, tmp_path_factory):
+    """An Airflow with its metadata in a PostgreSQL, as in production.
 
     On SQLite a backfill of many runs is created while the scheduler reads: "database is locked",
     the page gets a 503, and the scheduler may end over a run that was rolled back.
     """
     database = postgres.create_database("airflow").render_as_string(hide_password=False)
-    folder = tmp_path_factory.mktemp("stack")
-    found = Stack.build(folder, database_url=database, settings=spark_connections).start()
-    yield found
-    found.stop()
+    running = Stack.build(
+        tmp_path_factory.mktemp("stack"),
+        database_url=database,
+        settings=spark_connections,
+        broker=broker,
+    ).start()
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")
@@ -48,5 +44,5 @@ def client(stack) -> AirflowClient:
 
 @pytest.fixture
 def airflow_harness(stack, tmp_path, request):
-    """Names of its own on the stack's broker; a module of Airflow's tests calls it `harness`."""
+    """Names of its own on the broker; a module of Airflow's tests calls it `harness`."""
     return AirflowHarness(stack, tmp_path, request.node.name.replace("_", "-")[5:40])

@@ -1,4 +1,4 @@
-"""The stack of tests.airflow_harness, once for this folder, and a browser."""
+"""One Airflow for this folder, and a browser."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack_on_postgres
+from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack
 
-__all__ = ["airflow_harness", "client", "spark_connections", "stack_on_postgres"]
+__all__ = ["airflow_harness", "client", "spark_connections", "stack"]
 expect.set_options(timeout=60_000)  # a busy machine shows a page before its data
 _QUIET = (
     "--no-sandbox",
@@ -20,12 +20,6 @@ _QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-
-
-@pytest.fixture(scope="session")
-def stack(stack_on_postgres):
-    """What the tests of this folder look at."""
-    return stack_on_postgres
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
-"""The stack of tests.airflow_harness, once for this folder."""
+"""One Airflow for this folder, and the warm Spark that its streams use."""
 
-from tests.airflow_fixtures import (
-    airflow_harness,
-    client,
-    spark_connections,
-    stack,
-    stack_on_postgres,
-)
+import pytest
 
-__all__ = ["airflow_harness", "client", "spark_connections", "stack", "stack_on_postgres"]
+from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack
+
+__all__ = ["airflow_harness", "client", "spark_connections", "stack"]
+
+
+@pytest.fixture
+def spark(connect_spark):
+    """The server that Airflow's streams use as well: no second JVM."""
+    return connect_spark

@@ -4,20 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from devstack.airflow_harness import AirflowHarness, started
+from devstack.airflow_harness import started
 from tests.backfills import MINUTE, RETRIES, Backfilled
 from tests.harness import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger
 
 
 @pytest.fixture
-def client(stack_on_postgres):
-    return stack_on_postgres.airflow.client()
-
-
-@pytest.fixture
-def harness(stack_on_postgres, tmp_path, request):
-    return AirflowHarness(stack_on_postgres, tmp_path, request.node.name.replace("_", "-")[5:40])
+def harness(airflow_harness):
+    return airflow_harness
 
 
 @pytest.mark.timeout(2400)

@@ -1,0 +1,98 @@
+"""Run the suite as two pytest processes at once (`make test`).
+
+Each has its own broker and its own Spark. The tests under a real Airflow wait most of the time, so
+the others use the machine meanwhile. Every line of output carries its part's name; the last line
+is the total.
+
+Usage: python -m tests [PYTEST_OPTION ...]
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PARTS = {
+    "airflow": ("tests/e2e",),
+    "spark": (
+        "tests/unit",
+        "tests/property",
+        "tests/dags",
+        "tests/simulation",
+        "tests/integration",
+        "tests/spark",
+        "tests/faults",
+    ),
+}
+_SUMMARY = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.:]+s")
+_FAILED = ("failed", "error", "errors")
+
+
+def main(options: list[str]) -> int:
+    """Run all parts.
+
+    Args:
+        options: Given to pytest in every part.
+
+    Returns:
+        0 if every part passed, else 1.
+    """
+    with ThreadPoolExecutor(len(PARTS)) as pool:
+        results = list(pool.map(lambda name: run_part(name, options), PARTS))
+    for name, (_, summary) in zip(PARTS, results, strict=True):
+        print(f"{name}: {summary}")
+    status, total = combine(results)
+    print(total)
+    return status
+
+
+def run_part(name: str, options: list[str]) -> tuple[int, str]:
+    """Run one part; pytest's exit status and its last line."""
+    folders = [folder for folder in PARTS[name] if (ROOT / folder).exists()]
+    cache = f"cache_dir=.pytest_cache/{name}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-o", cache, *options, *folders],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    last = "pytest said nothing"
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(f"[{name}] {line}", end="", flush=True)
+        last = line.strip() or last
+    return process.wait(), last
+
+
+def combine(results: list[tuple[int, str]]) -> tuple[int, str]:
+    """One exit status and one line for several parts, each with status and last line.
+
+    A part that ended without a summary, or badly in spite of it, counts as one failure.
+    """
+    counts: Counter[str] = Counter()
+    for status, line in results:
+        summary = _SUMMARY.match(line)
+        found = read_counts(summary[1]) if summary else Counter()
+        if status and not any(found[word] for word in _FAILED):
+            found["failed"] += 1
+        counts += found
+    failed = sum(counts[word] for word in _FAILED)
+    is_well = failed == 0 and all(status == 0 for status, _ in results)
+    return int(not is_well), f"total: {counts['passed']} passed, {failed} failed"
+
+
+def read_counts(summary: str) -> Counter[str]:
+    """`3 failed, 12 passed` as numbers by word."""
+    parts = (part.split() for part in summary.split(", "))
+    return Counter({word: int(number) for number, word in parts})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
