@@ -1,5 +1,6 @@
 """What Airflow sees when it parses: Dags, tasks, no services."""
 
+import json
 import os
 import re
 import socket
@@ -47,8 +48,6 @@ print(json.dumps({
 
 def parse(streams, tmp_path, module="tideline_streams", wanted=None):
     """Parse the Dag file where connecting raises, all or as a task's own process does for one."""
-    import json
-
     folders = {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
     program = PROGRAM % {**folders, "module": module}
     env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}

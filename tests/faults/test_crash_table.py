@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.faults.crash import SENT
 from tests.harness import decide, head
@@ -16,8 +17,6 @@ def by_spark(crash):
 
 
 def by_delta_rs(crash):
-    from deltalake import DeltaTable
-
     DeltaTable(crash.stream.table.uri).restore(1)
 
 

@@ -114,7 +114,7 @@ def test_authorization_lost(proxy, linked, call, build):
 
 @pytest.mark.slow
 def test_a_reader_is_told_that_its_offset_is_out_of_range(proxy, linked):
-    """Story 2: no reset policy decides; Spark fails, and the next run reads at the same offset."""
+    """No reset policy decides; Spark fails, and the next run reads at the same offset."""
     linked.follow()
     linked.lands()
     linked.send(20)
@@ -158,7 +158,7 @@ def lands_after_all(fault_case, timer, spark=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["planned", "read", "verified"])
 def test_half_a_minute_away(proxy, linked, moment):
-    """Story 2: the adapter's and the stream's own patience, 60 s each; offsets stay the ledger's.
+    """The adapter's and the stream's own patience, 60 s each; offsets stay the ledger's.
 
     Connections are cut and refused, as when brokers are restarted one after the other.
     """
@@ -184,7 +184,7 @@ def test_half_a_minute_away(proxy, linked, moment):
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["planned", "read"])
 def test_half_a_minute_frozen(tmp_path, spark, report, moment):
-    """Story 2: the adapter's and the stream's own patience, 60 s each; offsets stay the ledger's.
+    """The adapter's and the stream's own patience, 60 s each; offsets stay the ledger's.
 
     SIGSTOP: connections stay open and nobody answers, as when sessions are lost.
     """

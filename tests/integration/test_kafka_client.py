@@ -106,7 +106,7 @@ def test_times_become_offsets(harness, cluster):
 
 
 def test_a_group_is_told_and_asked_next_offsets(harness, cluster):
-    """A committed offset means next to read (story 1)."""
+    """A committed offset is the next to read, not the last one read."""
     name = harness.create(partitions=2)
     places = [(name, 0), (name, 1)]
     cluster.commit_group(harness.name, {(name, 0): 7})

@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
+from devstack.process import wait_until
 from tideline.errors import BadInput, ServiceAway
 from tideline.ledger import sql_store
 from tideline.ledger.ledger import Ledger
@@ -117,20 +118,23 @@ def test_a_writer_that_was_stopped_does_not_hold_others_up_for_ever(postgres_tab
     assert update_it(lambda s: s.with_next_token()).control.token == 2
 
 
-def test_the_server_ends_a_stopped_writer_s_transaction(postgres_tables, monkeypatch):
+def test_the_server_ends_a_stopped_writer_s_transaction(postgres, postgres_tables, monkeypatch):
     """Its lock goes with it."""
     monkeypatch.setattr(sql_store, "_BUSY_SECONDS", 1)
     store = SqlLedgerStore(postgres_tables, "idle", "db: idle")
     store.commit(store.read(), put={"a": "1"})
-    took_turn = store._take_turn
+    took_turn, ended = store._take_turn, []
 
     def stop_there(*arguments):
         took_turn(*arguments)
-        time.sleep(2)  # what is waited for is the server's own clock
+        idle = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        wait_until(lambda: not postgres.execute(idle), "the server waits for ever", 20)
+        ended.append(True)
 
     monkeypatch.setattr(store, "_take_turn", stop_there)
     with pytest.raises(ServiceAway):
         store.commit(store.read(), put={"a": "2"})
+    assert ended
     other = SqlLedgerStore(postgres_tables, "idle", "db: idle")
     other.commit(other.read(), put={"a": "3"})
     assert other.read().documents == {"a": "3"}

@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL
 from devstack.broker import Broker
 from devstack.command_line import tideline
 from devstack.harness import StreamHarness
+from devstack.process import wait_until
 from devstack.spark_apps import InProcessSpark
 from tests.faults.recorder import Recorder
 from tests.harness import decide
@@ -28,6 +29,7 @@ from tideline.errors import (
     BadInput,
     ReplayUnavailable,
     ResetDetected,
+    ServiceAway,
     TidelineError,
     Transient,
     WindowUnavailable,
@@ -260,11 +262,14 @@ class Scenario:
         place = self.random.choice([p for p in PLACES if p.startswith(("ingest", "verify"))])
         run_id = self.new_run(RunRequest())
         process = self.start(run_id, f"{place}:stop")
-        deadline = time.monotonic() + 180
-        while process.poll() is None and not _is_stopped(process.pid):
-            if time.monotonic() > deadline:
-                raise Unexplained(f"{run_id} neither stops at {place} nor ends")
-            time.sleep(0.1)
+        try:
+            wait_until(
+                lambda: process.poll() is not None or _is_stopped(process.pid),
+                f"{run_id} neither stops at {place} nor ends",
+                180,
+            )
+        except ServiceAway as error:
+            raise Unexplained(error.message) from error
         if process.poll() is None:
             self.zombies.append(process)
         return f"{run_id} at {place}: {'stopped' if self.zombies else 'ended before it'}"
@@ -406,7 +411,7 @@ class Scenario:
     def _pause_broker(self) -> None:
         assert self.broker.server is not None
         self.broker.server.signal(signal.SIGSTOP)
-        time.sleep(4)
+        time.sleep(4)  # the fault itself: nothing is waited for
         self.broker.server.signal(signal.SIGCONT)
 
     def drain(self) -> str:

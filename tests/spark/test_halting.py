@@ -1,5 +1,7 @@
 """Findings on a real broker: halted, named, nothing read, nothing written, head unmoved."""
 
+import json
+import os
 import shutil
 
 import pytest
@@ -133,9 +135,6 @@ def test_a_broker_that_is_away_is_no_finding(harness, landed, spark, tmp_path):
     before = head(landed)
     away = Broker(tmp_path / "away")  # never started
     StreamHarness(away, harness.folder, harness.name)
-    import json
-    import os
-
     extra = {"bootstrap.servers": away.bootstrap_servers, "default.api.timeout.ms": 1500}
     variable = f"AIRFLOW_CONN_{harness.connection.upper()}"
     os.environ[variable] = json.dumps({"conn_type": "kafka", "extra": extra})

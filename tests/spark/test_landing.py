@@ -33,7 +33,7 @@ def test_capped_runs_tile_the_log(harness, spark):
 
 
 def test_a_lone_last_record_is_read_once(harness, spark):
-    """Neither read again by the next run nor left behind (story 1)."""
+    """Neither read again by the next run nor left behind."""
     harness.create(partitions=1)
     stream = harness.stream()
     harness.send(10)

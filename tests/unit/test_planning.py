@@ -23,7 +23,7 @@ def ranges(known, now, run=NO_CAP, partition=NO_CAP, isolation="read_committed",
 
 
 def test_a_range_goes_from_the_next_offset_to_the_end():
-    """Half-open on both sides of a run: the last record is read once (story 1)."""
+    """Half-open on both sides of a run: the last record is read once."""
     assert ranges(head(position(100)), observation(topic(seen(end=101)))) == [(0, 100, 101)]
 
 
