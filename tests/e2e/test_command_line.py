@@ -114,6 +114,7 @@ def test_every_other_command_answers_by_the_schema(harness, orders, spark, tmp_p
     )
 
 
+@pytest.mark.usefixtures("warm_spark")
 def test_a_run_loads_nothing_that_it_does_not_use(orders):
     """Each task of a Dag run is a process of its own, and would wait for it."""
     status, answer, errors = answered("run", orders)
@@ -194,6 +195,7 @@ def test_exit_statuses(harness, orders, spark, tmp_path):
     assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
 
 
+@pytest.mark.usefixtures("warm_spark")
 def test_after_the_commit_the_next_attempt_reads_nothing_again(harness, orders, spark):
     """Killed between the table's commit and the head's move."""
     stream = read_stream(orders)
@@ -206,6 +208,7 @@ def test_after_the_commit_the_next_attempt_reads_nothing_again(harness, orders, 
     assert head(stream) == {(harness.topic(), 0): 100}
 
 
+@pytest.mark.usefixtures("warm_spark")
 def test_two_runs_at_the_same_instant_land_once(harness, orders):
     """One lands, the other is told to try later or finds nothing."""
     processes = [tideline("run", orders, "--json") for _ in range(2)]

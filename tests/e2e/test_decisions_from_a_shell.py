@@ -26,6 +26,7 @@ def resolve(path, *options, incident="incident-1"):
     return finished(tideline("resolve", path, "--incident", incident, *options))
 
 
+@pytest.mark.usefixtures("warm_spark")
 def test_an_incident_is_shown_decided_and_carried_out(harness, halted):
     """What was found, what is at stake, who decided; then the run goes on at the log start."""
     status, answer, _ = finished(tideline("incident", halted, "--json"))
