@@ -52,11 +52,14 @@ class Backfilled:
         """Logical date of the last interval."""
         return self.first + (self.intervals - 1) * MINUTE
 
-    def follow_live(self, harness):
-        """Records come in, and the schedule's runs land them, beside whatever else runs."""
+    def follow_live(self, harness, rounds):
+        """Records come in, and the schedule's runs land them, beside whatever else runs.
+
+        A round takes up to a minute: the schedule's interval.
+        """
         place = (harness.topic(), 0)
         wait_until(lambda: head(self.stream) == self.ends, "no first position", 300, 1)
-        for _ in range(2):
+        for _ in range(rounds):
             harness.send(10)
             self.ends[place] += 10
             wait_until(

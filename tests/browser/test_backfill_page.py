@@ -29,7 +29,7 @@ def test_twelve_intervals_from_the_page(harness, client, stack, page, shots):
     shoot(page, shots / "backfill-form.png")
     page.get_by_role("button", name="Run Backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0, timeout=60_000)
-    scenario.follow_live(harness)
+    scenario.follow_live(harness, rounds=2)
     (backfill,) = client.api(BackfillApi).list_backfills("paged").backfills
     assert backfill.max_active_runs == 2
     client.wait_for_backfill(backfill.id, 1500)

@@ -101,6 +101,7 @@ def test_what_the_form_does_not_know_is_refused(harness, client):
     assert open_ledger(stream).read().version == -1
 
 
+@pytest.mark.slow
 def test_clearing_the_last_task_reads_nothing_again(harness, client):
     """advance_offsets alone moves nothing and writes nothing; the warm server needs no JVM."""
     harness.create(partitions=1)
@@ -116,6 +117,7 @@ def test_clearing_the_last_task_reads_nothing_again(harness, client):
     assert head(stream) == {(harness.topic(), 0): 50}
 
 
+@pytest.mark.slow
 def test_clearing_a_run_half_of_which_has_expired_is_refused(harness, client):
     """What is still there is named, and the rows of the first read stay."""
     harness.create(partitions=1)

@@ -195,6 +195,7 @@ def test_exit_statuses(harness, orders, spark, tmp_path):
     assert [(f["start_offset"], f["end_offset"]) for f in answer["missing"]] == [(0, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_spark")
 def test_after_the_commit_the_next_attempt_reads_nothing_again(harness, orders, spark):
     """Killed between the table's commit and the head's move."""
@@ -225,6 +226,7 @@ def test_two_runs_at_the_same_instant_land_once(harness, orders):
     assert clean(orders)
 
 
+@pytest.mark.slow
 def test_a_run_stopped_before_its_commit_and_resumed_after_its_successor_publishes_nothing(
     harness, orders
 ):

@@ -109,6 +109,7 @@ def test_a_rewind_needs_the_stream_s_name_twice(harness, client, spark):
     assert (found.clean, findings) == (True, ())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_spark")
 def test_a_rewind_killed_at_every_boundary_ends_in_the_same_state(harness, client, spark):
     """`kill -9` at each; the same command goes on, and then there is nothing left to do."""
