@@ -65,10 +65,17 @@ def database(request, tmp_path):
     return postgres.create_database(f"airflow-{tmp_path.name}")
 
 
-def test_airflow_db_migrate_creates_the_tables(postgres, tmp_path):
-    """One command, with the manager named in the configuration, and again without harm."""
-    database = postgres.create_database(f"airflow-{tmp_path.name}")
-    airflow(database, tmp_path, "db", "migrate")
+@pytest.fixture(scope="module")
+def migrated(postgres, tmp_path_factory):
+    """A database after Airflow's one command, with the manager named in the configuration."""
+    database = postgres.create_database("airflow-migrated")
+    airflow(database, tmp_path_factory.mktemp("home"), "db", "migrate")
+    return database
+
+
+def test_airflow_db_migrate_creates_the_tables(migrated, tmp_path):
+    """They are there after one command, and again without harm."""
+    database = migrated
     assert is_usable(database)
     airflow(database, tmp_path, "db", "migrate")
     airflow(database, tmp_path, "db", "check-migrations", "-t", "1")
@@ -110,20 +117,18 @@ print("found", ledger_url("tideline_ledger").render_as_string(hide_password=Fals
 """
 
 
-def test_the_connection_is_found_wherever_airflow_keeps_it(postgres, tmp_path):
+def test_the_connection_is_found_wherever_airflow_keeps_it(migrated, tmp_path):
     """In Airflow's database, and in the environment as an address."""
-    database = postgres.create_database(f"connections-{tmp_path.name}")
-    shown = database.render_as_string(hide_password=False)
-    airflow(database, tmp_path, "db", "migrate")
+    shown = migrated.render_as_string(hide_password=False)
     uri = shown.replace("postgresql+psycopg2", "postgres")
-    airflow(database, tmp_path, "connections", "add", "tideline_ledger", "--conn-uri", uri)
+    airflow(migrated, tmp_path, "connections", "add", "tideline_ledger", "--conn-uri", uri)
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "plugins"),
         "AIRFLOW_HOME": str(tmp_path),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": shown,
     }
-    for more in ({}, {"AIRFLOW_CONN_TIDELINE_LEDGER": uri.replace("/connections-", "/other-")}):
+    for more in ({}, {"AIRFLOW_CONN_TIDELINE_LEDGER": uri.replace("/airflow-", "/other-")}):
         done = subprocess.run(
             [sys.executable, "-c", KNOWN],
             env={**environment, **more},
@@ -131,5 +136,5 @@ def test_the_connection_is_found_wherever_airflow_keeps_it(postgres, tmp_path):
             text=True,
             check=False,
         )
-        expected = shown.replace("/connections-", "/other-") if more else shown
+        expected = shown.replace("/airflow-", "/other-") if more else shown
         assert f"found {expected}" in done.stdout, done.stderr[-2000:]
