@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
+from bench.pure_work import detection, planning
 from bench.tables import Table, judged, milliseconds
 from devstack.broker import Broker
 from devstack.command_line import ROOT
@@ -23,17 +23,8 @@ from devstack.ledger_history import closed_run, fabricate
 from devstack.spark_apps import NoSpark
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.model.head import Head, PartitionPosition
-from tideline.model.observation import (
-    Observation,
-    PartitionObservation,
-    TableObservation,
-    TopicObservation,
-)
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
-from tideline.rules.planning import plan_ranges
-from tideline.rules.reset_detection import find_resets
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run
 
@@ -45,7 +36,6 @@ schedule: "*/10 * * * *"
 _COMMITS = 40
 """Of both ledgers, so that their logs are equally long: in normal operation old entries are cleaned
 up, and what is left grows with the history's files alone."""
-_TOPIC_ID = "11111111-1111-4111-8111-111111111111"
 _PARSE = """
 import sys, time
 import airflow.sdk, tideline.airflow.stream_dags
@@ -110,39 +100,6 @@ def timed(work: Callable[[], object], times: int = 7) -> float:
         work()
         found.append(time.perf_counter() - began)
     return median(found)
-
-
-def detection(partitions: int) -> Callable[[], object]:
-    """Compare a head of so many partitions with an observation; nothing is found."""
-    known = _head(partitions)
-    now = _observation(partitions, TableObservation(True, "t", 1, "orders", "l"))
-    return lambda: find_resets(known, now, stream="orders", ledger_id="l")
-
-
-def planning(partitions: int) -> Callable[[], object]:
-    """Ranges out of an observation, without a question to the broker."""
-    known = _head(partitions)
-    now = _observation(partitions, TableObservation(exists=False))
-    return lambda: plan_ranges(
-        known,
-        now,
-        isolation_level="read_committed",
-        max_records_per_run=10**6,
-        max_records_per_partition=10**5,
-    )
-
-
-def _head(partitions: int) -> Head:
-    """Next offset 5 in every partition."""
-    positions = (PartitionPosition("orders", _TOPIC_ID, 0, p, 5, 3) for p in range(partitions))
-    return Head(cluster_id="cluster", start="earliest", positions=tuple(positions))
-
-
-def _observation(partitions: int, table: TableObservation) -> Observation:
-    """Records in `[0, 10)` of every partition."""
-    found = tuple(PartitionObservation(p, 3, 0, 10, 10, 10) for p in range(partitions))
-    topic = TopicObservation("orders", _TOPIC_ID, found)
-    return Observation(datetime.now(UTC), "cluster", (topic,), table)
 
 
 def _observed(table: Table, folder: Path) -> None:

@@ -21,7 +21,7 @@ def milliseconds(at):
 
 
 @st.composite
-def stories(draw):
+def scenarios(draw):
     """Timestamps by offset, and windows in some order with the log start at each."""
     span = (milliseconds(HOURS[0]) - 3_600_000, milliseconds(HOURS[-1]) + 3_600_000)
     times = draw(st.lists(st.integers(*span), max_size=40))
@@ -59,7 +59,7 @@ def told(times, reads):
 OUT_OF_ORDER = [milliseconds(HOURS[n]) for n in (2, 0, 3)]
 
 
-@given(stories())
+@given(scenarios())
 @example((OUT_OF_ORDER, [(2, 0), (0, 1)]))  # what the later window has read begins with its hour
 def test_windows_never_overlap(scenario):
     """Whatever the times are, and whatever retention takes between two reads."""
@@ -67,7 +67,7 @@ def test_windows_never_overlap(scenario):
     assert overlaps(read) == ()
 
 
-@given(stories())
+@given(scenarios())
 def test_every_record_is_read_by_one_window_or_named_as_gone(scenario):
     """In a log that times order; retention only ever takes more."""
     times, reads = sorted(scenario[0]), scenario[1]
