@@ -46,7 +46,7 @@ test: $(READY) lint  ## Lint, then all tests but the slow suites, as two pytest 
 
 test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
 	$(BIN)/pytest tests/faults -m ""
-	$(BIN)/pytest tests -m slow --ignore tests/faults --ignore tests/browser
+	$(BIN)/pytest -m slow tests/unit tests/property tests/dags tests/integration tests/spark tests/e2e
 
 test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""
