@@ -297,9 +297,9 @@ def test_a_lease_that_others_had_meanwhile_is_lost_for_good(new_store, monkeypat
     monkeypatch.setenv("TIDELINE_LEASE_SECONDS", "0")
     mine, yours = Ledger(new_store(), "s"), Ledger(new_store(), "s")
     with mine.lease("writer"):
-        first = mine.next_token("writer", above=0).token
+        first = mine.next_token("writer", above=0).control.token
         with yours.lease("writer"):
-            assert yours.next_token("writer", above=0).token > first
+            assert yours.next_token("writer", above=0).control.token > first
             with pytest.raises(StreamBusy, match="has lost the writer lease"):
                 mine.next_token("writer", above=0)
         with pytest.raises(StreamBusy, match="has lost the writer lease"):
@@ -310,8 +310,8 @@ def test_a_token_is_larger_than_what_the_table_knows(new_store):
     """An older copy of a ledger, restored, would give out tokens that were used already."""
     ledger = Ledger(new_store(), "s")
     with ledger.lease("writer"):
-        assert ledger.next_token("writer", above=40).token == 41
-        assert ledger.next_token("writer", above=7).token == 42
+        assert ledger.next_token("writer", above=40).control.token == 41
+        assert ledger.next_token("writer", above=7).control.token == 42
 
 
 def test_head_and_runs_move_in_one_step(new_store):
