@@ -11,7 +11,7 @@ from airflow_client.client import ApiClient
 from airflow_client.client.api.asset_api import AssetApi
 from airflow_client.client.api.backfill_api import BackfillApi
 from airflow_client.client.api.dag_api import DAGApi
-from airflow_client.client.api.dag_parsing_api import DagParsingApi
+from airflow_client.client.api.dag_parsing_api import DAGParsingApi
 from airflow_client.client.api.dag_run_api import DagRunApi
 from airflow_client.client.api.monitor_api import MonitorApi
 from airflow_client.client.api.task_instance_api import TaskInstanceApi
@@ -96,7 +96,7 @@ class AirflowClient:
         """Ask for every Dag file that Airflow knows to be parsed without waiting for its turn."""
         dags = self.api(DAGApi).get_dags(limit=100).dags
         for token in sorted({dag.file_token for dag in dags}):
-            self.api(DagParsingApi).reparse_dag_file(token)
+            self.api(DAGParsingApi).reparse_dag_file(token)
 
     def pause(self, dag_id: str, paused: bool) -> None:
         """Stop or start scheduling of a Dag."""

@@ -8,7 +8,7 @@ TABLE_WATCH = "tests/unit/test_table_watch.py"
 MUTANTS = (
     Mutant(
         "another cluster (1)",
-        "if head.cluster_id is not None and observation.cluster_id != head.cluster_id:",
+        "if cluster_id is not None and observation.cluster_id != cluster_id:",
         "if False:",
         DETECTION,
     ),
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention loss, by the log start (6)",
-        "elif lost := _lost(position, seen.log_start_offset, covered):",
+        "elif lost := lost_to_retention(position, seen.log_start_offset, covered):",
         "elif lost := ():",
         DETECTION,
     ),
@@ -93,8 +93,8 @@ MUTANTS = (
         KAFKA_ANSWERS,
     ),
     Mutant(
-        "passing errors are told from others",
-        "if all(code in _PASSING_CODES for code in errors):",
+        "transient errors are told from others",
+        "if all(code in _TRANSIENT_CODES for code in errors):",
         "if False:",
         KAFKA_ANSWERS,
     ),
@@ -123,8 +123,8 @@ MUTANTS = (
     Mutant("commits that nobody can look at (R13)", "    if unseen:", "    if False:", TABLE_WATCH),
     Mutant(
         "rows beyond the head are not lost (R3, R12)",
-        "subtract(gone, covered.get(position.identity, ()))",
-        "subtract(gone, ())",
+        "subtract(expired, coverage.get(position.identity, ()))",
+        "subtract(expired, ())",
         DETECTION,
     ),
 )

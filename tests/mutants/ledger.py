@@ -36,28 +36,28 @@ MUTANTS = (
     ),
     Mutant(
         "a stopped writer holds nobody up for ever",
-        "            _do_not_wait_for_ever(connection)\n",
+        "            _limit_waiting(connection)\n",
         "",
         "tests/integration/test_ledger_sql.py::test_the_server_ends_a_stopped_writer_s_transaction",
     ),
     Mutant(
         "a moved ledger is left at the version that was copied",
-        "self.leaving.commit(base, put={MARK: to_json(mark)})",
-        "self.leaving.commit(self.leaving.read(), put={MARK: to_json(mark)})",
+        "self.leaving.commit(base, put={MARKER: dump(marker)})",
+        "self.leaving.commit(self.leaving.read(), put={MARKER: dump(marker)})",
         "tests/integration/test_ledger_move.py::test_what_is_written_while_it_copies_arrives_too",
     ),
     Mutant(
         "a copy of a third home is finished from there only",
-        'if mark.state != "unfinished" or mark.other != self.source:',
-        'if mark.state != "unfinished":',
+        'if marker.state != "unfinished" or marker.other != self.source:',
+        'if marker.state != "unfinished":',
         "tests/integration/test_ledger_move.py::"
-        "test_a_copy_of_a_third_home_is_not_finished_from_the_first",
+        "test_a_copy_of_a_third_location_is_not_finished_from_the_first",
     ),
     Mutant(
-        "a home without its ledger is not opened",
-        "if MARK in documents:",
+        "a location without its ledger is not opened",
+        "if marker is not None:",
         "if False:",
-        "tests/integration/test_ledger_move.py::test_the_old_home_refuses_and_names_the_new_one",
+        "tests/integration/test_ledger_move.py::test_the_old_location_refuses_and_names_the_new_one",
     ),
     Mutant(
         "a write by somebody whom a rewind has overtaken",
@@ -70,5 +70,31 @@ MUTANTS = (
         "    if rewind is None:",
         "    if True:",
         LEDGER_CONTRACT,
+        within="refuse_during_rewind",
+    ),
+    Mutant(
+        "a document of a newer format is not guessed at",
+        "if number > FORMAT:",
+        "if False:",
+        "tests/unit/test_documents.py",
+    ),
+    Mutant(
+        "an unknown field is not dropped in silence",
+        'ConfigDict(extra="forbid")',
+        "ConfigDict()",
+        "tests/unit/test_documents.py",
+    ),
+    Mutant(
+        "a move copies no history of a newer format",
+        "refuse_newer_formats(store, store.read(), history=True)",
+        "refuse_newer_formats(store, store.read())",
+        "tests/integration/test_old_ledgers.py::"
+        "test_an_entry_of_the_future_stops_who_reads_it_and_a_move",
+    ),
+    Mutant(
+        "a commit of a newer version is not taken for somebody else's",
+        "if number > COMMIT_FORMAT:",
+        "if False:",
+        "tests/unit/test_table.py",
     ),
 )

@@ -2,32 +2,33 @@
 
 from tests.mutants.mutant import Mutant
 
-AGREEMENT = "tests/unit/test_agreement.py"
+STABILITY = "tests/unit/test_stability.py"
 MUTANTS = (
     Mutant(
         "foreign commits while Spark was writing (R13)",
-        "        if foreign:",
-        "        if False:",
+        "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
+        "if record.is_open and (foreign := ()):",
         "tests/spark/test_ways_out.py::test_a_delete_by_others_while_spark_was_writing_is_noticed",
+        within="verify_ranges",
     ),
     Mutant(
         "the check after the read (R7)",
-        "changed = check_after_read(run, plan)",
+        "changed = changes_after_read(run, plan.on_cluster)",
         "changed = ()",
         "tests/spark/test_halting.py::"
         "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",
     ),
     Mutant(
         "two looks agree before a verdict (R14)",
-        "if not passing and now == before:",
-        "if not passing:",
-        AGREEMENT,
+        "if not transient and keys == before:",
+        "if not transient:",
+        STABILITY,
     ),
     Mutant(
         "what passes never becomes a verdict (R14)",
-        "if not passing and now == before:",
-        "if now == before:",
-        AGREEMENT,
+        "if not transient and keys == before:",
+        "if keys == before:",
+        STABILITY,
     ),
     Mutant(
         "known topics are asked by name (R14)",
@@ -37,8 +38,8 @@ MUTANTS = (
     ),
     Mutant(
         "evidence is kept before it expires",
-        "        _keep(run, plan, found)",
-        "        pass",
+        "if (commit, counted.verified) != (record.table_commit, record.verified):",
+        "if False:",
         "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
     ),
     Mutant(
@@ -74,26 +75,39 @@ MUTANTS = (
     ),
     Mutant(
         "unverified rows do not stay (R6)",
-        "    return Settled(head, remove_unverified(run, plan, incident.unverified))",
-        "    return Settled(head)",
+        "head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)",
+        "head",
         "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
     ),
     Mutant(
         "later runs attach to a halted plan (R8)",
-        "        _attach(run, record)\n",
+        "        _attach(run, state, record)\n",
         "",
         "tests/spark/test_gaps.py::test_a_reader_that_lost_records_is_found_by_counting",
     ),
     Mutant(
         "a commit's rows are counted before it proves a plan (R3)",
-        "return table_commit if rows == distinct >= table_commit.rows else None",
-        "return table_commit",
+        "return commit if rows == distinct >= commit.rows else None",
+        "return commit",
         "tests/spark/test_settling.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
     ),
     Mutant(
         "nobody freezes over another run's plan (R1)",
-        "if current is None or _is_overtaken(run, latest, state, plan):",
-        "if current is None:",
+        "if winner is None or _is_overtaken(run, latest, state, plan):",
+        "if winner is None:",
         "tests/spark/test_settling.py::test_two_that_looked_at_once_do_not_both_freeze",
+    ),
+    Mutant(
+        "foreign commits between verifying and advancing (R13)",
+        "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
+        "if record.is_open and (foreign := ()):",
+        "tests/spark/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
+        within="advance_offsets",
+    ),
+    Mutant(
+        "a commit that nobody has verified is not advanced",
+        "if commit is None or commit != record.table_commit:",
+        "if commit is None:",
+        "tests/spark/test_ways_out.py::test_a_commit_that_nobody_has_verified_is_not_advanced",
     ),
 )

@@ -15,8 +15,8 @@ MUTANTS = (
     ),
     Mutant(
         "a new partition of a known topic begins at 0 (R10)",
-        "next_offset = 0  # a new",
-        "next_offset = _log_start(seen)  # a new",
+        "next_offset = 0  # a new partition",
+        "next_offset = log_start_of(seen)  # a new partition",
         "tests/unit/test_first_positions.py",
     ),
     Mutant(
@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "whoever looked an instant up first counts (R11)",
         "added = (b for b in later.boundaries if b.identity not in known)",
-        "added = later.boundaries; self = Instant(self.at)",
+        "added = later.boundaries; self = ResolvedTimestamp(self.at)",
         BACKFILL,
     ),
     Mutant(

@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows that were not planned are refused",
-        "        _refuse_unplanned(one, job)\n",
+        "        _refuse_unplanned(data_file, job)\n",
         "        pass\n",
         "tests/spark/test_adding.py::test_rows_that_were_not_planned_are_refused",
     ),

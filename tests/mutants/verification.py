@@ -13,7 +13,7 @@ MUTANTS = (
         VERIFICATION,
     ),
     Mutant(
-        "one row per offset", "if found.duplicates or open_gaps:", "if open_gaps:", VERIFICATION
+        "one row per offset", "if present.duplicates or open_gaps:", "if open_gaps:", VERIFICATION
     ),
     Mutant(
         "what nobody looked at is unexplained",
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "a head that closed runs do not bear out",
-        "subtract(place.accounted, place.verified), subtract(place.verified, place.accounted)",
+        "subtract(known.accounted, known.verified), subtract(known.verified, known.accounted)",
         "(), ()",
         "tests/unit/test_audit.py",
     ),

@@ -7,8 +7,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.harness import decide, head, table_rows, table_version
-from tideline.documents import dump, load
 from tests.spark_doubles import HookedSpark
+from tideline.documents import dump, load
 from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
 from tideline.launch.job import SparkJob
 from tideline.model.request import RunRequest

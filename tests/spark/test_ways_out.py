@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from deltalake import DeltaTable
 from kafka import KafkaProducer
 
 from devstack.broker import Broker
@@ -10,13 +11,38 @@ from devstack.harness import StreamHarness
 from tests.harness import closed_incidents, decide, halts, head, is_clean, spans, table_rows
 from tests.interrupted_runs import commit_only, freeze_only
 from tests.spark_doubles import HookedSpark, LossySpark
-from tideline.errors import ResetDetected
+from tideline.errors import ResetDetected, TidelineError
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest
 from tideline.pipeline import landed as log_checks
+from tideline.pipeline.advance_offsets import advance_offsets
 from tideline.pipeline.asking import ask
+from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
+
+
+def test_a_delete_by_others_after_verifying_is_noticed(harness, landed, spark):
+    """The advance counts no row again: it holds the table's newer commits against the ledger."""
+    harness.send(10)
+    commit_only(landed, "verified", spark)
+    with open_run(landed, "verified", RunRequest(), spark) as run:
+        verify_ranges(run)
+        DeltaTable(landed.table.uri).delete("offset >= 100")
+        with pytest.raises(ResetDetected, match="table_changed"):
+            advance_offsets(run)
+    assert head(landed) == {(harness.topic(), 0): 100}
+
+
+def test_a_commit_that_nobody_has_verified_is_not_advanced(harness, landed, spark):
+    """Read again since: the newest commit counts, not the one that was verified."""
+    with open_run(landed, "lands", RunRequest(), spark) as run:
+        ingest_ranges(run)
+        with pytest.raises(TidelineError, match="not verified"):
+            advance_offsets(run)
+        commit, _ = verify_ranges(run)
+        assert advance_offsets(run).table_commit == commit
+    assert is_clean(harness, landed)
 
 
 def test_a_delete_by_others_while_spark_was_writing_is_noticed(harness, landed, spark):

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from devstack.command_line import ROOT
 from tests.output_schema import SCHEMA, assert_fits
 from tests.unit.build import ID, planned
 from tests.unit.contract_objects import (
@@ -23,7 +24,6 @@ from tests.unit.contract_objects import (
     THERE,
     ZULU,
 )
-from tests.unit.test_house import ROOT
 from tideline.contract import answers, building, parts
 from tideline.contract.schema import COMMANDS, OTHERS, output_schema
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway, StreamFileError

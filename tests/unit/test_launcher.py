@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.build import planned
 from tideline.connections import Connection
-from tideline.errors import ServiceAway
 from tideline.documents import dump
+from tideline.errors import ServiceAway
 from tideline.launch import launcher, submit
 from tideline.launch.child import Child
 from tideline.launch.job import SparkJob
