@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.harness import finished, tideline
+from devstack.command_line import finished, tideline
 from tests.recorded import MANIFEST, RICH, Recorded
 from tideline.documents import FORMAT, dump
 from tideline.errors import LedgerElsewhere, NewerFormat, UnreadableDocument
