@@ -46,7 +46,7 @@ RARE_PLACES = (
     "resolve:decided",
     "resolve:carried_out",
     "resolve:accepted",
-    "resolve:settled",
+    "recover:closed_partly",
     "resolve:removed",
     "resolve:took_table",
     "event:ready",

@@ -77,7 +77,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
 
 
 def test_an_event_tells_of_rows_that_another_run_had_landed(harness, client, spark):
-    """A run that died after its commit: the next one settles it and says so."""
+    """A run that died after its commit: the next one recovers it and says so."""
     harness.create(partitions=1)
     harness.send(30)
     stream = started(harness, client, "settles")

@@ -55,7 +55,7 @@ def test_a_bad_link_at_a_call(proxy, linked, link, call):
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("call", [ApiKey.Fetch, *CALLS], ids=lambda call: call.name)
 def test_a_bad_link_after_the_read(proxy, linked, link, call):
-    """R7: without an answer after the read no advance; the next run settles it without reading."""
+    """R7: without an answer after the read no advance; the next run recovers it without reading."""
     linked.follow(patience_seconds=3)
     linked.lands()
     linked.log.transact(linked.topic, (20, True))  # its marker has to be looked at

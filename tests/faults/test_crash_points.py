@@ -28,7 +28,7 @@ def test_the_same_run_again_after_a_kill(crash, place):
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [*PLACES, "ingest:created"])
 def test_another_run_after_a_kill(crash, place):
-    """R3: whoever comes next settles what is open; the dead run, cleared later, ends green."""
+    """R3: whoever comes next recovers what is open; the dead run, cleared later, ends green."""
     crash.waits()
     crash.dies(place)
     crash.send(20)

@@ -84,7 +84,7 @@ def accepting(crash, place):
     crash.repeat()
 
 
-def settling(crash, place):
+def recovering_partly(crash, place):
     """A halted plan is closed with its healthy partition verified."""
     crash.waits(partitions=2, on_incident="proceed")
     gap(crash)
@@ -141,7 +141,7 @@ WAYS = {
     "resolve:decided": carrying_out,
     "resolve:carried_out": carrying_out,
     "resolve:accepted": accepting,
-    "resolve:settled": settling,
+    "recover:closed_partly": recovering_partly,
     "resolve:removed": removing,
     "resolve:took_table": taking_the_table,
 }

@@ -53,7 +53,7 @@ def test_a_passing_fault(proxied, proxy, linked, fault):
         began = time.monotonic()
         error = linked.fails(ServiceAway)
         assert PATIENCE < time.monotonic() - began < PATIENCE + 20
-    assert "no settled answer" in error.message
+    assert "no stable answer" in error.message
     assert rule.applied > 2 * ONE_LOOK[answers]
     assert linked.is_untouched
     said = linked.said

@@ -89,13 +89,13 @@ MUTANTS = (
         "a commit's rows are counted before it proves a plan (R3)",
         "return commit if rows == distinct >= commit.rows else None",
         "return commit",
-        "tests/spark/test_settling.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
+        "tests/spark/test_recovery.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
     ),
     Mutant(
         "nobody freezes over another run's plan (R1)",
         "if winner is None or _is_overtaken(run, latest, state, plan):",
         "if winner is None:",
-        "tests/spark/test_settling.py::test_two_that_looked_at_once_do_not_both_freeze",
+        "tests/spark/test_recovery.py::test_two_that_looked_at_once_do_not_both_freeze",
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",

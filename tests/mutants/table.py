@@ -10,7 +10,7 @@ MUTANTS = (
         "an older attempt publishes nothing (R5)",
         '.option("txnAppId", job.app_id)',
         '.option("txnAppId", job.plan_id)',
-        "tests/spark/test_settling.py::test_an_older_replay_publishes_nothing",
+        "tests/spark/test_recovery.py::test_an_older_replay_publishes_nothing",
     ),
     Mutant(
         "an older attempt's files are not added (R5)",

@@ -17,7 +17,7 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
     """Ledger against table, and ledger against broker; reads no values and writes nothing.
 
     Raises:
-        ServiceAway: The brokers do not give a settled answer.
+        ServiceAway: The brokers do not give a stable answer.
         StreamBusy: Runs closed faster than the table could be read.
         Halted: A rewind was begun and not finished.
     """
@@ -28,7 +28,7 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
     findings = findings_of(run, state, head, observe(run, head))
     transient = [str(f) for f in findings if f.kind == "transient"]
     if transient:
-        raise ServiceAway(f"the audit needs a settled answer: {' '.join(transient)}")
+        raise ServiceAway(f"the audit needs a stable answer: {' '.join(transient)}")
     return result, findings
 
 

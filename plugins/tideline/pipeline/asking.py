@@ -19,7 +19,7 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
 
     Raises:
         ResetDetected: A finding's policy is `fail`.
-        ServiceAway: The cluster does not give a settled answer.
+        ServiceAway: The cluster does not give a stable answer.
     """
     state, record = run.snapshot()
     if record is None:

@@ -158,7 +158,7 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult | None:
 
     Args:
         run: This run.
-        job: What to do; where the result goes is settled here.
+        job: What to do; the path of the result is set here.
 
     Returns:
         What it reported; None if it ended well without a word.

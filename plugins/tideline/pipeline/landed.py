@@ -138,7 +138,7 @@ def check_log(
         The findings, and the counts without evidence from logs that have changed.
 
     Raises:
-        ServiceAway: The cluster does not give a settled answer.
+        ServiceAway: The cluster does not give a stable answer.
     """
     plan = record.plan
     assert plan is not None
@@ -181,7 +181,7 @@ def changes_after_read(run: RunContext, read: ClusterRanges) -> tuple[Finding, .
     """R7: Spark reads by topic name; what stood behind the name may have changed meanwhile.
 
     Raises:
-        ServiceAway: The cluster does not give a settled answer.
+        ServiceAway: The cluster does not give a stable answer.
     """
 
     def look() -> tuple[None, tuple[Finding, ...]]:
@@ -195,7 +195,7 @@ def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
     """What keeps ranges from being read again, for good.
 
     Raises:
-        ServiceAway: The cluster does not give a settled answer.
+        ServiceAway: The cluster does not give a stable answer.
         Halted: The cluster refuses to answer.
     """
 

@@ -144,7 +144,7 @@ def close_partially(
         )
 
     closed = run.ledger.update(close)
-    reach("resolve:settled")
+    reach("recover:closed_partly")
     return closed
 
 

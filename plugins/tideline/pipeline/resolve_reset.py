@@ -45,7 +45,7 @@ def resolve_reset(run: RunContext) -> bool:
     Raises:
         ResetDetected: Nobody has decided yet.
         StreamBusy: The head moved meanwhile.
-        ServiceAway: The cluster does not give a settled answer.
+        ServiceAway: The cluster does not give a stable answer.
     """
     state, record = run.snapshot()
     if record is not None and record.status == "planned" and record.plan is not None:

@@ -58,7 +58,7 @@ def observe_until_stable(
             return basis, items
         if items and time.monotonic() > deadline:
             raise ServiceAway(
-                f"no settled answer within {patience_seconds:.0f} s: {_text(transient or items)};"
+                f"no stable answer within {patience_seconds:.0f} s: {_text(transient or items)};"
                 " nothing moved, try again later",
                 sights=[str(item) for item in items],
             )

@@ -1,4 +1,4 @@
-"""What a crashed run leaves open, and how the next one settles it (R1, R3, R5)."""
+"""What a crashed run leaves open, and how the next one recovers it (R1, R3, R5)."""
 
 import sys
 from dataclasses import replace
@@ -88,7 +88,7 @@ def test_a_plan_that_can_no_longer_be_read_is_superseded(harness, stream, spark)
 
 
 def test_rows_that_are_in_the_table_are_never_reported_lost(harness, stream, spark):
-    """Committed, then expired before the advance: settled from the table."""
+    """Committed, then expired before the advance: recovered from the table."""
     commit_only(stream, "a", spark)
     harness.delete_records(before=100)
     harness.send(10)
@@ -137,7 +137,7 @@ def test_two_that_looked_at_once_do_not_both_freeze(harness, stream, spark):
 
 @pytest.mark.slow
 def test_a_proposal_that_another_run_replaced_is_made_again(harness, stream, spark):
-    """Whoever detects second settles what the first one froze."""
+    """Whoever detects second recovers what the first one froze."""
     with open_run(stream, "a", RunRequest(), spark) as a:
         plan_offset_ranges(a)
         with open_run(stream, "b", RunRequest(), spark) as b:
@@ -147,7 +147,7 @@ def test_a_proposal_that_another_run_replaced_is_made_again(harness, stream, spa
 
 
 @pytest.mark.slow
-def test_looking_and_auditing_settle_nothing_but_know_what_landed(harness, stream, spark):
+def test_looking_and_auditing_recover_nothing_but_know_what_landed(harness, stream, spark):
     """Committed, not advanced, expired since: no loss for `plan` and `audit` either."""
     commit_only(stream, "a", spark)
     harness.delete_records(before=100)
