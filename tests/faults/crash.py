@@ -151,10 +151,10 @@ class Crash(FaultCase):
             (topic,) = admin.describe_topics([self.topic])
             places = [TopicPartition(self.topic, p["partition_index"]) for p in topic["partitions"]]
             found = admin.list_partition_offsets(dict.fromkeys(places, -1))
-        return {place.topic_partition: int(found[place].offset) for place in places}
+        return {(p.topic, p.partition): int(found[p].offset) for p in places}
 
     def _told(self) -> dict[tuple[str, int], int]:
         """What the consumer group knows."""
         with self.harness.admin() as admin:
             found = admin.list_group_offsets(self.group)[self.group]
-        return {p.topic_partition: o.offset for p, o in found.items()}
+        return {(p.topic, p.partition): o.offset for p, o in found.items()}

@@ -28,7 +28,8 @@ def test_a_run_with_nothing_new_costs_little(harness):
         before = ledger_commits(stream)
         with open_run(stream, run_id, RunRequest(), NoSpark()) as run:
             assert run_batch(run).status == "nothing_to_do"
-            assert run.kafka.requests <= 3 * 1 + 6
+            requests = run.kafka.requests  # the first may ask again: its topic is new
+    assert requests <= 3 * 1 + 6
     assert ledger_commits(stream) - before <= 4
     assert not Path(stream.table.uri).exists()
 
