@@ -9,12 +9,19 @@ import pytest
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from tests.harness import head, table_rows, table_version
-from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.errors import (
+    BadInput,
+    ReplayUnavailable,
+    ResetDetected,
+    ServiceAway,
+    TidelineError,
+)
 from tideline.model.request import RunRequest
 from tideline.pipeline.advance_offsets import advance_offsets
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.verify_ranges import verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 
@@ -206,6 +213,8 @@ def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(harness
         harness.create(partitions=1)
         harness.send(300)
         with pytest.raises(ResetDetected, match="topic_recreated"):
+            verify_ranges(run)
+        with pytest.raises(TidelineError, match="not verified"):
             advance_offsets(run)
     assert head(landed) == before
 
@@ -219,6 +228,7 @@ def test_a_log_start_that_moved_after_the_read_blocks_nothing(harness, landed, s
         detect_earliest_reset(run)
         ingest_ranges(run)
         harness.delete_records(before=110)
+        verify_ranges(run)
         assert advance_offsets(run).status == "done"
     assert len(table_rows(landed)) == 110
 
