@@ -10,7 +10,7 @@
     |   `-- RequestConflict            the run id already stands for a different request
     |-- Halted                         exit 3, a person has to decide; trying again changes nothing
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
-    |   |-- ReplayUnavailable          Kafka no longer has what a replay has to read
+    |   |-- ReplayUnavailable          Kafka no longer has what a plan has to read
     |   `-- WindowUnavailable          a backfill's window cannot be read as requested
     |-- Transient                      exit 4, run again later; the only retriable ones
     |   |-- ServiceAway                a broker, a store or Spark did not answer

@@ -110,4 +110,16 @@ MUTANTS = (
         "if commit is None:",
         "tests/spark/test_ways_out.py::test_a_commit_that_nobody_has_verified_is_not_advanced",
     ),
+    Mutant(
+        "a failed verification leaves no earlier one standing",
+        "if commit is not None or record.is_open:",
+        "if commit is not None:",
+        "tests/spark/test_ways_out.py::test_a_verification_that_fails_takes_an_earlier_one_back",
+    ),
+    Mutant(
+        "a run that was closed is not opened again",
+        "if seen.is_open and seen.run_id not in state.runs:",
+        "if False:",
+        "tests/unit/test_closing.py",
+    ),
 )

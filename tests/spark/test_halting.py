@@ -14,7 +14,6 @@ from tideline.errors import (
     ReplayUnavailable,
     ResetDetected,
     ServiceAway,
-    TidelineError,
 )
 from tideline.model.request import RunRequest
 from tideline.pipeline.advance_offsets import advance_offsets
@@ -214,7 +213,7 @@ def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(harness
         harness.send(300)
         with pytest.raises(ResetDetected, match="topic_recreated"):
             verify_ranges(run)
-        with pytest.raises(TidelineError, match="not verified"):
+        with pytest.raises(BadInput, match="not verified"):
             advance_offsets(run)
     assert head(landed) == before
 

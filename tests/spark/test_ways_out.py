@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from kafka import KafkaProducer
 
 from devstack.broker import Broker
@@ -11,7 +11,7 @@ from devstack.harness import StreamHarness
 from tests.harness import closed_incidents, decide, halts, head, is_clean, spans, table_rows
 from tests.interrupted_runs import commit_only, freeze_only
 from tests.spark_doubles import HookedSpark, LossySpark
-from tideline.errors import ResetDetected, TidelineError
+from tideline.errors import BadInput, ResetDetected, VerificationFailed
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest
 from tideline.pipeline import landed as log_checks
@@ -38,11 +38,43 @@ def test_a_commit_that_nobody_has_verified_is_not_advanced(harness, landed, spar
     """Read again since: the newest commit counts, not the one that was verified."""
     with open_run(landed, "lands", RunRequest(), spark) as run:
         ingest_ranges(run)
-        with pytest.raises(TidelineError, match="not verified"):
+        with pytest.raises(BadInput, match="not verified"):
             advance_offsets(run)
         commit, _ = verify_ranges(run)
         assert advance_offsets(run).table_commit == commit
     assert is_clean(harness, landed)
+
+
+def test_an_approved_removal_of_rows_that_are_not_advanced_yet_is_read_again(
+    harness, landed, spark
+):
+    """What was verified before the approval counts for nothing after it."""
+    harness.send(10)
+    commit_only(landed, "verified", spark)
+    with open_run(landed, "verified", RunRequest(), spark) as run:
+        verify_ranges(run)
+        DeltaTable(landed.table.uri).delete("offset >= 100")
+        with pytest.raises(ResetDetected, match="table_changed"):
+            advance_offsets(run)
+    decide(landed, "approve")
+    assert harness.run(landed, "verified", spark).status == "done"
+    assert len(table_rows(landed)) == 110
+    assert is_clean(harness, landed)
+
+
+def test_a_verification_that_fails_takes_an_earlier_one_back(harness, landed, spark):
+    """Nobody advances by what was true an hour ago."""
+    harness.send(10)
+    commit_only(landed, "verified", spark)
+    with open_run(landed, "verified", RunRequest(), spark) as run:
+        verify_ranges(run)
+        copied = DeltaTable(landed.table.uri).to_pyarrow_table(filters=[("offset", "=", 105)])
+        write_deltalake(landed.table.uri, copied, mode="append")
+        with pytest.raises(VerificationFailed, match="1 rows too many"):
+            verify_ranges(run)
+        with pytest.raises(BadInput, match="not verified"):
+            advance_offsets(run)
+    assert head(landed) == {(harness.topic(), 0): 100}
 
 
 def test_a_delete_by_others_while_spark_was_writing_is_noticed(harness, landed, spark):

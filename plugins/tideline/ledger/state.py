@@ -114,6 +114,15 @@ class LedgerState:
         merged = replace(head, coverage=add_coverage(head.coverage, grown), table_version=newest)
         return replace(self, head=merged)
 
+    def without_verifications(self) -> LedgerState:
+        """Open runs forget what they verified: the table was changed, and that was approved."""
+        forgotten = {
+            run_id: replace(record, table_commit=None, verified=())
+            for run_id, record in self.runs.items()
+            if record.is_open
+        }
+        return replace(self, runs={**self.runs, **forgotten})
+
     def with_run(self, record: RunRecord) -> LedgerState:
         """The state with a record added or replaced."""
         return replace(self, runs={**self.runs, record.run_id: record})

@@ -3,9 +3,9 @@
 Read in this order: plan_offset_ranges, detect_earliest_reset, resolve_reset, ingest_ranges,
 verify_ranges, advance_offsets. `run_batch` puts them in a row.
 
-Every step has one shape: read one snapshot of the ledger, observe, decide by `tideline.rules`,
-commit one change, act, raise. No step imports a step. Four floors, each importing only those
-below it; `make lint` holds that:
+A step begins with one snapshot of the ledger, observes, decides by `tideline.rules`, commits each
+change in one compare-and-swap, acts, raises. No step imports a step. `run_batch` stands on four
+floors, each of which imports only those below it; `make lint` holds that:
 
     run_batch    the six steps in a row
     steps        plan, detect, resolve (and ask), ingest, verify, advance

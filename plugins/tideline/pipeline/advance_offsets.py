@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.errors import TidelineError
+from tideline.errors import BadInput
 from tideline.model.run import RunRecord
 from tideline.pipeline.closing import close_plan, commit_group_offsets
 from tideline.pipeline.context import RunContext
@@ -16,7 +16,8 @@ def advance_offsets(run: RunContext) -> RunRecord:
     Repeating it moves nothing and tells the consumer group again.
 
     Raises:
-        TidelineError: The plan's newest commit is not verified; the steps were called out of order.
+        BadInput: The plan's newest commit is not verified: only `advance_offsets` was cleared, or
+            the plan was read again since.
         ResetDetected: Somebody else has changed the table since.
         StreamBusy: The head is neither at the plan's start nor past its end.
     """
@@ -25,8 +26,10 @@ def advance_offsets(run: RunContext) -> RunRecord:
         return record
     commit = find_commit(run, record)
     if commit is None or commit != record.table_commit:
-        raise TidelineError(
-            f"plan {plan.plan_id}: its newest commit is not verified; run verify_ranges first"
+        raise BadInput(
+            f"plan {plan.plan_id}: its newest commit in {run.stream.table.uri} is not verified;"
+            " clear verify_ranges and what follows, or run the same run id again",
+            plan_id=plan.plan_id,
         )
     if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
         open_and_halt(run, state, foreign)

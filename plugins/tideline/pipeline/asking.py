@@ -25,7 +25,7 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     if record is None:
         state, record = propose(run, recover(run, state))
     if record.status == "planned" and record.plan is not None:
-        state, of_table = standing_table_incidents(run, state)
+        state, of_table = standing_table_incidents(run, state, record.plan)
         incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))
     elif record.status == "proposed":
         state, _, findings = stable_proposal(run, state, record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
@@ -31,10 +32,12 @@ def close_plan(
         verified: Its ranges, as that commit was verified.
 
     Raises:
-        StreamBusy: The head is neither at the plan's start nor past its end.
+        StreamBusy: The head is neither at the plan's start nor past its end, or somebody has
+            closed the run meanwhile.
     """
 
     def move(state: LedgerState) -> LedgerState:
+        refuse_closed(state, record)
         head = advance_head(state.head, plan, commit) if record.is_open else state.head
         rows_are_there = [
             i.closed(f"verified after all by run {run.run_id}", now())
@@ -53,6 +56,19 @@ def close_plan(
     state = run.ledger.update(move)
     reach("advance:advanced")
     return state
+
+
+def refuse_closed(state: LedgerState, seen: RunRecord) -> None:
+    """Make sure that a run which was open in an earlier snapshot is open still.
+
+    An attempt that was stopped for longer than its lease may wake up after another run has closed
+    its plan, and must not open it again.
+
+    Raises:
+        StreamBusy: It was closed.
+    """
+    if seen.is_open and seen.run_id not in state.runs:
+        raise StreamBusy(f"run {seen.run_id} was closed meanwhile; nothing moved, run again")
 
 
 def commit_group_offsets(run: RunContext, head: Head) -> None:

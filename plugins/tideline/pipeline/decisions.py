@@ -19,11 +19,15 @@ from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.attempts import begin_attempt, commit, removal_id, removal_job
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.incidents import triage_incidents
-from tideline.pipeline.landed import changes_after_read, count_rows, find_commit
+from tideline.pipeline.landed import (
+    changes_after_read,
+    count_rows,
+    find_commit,
+    foreign_changes,
+)
 from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
-from tideline.rules.table_watch import table_findings
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -51,27 +55,29 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
 
 
 def standing_table_incidents(
-    run: RunContext, state: LedgerState
+    run: RunContext, state: LedgerState, plan: BatchPlan | None = None
 ) -> tuple[LedgerState, tuple[Incident, ...]]:
-    """Open incidents about the table; closed here where the table is as it should be again."""
+    """Open incidents about the table; closed here where the table is as it should be again.
+
+    Args:
+        run: This run.
+        state: The ledger now.
+        plan: The run's own, which may know the table before the head does.
+    """
     known = state.incidents_of_table()
     if not known:
         return state, ()
-    head = state.head
-    table = run.table.observe(head.table_version)
-    ledger_id = state.control.ledger_id
-    findings = table_findings(
-        head.table_id, table, run.stream.stream, ledger_id, head.table_version
-    )
-    if any(findings):
+    if foreign_changes(run, state, plan)[1]:
         return state, known
     gone = tuple(i.closed(f"no longer found by run {run.run_id}", now()) for i in known)
     return run.ledger.update(lambda latest: latest.with_incidents_closed(gone)), ()
 
 
-def take_decided_table(run: RunContext, state: LedgerState) -> LedgerState:
+def take_decided_table(
+    run: RunContext, state: LedgerState, plan: BatchPlan | None = None
+) -> LedgerState:
     """Carry out an approved change of the table that a frozen plan ran into."""
-    state, standing = standing_table_incidents(run, state)
+    state, standing = standing_table_incidents(run, state, plan)
     for incident in triage_incidents(run, standing).decided:
         table = run.table.observe()
         removed = rows_removed_by_others(run, incident)
@@ -89,7 +95,7 @@ def _take(
 ) -> LedgerState:
     effect = take_table(state.head, table, removed)
     closed = incident.closed(effect.outcome, now())
-    return _resolved(state, run_id, [closed]).with_head(effect.head)
+    return _resolved(state, run_id, [closed]).with_head(effect.head).without_verifications()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,7 @@ def decide_unverified_rows(
         return RowsDecided(
             head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
         )
-    good = count_rows(run, record, incident.unverified, newest, head).verified
+    good = count_rows(run, record, incident.unverified, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
     if not good or changes_after_read(run, part.on_cluster):
         return RowsDecided(head)
@@ -155,7 +161,7 @@ def _remove_unverified(
         return None
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, ledger_id)
-        # As it is under the lease: a backfill may have landed and verified some of it by now.
+        # Read under the lease: a backfill may have verified part of the ranges by now.
         covered = {c.identity: c.intervals for c in attempt.state.head.coverage}
         pieces = tuple(
             replace(planned, start_offset=left.start_offset, end_offset=left.end_offset)

@@ -156,12 +156,13 @@ def freeze_run(
             updated_at=now(),
         )
         ids = {i.incident_id for i in resolved}
+        seen = {i.incident_id for i in state.control.incidents}  # later ones are others' business
         vanished = (
             i.closed(f"no longer found by run {run.run_id}", now())
             for i in latest.control.incidents
             if run.request.lane == "live"  # a backfill has not looked for them all
             and not i.unverified
-            and i.incident_id not in ids
+            and i.incident_id in seen - ids
             and i.key not in still_open
         )
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(winner)

@@ -13,6 +13,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.pipeline.attempts import Attempt, begin_attempt, commit, read_job, submit
+from tideline.pipeline.closing import refuse_closed
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import (
@@ -35,6 +36,7 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         ResetDetected: The table is not the one that the ledger knows.
         ReplayUnavailable: Kafka cannot serve the plan as it was; the table stays as it is.
         AttemptFenced: A newer attempt has written.
+        StreamBusy: Somebody else writes the table, or has closed the run meanwhile.
         ServiceAway: Spark failed in a way that may pass.
     """
     state, record, plan = run.frozen()
@@ -47,6 +49,7 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
             return proven
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, state.control.ledger_id)
+        refuse_closed(attempt.state, record)
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
         _check_readable(run, plan)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tideline.errors import Halted
+from tideline.errors import Halted, ServiceAway
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import Intervals, subtract
 from tideline.model.head import Head
@@ -31,21 +31,26 @@ from tideline.rules.verification import (
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Planned ranges held against one version of the table.
+    """Planned ranges held against the table.
 
     Args:
+        version: The table version that was counted.
         verified: Ranges whose every offset has a row or an admitted reason for having none.
         mismatches: The others.
         evidence: What the log has shown at missing offsets by now, worth keeping.
     """
 
+    version: int
     verified: tuple[VerifiedRange, ...]
     mismatches: tuple[Mismatch, ...] = ()
     evidence: tuple[PartitionEvidence, ...] = ()
 
 
 def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
-    """The newest commit that carries the plan's id; looks no further back than it can be."""
+    """The newest commit that carries the plan's id.
+
+    Commits before the plan, or before its known commit, are not read.
+    """
     plan = record.plan
     assert plan is not None
     after = plan.table_version if record.table_commit is None else record.table_commit.version - 1
@@ -55,7 +60,7 @@ def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
 def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     """The commit of an open plan, if its rows are all still there; None if it has to be read.
 
-    Both must hold: a commit carries the plan's id, and as many rows stand at the planned
+    Both must hold: a commit carries the plan's id, and at least as many rows stand at the planned
     coordinates of the newest version. The commit alone would still be in the history after
     somebody restored an older version.
     """
@@ -76,7 +81,7 @@ def foreign_changes(
 ) -> tuple[TableObservation, tuple[Finding, ...]]:
     """The table now, and what others did to it since the last version that the ledger knows (R13).
 
-    Asked before anything is written, and again before the head takes a newer version for known.
+    Asked before each write to the table, and before the head's table version grows.
 
     Args:
         run: This run.
@@ -95,21 +100,27 @@ def foreign_changes(
 
 
 def count_rows(
-    run: RunContext, record: RunRecord, ranges: Iterable[PlannedRange], version: int, head: Head
+    run: RunContext, record: RunRecord, ranges: Iterable[PlannedRange], head: Head
 ) -> Counted:
-    """Rows and gaps of a run's landed ranges; the log is asked once about missing offsets.
+    """Rows and gaps of a run's landed ranges, in the table's newest version.
+
+    What counts is what is there now: rows of the plan's own commit may have been removed since, and
+    files of older versions may have been vacuumed. Each call asks the log at most once about
+    missing offsets.
 
     Args:
         run: This run.
         record: Of the run that executes the plan; holds evidence that was gathered before.
         ranges: The part of its plan that is meant.
-        version: Of the table.
         head: Holds the accepted losses.
 
     Raises:
         ServiceAway: The table or the cluster cannot be asked.
     """
     wanted = tuple(ranges)
+    version = run.table.observe().version
+    if version is None:
+        raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     landed = run.table.landed(wanted, version)
     accepted = {c.identity: c.intervals for c in head.accepted_loss}
     known = known_evidence(record)
@@ -123,7 +134,7 @@ def count_rows(
     good, bad = verify_ranges(
         wanted, landed, gaps=run.stream.gaps, evidence=known, accepted_loss=accepted
     )
-    return Counted(good, bad, stored_evidence(known))
+    return Counted(version, good, bad, stored_evidence(known))
 
 
 def check_log(
@@ -132,7 +143,8 @@ def check_log(
     """What keeps a counted plan from being verified: the log changed, or offsets are missing (R7).
 
     The log is asked last: what Spark and the evidence saw belongs to the plan's incarnation only
-    if that is still there. A commit that is verified already is not held against the log again.
+    if that is still there. R7 holds a commit against the log once: a verified one is not held
+    against it again.
 
     Returns:
         The findings, and the counts without evidence from logs that have changed.
@@ -151,7 +163,7 @@ def check_log(
                 if any(f.concerns(r.topic_partition) for f in changed)
             }
             sure = tuple(e for e in counted.evidence if e.identity not in doubted)
-            return changed, Counted(counted.verified, counted.mismatches, sure)
+            return changed, replace(counted, evidence=sure)
     return gap_findings(counted.mismatches, plan), counted
 
 
@@ -164,15 +176,15 @@ def verified_after_all(
 ) -> tuple[VerifiedRange, ...] | None:
     """The ranges of a halted plan whose incidents have gone by; None where they have not.
 
-    Rights were given back, a lagging leader caught up: then nothing has to be read again, and rows
-    that Kafka may have deleted by now are not lost. Another cluster's answers never pass like
-    that: Spark may have read there.
+    If rights were given back or a lagging leader caught up, nothing has to be read again, and rows
+    that Kafka may have deleted by now are not lost. Incidents about another cluster never go by
+    like that: Spark may have read there.
     """
     if any(i.finding.kind == "cluster_changed" for i in held):
         return None
     plan = record.plan
     assert plan is not None
-    counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+    counted = count_rows(run, record, plan.ranges, state.head)
     findings, _ = check_log(run, record, commit, counted)
     return None if findings or counted.mismatches else counted.verified
 

@@ -91,7 +91,7 @@ def head_after_recovery(run: RunContext, state: LedgerState) -> Head:
 def close_partially(
     run: RunContext, state: LedgerState, record: RunRecord, held: tuple[Incident, ...]
 ) -> LedgerState:
-    """Close a halted plan: its healthy ranges are verified and advanced, the others left to decide.
+    """Close a halted plan: healthy ranges are verified and advanced, the others wait to be decided.
 
     Runs that execute this plan become superseded; a run that came upon it plans again.
 
@@ -105,12 +105,14 @@ def close_partially(
     assert plan is not None
     owner = run.ledger.find_run(plan.run_id, state) or record
     commit = find_commit(run, owner)
+    if foreign_changes(run, state, plan)[1]:
+        commit = None  # the head must not take a version for known that nobody has looked at
     healthy = [
         r for r in plan.ranges if not any(i.finding.concerns(r.topic_partition) for i in held)
     ]
     good: tuple[VerifiedRange, ...] = ()
     if commit is not None and healthy:
-        counted = count_rows(run, owner, healthy, commit.version, state.head)
+        counted = count_rows(run, owner, healthy, state.head)
         changed = changes_after_read(run, replace(plan.on_cluster, ranges=tuple(healthy)))
         good = tuple(
             v

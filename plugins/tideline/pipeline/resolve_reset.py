@@ -49,7 +49,7 @@ def resolve_reset(run: RunContext) -> bool:
     """
     state, record = run.snapshot()
     if record is not None and record.status == "planned" and record.plan is not None:
-        state = _resolve_held(run, take_decided_table(run, state), record)
+        state = _resolve_held(run, take_decided_table(run, state, record.plan), record)
         record = run.record_in(state)
     if record is None:  # another run's plan is closed now, or its proposal has replaced this one's
         state, record = propose(run, recover(run, state))
@@ -79,7 +79,7 @@ def _resolve_held(run: RunContext, state: LedgerState, record: RunRecord) -> Led
         return state  # its own run, cleared: ingest_ranges checks, and reads again if it must
     commit = proven_commit(run, record)
     if commit is not None and verified_after_all(run, state, record, commit, held) is not None:
-        return state  # what was found has gone by; verify_ranges closes the incidents
+        return state  # what was found has gone by; advance_offsets closes the incidents
     decided = _decided(run, triage)
     if all(i.finding.kind in GAP_CLASSES for i in held):
         return accept_gaps(run, decided)
@@ -144,6 +144,8 @@ def _carry_out(
         if record is None or any(latest.open_incident(i.incident_id) is None for i in done.closed):
             raise StreamBusy("the run or an incident moved while a decision was carried out")
         after = latest.with_incidents_closed(done.closed).with_head(done.head, made_from=state.head)
+        if any(i.finding.kind == "table_changed" for i in done.closed):
+            after = after.without_verifications()
         for amended in done.amended.values():
             after = after.with_run(amended)
         return after.with_run(replace(record, resolved=(*record.resolved, *done.closed)))

@@ -12,6 +12,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.verification import VerifiedRange
+from tideline.pipeline.closing import refuse_closed
 from tideline.pipeline.context import RunContext, now
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.incidents import halt, open_and_halt, open_incidents, triage_incidents
@@ -41,20 +42,21 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
         )
     if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
         open_and_halt(run, state, foreign)
-    counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+    counted = count_rows(run, record, plan.ranges, state.head)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
         _keep(run, record, counted.evidence)
         state = _accept_or_halt(run, state, record, plan, findings)
-        counted = count_rows(run, record, plan.ranges, commit.version, state.head)
+        record = run.record_in(state) or record  # with the evidence: the log is not asked again
+        counted = count_rows(run, record, plan.ranges, state.head)
     if counted.mismatches:
         _keep(run, record, counted.evidence)
         raise VerificationFailed(
-            f"table version {commit.version} is not what plan {plan.plan_id} says: "
+            f"table version {counted.version} is not what plan {plan.plan_id} says: "
             + "; ".join(str(m) for m in counted.mismatches)
             + ". The position did not move",
             plan_id=plan.plan_id,
-            table_version=commit.version,
+            table_version=counted.version,
             mismatches=[str(m) for m in counted.mismatches],
         )
     if (commit, counted.verified) != (record.table_commit, record.verified):
@@ -88,22 +90,28 @@ def _keep(
 ) -> None:
     """Put evidence and what was verified into this run's record, and the plan's other open ones.
 
-    Evidence can expire: it is kept also where the plan does not verify.
+    Evidence can expire: it is kept also where the plan does not verify. There an open record
+    forgets an earlier verification, so that nobody advances by it; a closed one keeps its own.
+
+    Raises:
+        StreamBusy: Somebody has closed the run meanwhile.
     """
     plan = verifying.plan
     assert plan is not None
 
     def keep(state: LedgerState) -> LedgerState:
+        refuse_closed(state, verifying)
         executing = {verifying.run_id: verifying} | dict(state.runs)
         for record in executing.values():
             if record.plan is None or record.plan.plan_id != plan.plan_id:
                 continue
             learned = replace(record, evidence=evidence)
-            if commit is not None:
+            if commit is not None or record.is_open:
                 learned = replace(learned, table_commit=commit, verified=verified)
             if learned != record:
                 state = state.with_run(replace(learned, updated_at=now()))
         return state
 
+    reach("verify:keeping")
     run.ledger.update(keep)
     reach("verify:kept")

@@ -77,7 +77,12 @@ def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tup
         for r in read.ranges
     )
     findings = _log_findings(read.cluster_id, by_topic(ends), {}, observation)
-    return tuple(f for f in findings if f.kind != "retention_loss")
+    asked = {r.topic_partition for r in read.ranges}
+    return tuple(
+        f
+        for f in findings
+        if f.kind != "retention_loss" and any(f.concerns(place) for place in asked)
+    )
 
 
 def _log_findings(
