@@ -1,4 +1,4 @@
-"""A run that was closed is not opened again, and approved changes of the table are not passed over."""
+"""A closed run is not opened again; an approved change of the table takes verifications back."""
 
 from dataclasses import replace
 
