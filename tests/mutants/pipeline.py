@@ -122,4 +122,11 @@ MUTANTS = (
         "if False:",
         "tests/unit/test_closing.py",
     ),
+    Mutant(
+        "the check of the log right before the head moves (R7)",
+        "if changed := changes_after_read(run, plan.on_cluster):",
+        "if changed := ():",
+        "tests/spark/test_halting.py::"
+        "test_a_topic_that_was_recreated_after_verifying_blocks_the_advance",
+    ),
 )

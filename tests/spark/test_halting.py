@@ -218,6 +218,23 @@ def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(harness
     assert head(landed) == before
 
 
+def test_a_topic_that_was_recreated_after_verifying_blocks_the_advance(harness, landed, spark):
+    """In Airflow hours may lie between two tasks; the log is asked once more (R7)."""
+    harness.send(10)
+    before = head(landed)
+    with open_run(landed, "verified", RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+        ingest_ranges(run)
+        verify_ranges(run)
+        harness.delete()
+        harness.create(partitions=1)
+        harness.send(300)
+        with pytest.raises(ResetDetected, match="topic_recreated"):
+            advance_offsets(run)
+    assert head(landed) == before
+
+
 @pytest.mark.slow
 def test_a_log_start_that_moved_after_the_read_blocks_nothing(harness, landed, spark):
     """The rows are here."""

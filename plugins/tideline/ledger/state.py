@@ -108,10 +108,13 @@ class LedgerState:
         if made_from.digest != self.head.digest:
             raise StreamBusy("the head moved meanwhile; nothing was written, run again")
         grown = ((c.identity, r) for c in self.head.coverage for r in c.intervals)
-        newest = head.table_version
-        if newest is not None and head.table_id == self.head.table_id:
-            newest = max(newest, self.head.table_version or 0)
-        merged = replace(head, coverage=add_coverage(head.coverage, grown), table_version=newest)
+        table_id, newest = head.table_id, head.table_version
+        if table_id == made_from.table_id:  # unless the change is about the table itself
+            table_id = self.head.table_id
+            versions = [v for v in (newest, self.head.table_version) if v is not None]
+            newest = max(versions, default=None)
+        coverage = add_coverage(head.coverage, grown)
+        merged = replace(head, coverage=coverage, table_id=table_id, table_version=newest)
         return replace(self, head=merged)
 
     def without_verifications(self) -> LedgerState:

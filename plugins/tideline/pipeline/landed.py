@@ -143,8 +143,8 @@ def check_log(
     """What keeps a counted plan from being verified: the log changed, or offsets are missing (R7).
 
     The log is asked last: what Spark and the evidence saw belongs to the plan's incarnation only
-    if that is still there. R7 holds a commit against the log once: a verified one is not held
-    against it again.
+    if that is still there. Of a closed run, a commit that was verified is not held against the log
+    again: Kafka may have forgotten it by now.
 
     Returns:
         The findings, and the counts without evidence from logs that have changed.
@@ -154,7 +154,7 @@ def check_log(
     """
     plan = record.plan
     assert plan is not None
-    if record.table_commit is None or record.table_commit.version != commit.version:
+    if record.is_open or record.table_commit != commit:
         changed = changes_after_read(run, plan.on_cluster)
         if changed:
             doubted = {
@@ -162,8 +162,12 @@ def check_log(
                 for r in plan.ranges
                 if any(f.concerns(r.topic_partition) for f in changed)
             }
-            sure = tuple(e for e in counted.evidence if e.identity not in doubted)
-            return changed, replace(counted, evidence=sure)
+            sure = [e for e in counted.evidence if e.identity not in doubted]
+            sure += [
+                e for e in record.evidence if e.identity in doubted
+            ]  # from an earlier, sure look
+            evidence = tuple(sorted(sure, key=lambda e: e.identity))
+            return changed, replace(counted, evidence=evidence)
     return gap_findings(counted.mismatches, plan), counted
 
 

@@ -144,7 +144,7 @@ def _carry_out(
         if record is None or any(latest.open_incident(i.incident_id) is None for i in done.closed):
             raise StreamBusy("the run or an incident moved while a decision was carried out")
         after = latest.with_incidents_closed(done.closed).with_head(done.head, made_from=state.head)
-        if any(i.finding.kind == "table_changed" for i in done.closed):
+        if any(i.finding.kind == "table_changed" or i.removed_in_version for i in done.closed):
             after = after.without_verifications()
         for amended in done.amended.values():
             after = after.with_run(amended)
