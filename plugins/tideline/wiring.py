@@ -1,4 +1,4 @@
-"""Put adapters behind the ports: the one place where a run meets the real world."""
+"""Connect the ports with Kafka, Delta, databases and Spark: the one place that knows them all."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def open_ledger(stream: Stream) -> Ledger:
     return Ledger(open_store(stream.ledger_location), stream.stream)
 
 
-def open_store(home: LedgerLocation) -> LedgerStore:
-    """The store at a ledger's home.
+def open_store(location: LedgerLocation) -> LedgerStore:
+    """The store at a ledger's location.
 
     Raises:
-        ConnectionMissing: The home's connection cannot be used.
+        ConnectionMissing: The location's connection cannot be used.
     """
-    if home.kind == "delta":
-        return DeltaLedgerStore(home.address)
+    if location.kind == "delta":
+        return DeltaLedgerStore(location.address)
     # Here, so that nobody waits for SQLAlchemy's import who does not need it.
     from tideline.ledger.connection import ledger_url
     from tideline.ledger.sql_store import SqlLedgerStore
 
-    return SqlLedgerStore(ledger_url(home.address), home.stream, str(home))
+    return SqlLedgerStore(ledger_url(location.address), location.stream, str(location))
 
 
 @contextmanager

@@ -19,13 +19,13 @@ MUTANTS = (
         "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",
     ),
     Mutant(
-        "two looks agree before a verdict (R14)",
+        "two observations agree before a verdict (R14)",
         "if not transient and keys == before:",
         "if not transient:",
         STABILITY,
     ),
     Mutant(
-        "what passes never becomes a verdict (R14)",
+        "a transient fault never becomes a verdict (R14)",
         "if not transient and keys == before:",
         "if keys == before:",
         STABILITY,

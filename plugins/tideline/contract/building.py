@@ -1,4 +1,4 @@
-"""From the core's objects to what commands print."""
+"""From the model's objects to what commands print."""
 
 from __future__ import annotations
 

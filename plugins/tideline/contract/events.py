@@ -1,4 +1,4 @@
-"""What asset events and XCom carry, built from the core's objects."""
+"""What asset events and XCom carry, built from the model's objects."""
 
 from __future__ import annotations
 

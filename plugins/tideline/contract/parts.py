@@ -1,4 +1,4 @@
-"""From the core's objects to the parts that several answers share."""
+"""From the model's objects to the parts that several answers share."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def observe_until_stable(
         The last observation, without transient items.
 
     Raises:
-        ServiceAway: The observations did not agree in time; `sights` lists what was seen last.
+        ServiceAway: The observations did not agree in time; `observed` lists what was seen last.
     """
     deadline = time.monotonic() + patience_seconds
     pause = _FIRST_PAUSE_SECONDS
@@ -60,7 +60,7 @@ def observe_until_stable(
             raise ServiceAway(
                 f"no stable answer within {patience_seconds:.0f} s: {_text(transient or items)};"
                 " nothing moved, try again later",
-                sights=[str(item) for item in items],
+                observed=[str(item) for item in items],
             )
         before = keys
         if items:

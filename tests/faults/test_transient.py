@@ -62,7 +62,7 @@ def test_a_passing_fault(proxied, proxy, linked, fault):
     assert rule.applied == rule.times
     linked.assert_exact()
     linked.said = said
-    linked.judge(18, f"{fault}: for good, then for two looks")
+    linked.judge(18, f"{fault}: for good, then for two observations")
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_a_passing_fault(proxied, proxy, linked, fault):
     ids=["error 3", "error 100", "topic id", "log start", "epoch end"],
 )
 def test_one_look_proves_nothing(proxy, linked, fault, build):
-    """Agreement (R14): a verdict needs two looks in a row that show the same."""
+    """Agreement (R14): a verdict needs two observations in a row that show the same."""
     linked.follow(patience_seconds=PATIENCE)
     linked.lands()
     linked.send(20)
