@@ -36,7 +36,7 @@ def open_store(location: LedgerLocation) -> LedgerStore:
     """
     if location.kind == "delta":
         return DeltaLedgerStore(location.address)
-    # Here, so that nobody waits for SQLAlchemy's import who does not need it.
+    # Imported here: most runs do not need SQLAlchemy.
     from tideline.ledger.connection import ledger_url
     from tideline.ledger.sql_store import SqlLedgerStore
 
@@ -56,7 +56,7 @@ def open_run(
     with ExitStack() as connections:
 
         def connect() -> KafkaPort:
-            # Here, so that no task waits for its import that asks the cluster nothing.
+            # Imported here: many tasks ask the cluster nothing.
             from tideline.kafka_io.client import KafkaCluster
 
             return connections.enter_context(KafkaCluster(settings))
