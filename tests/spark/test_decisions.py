@@ -253,7 +253,7 @@ def test_somebody_else_s_delete_halts_and_can_be_approved(harness, landed, spark
     assert table_version(landed) == version
     decide(landed, "approve")
     record = harness.run(landed, "approved", spark)
-    assert "40 verified offsets are no longer in it" in record.resolved[0].outcome
+    assert "it no longer holds 40 verified offsets" in record.resolved[0].outcome
     assert spans(record) == [(0, 100, 110)]
     assert is_clean(harness, landed)
 
