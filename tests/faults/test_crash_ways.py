@@ -14,7 +14,8 @@ ELSEWHERE = ("ingest:created", "ingest:staged", "spark:staged", "spark:published
 ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
 ELSEWHERE += ("move:begun", "move:copied", "move:marked")
 """Those of replays, of a new table, of Spark's driver and of Airflow's tasks have tests in other
-modules here, a rewind's in `spark/test_rewind.py`, a move's in `integration/test_ledger_move.py`."""
+modules here, a rewind's in `spark/test_rewind.py`, a move's in `integration/test_ledger_move.py`.
+"""
 
 
 def finishing(crash, place):
