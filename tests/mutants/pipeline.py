@@ -8,7 +8,7 @@ MUTANTS = (
         "foreign commits while Spark was writing (R13)",
         "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
         "if record.is_open and (foreign := ()):",
-        "tests/spark/test_ways_out.py::test_a_delete_by_others_while_spark_was_writing_is_noticed",
+        "tests/spark/test_ways_out.py::test_verifying_itself_notices_a_delete_by_others",
         within="verify_ranges",
     ),
     Mutant(

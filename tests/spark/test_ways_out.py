@@ -45,6 +45,21 @@ def test_a_commit_that_nobody_has_verified_is_not_advanced(harness, landed, spar
     assert is_clean(harness, landed)
 
 
+def test_verifying_itself_notices_a_delete_by_others(harness, landed, spark):
+    """Before anything relies on the newer version, and not only when the head moves."""
+    harness.send(10)
+
+    def delete():
+        DeltaTable(landed.table.uri).delete("offset < 40")
+
+    commit_only(landed, "halted", HookedSpark(spark, before=delete))
+    with (
+        open_run(landed, "halted", RunRequest(), spark) as run,
+        pytest.raises(ResetDetected, match="table_changed"),
+    ):
+        verify_ranges(run)
+
+
 def test_an_approved_removal_of_rows_that_are_not_advanced_yet_is_read_again(
     harness, landed, spark
 ):
