@@ -37,6 +37,8 @@ def close_plan(
     """
 
     def move(state: LedgerState) -> LedgerState:
+        if _is_closed_so(run, state, record, commit):
+            return state  # by this very call, whose answer was lost, or by another attempt
         refuse_closed(state, record)
         head = advance_head(state.head, plan, commit) if record.is_open else state.head
         rows_are_there = [
@@ -56,6 +58,16 @@ def close_plan(
     state = run.ledger.update(move)
     reach("advance:advanced")
     return state
+
+
+def _is_closed_so(
+    run: RunContext, state: LedgerState, record: RunRecord, commit: TableCommit
+) -> bool:
+    """Whether an open run has been closed meanwhile with the same commit."""
+    if not record.is_open or record.run_id in state.runs:
+        return False
+    closed = run.ledger.find_run(record.run_id, state)
+    return closed is not None and closed.status == "done" and closed.table_commit == commit
 
 
 def refuse_closed(state: LedgerState, seen: RunRecord) -> None:
