@@ -63,7 +63,7 @@ def close_plan(
 def _is_closed_so(
     run: RunContext, state: LedgerState, record: RunRecord, commit: TableCommit
 ) -> bool:
-    """Whether an open run has been closed meanwhile with the same commit."""
+    """Whether a run that was open in the snapshot has been closed since, with the same commit."""
     if not record.is_open or record.run_id in state.runs:
         return False
     closed = run.ledger.find_run(record.run_id, state)

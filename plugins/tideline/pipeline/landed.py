@@ -163,9 +163,8 @@ def check_log(
                 if any(f.concerns(r.topic_partition) for f in changed)
             }
             sure = [e for e in counted.evidence if e.identity not in doubted]
-            sure += [
-                e for e in record.evidence if e.identity in doubted
-            ]  # from an earlier, sure look
+            # What an earlier verification kept was sure then, and may have expired since.
+            sure += [e for e in record.evidence if e.identity in doubted]
             evidence = tuple(sorted(sure, key=lambda e: e.identity))
             return changed, replace(counted, evidence=evidence)
     return gap_findings(counted.mismatches, plan), counted
