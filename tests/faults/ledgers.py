@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 from tests.ledger_database import create_tables
 from tests.postgres import Postgres
 
@@ -22,15 +24,16 @@ class InFiles:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything is where it should be."""
-        return self.folder.exists()
+        """Whether a ledger is where it should be."""
+        return DeltaTable.is_deltatable(str(self.folder))
 
     def go_away(self) -> None:
         """Its disk is no longer mounted."""
         self.folder.rename(self._away)
 
     def come_back(self) -> None:
-        """As it was."""
+        """As it was: what was written beneath the mount point meanwhile is hidden by it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
         self._away.rename(self.folder)
 
     lose, find = go_away, come_back
