@@ -57,9 +57,11 @@ RARE_PLACES = (
     "move:begun",
     "move:copied",
     "move:marked",
+    "tidy:written",
+    "tidy:merged",
 )
 """Reached only in some cases: there is no table yet, an earlier run is unfinished, there are
-findings, rows are replaced, a stream is rewound, or its ledger is moved."""
+findings, rows are replaced, a stream is rewound, or its ledger is moved or tidied."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -122,6 +122,127 @@ def test_of_many_first_writers_at_most_one_writes(new_store):
     assert new_store().read().documents == {"head": "later"}
 
 
+LOOKS = {
+    "history": lambda store: list(store.history("run")),
+    "history of a key": lambda store: list(store.history("run", "k")),
+    "documents": lambda store: store.read(),
+}
+
+
+@pytest.fixture(params=LOOKS)
+def look(request):
+    """A read by the same object that commits."""
+    return LOOKS[request.param]
+
+
+def test_a_look_between_reading_and_committing_changes_nothing(new_store, look):
+    """Nobody else has committed, so the commit counts."""
+    store = new_store()
+    store.commit(store.read(), put={"head": "0"}, history=[HistoryEntry("run", "k", "{}")])
+    base = store.read()
+    look(store)
+    store.commit(base, put={"head": "1"})
+    assert new_store().read().documents == {"head": "1"}
+
+
+def test_a_look_does_not_bring_a_commit_past_somebody_else_s(new_store, look):
+    """The base is what was read, not what the same object has seen since."""
+    store, other = new_store(), new_store()
+    store.commit(store.read(), put={"head": "0"}, history=[HistoryEntry("run", "k", "{}")])
+    base = store.read()
+    other.commit(other.read(), put={"head": "theirs"})
+    look(store)
+    with pytest.raises(CommitConflict):
+        store.commit(base, put={"head": "mine"})
+    assert new_store().read().documents == {"head": "theirs"}
+
+
+def during_commit(monkeypatch, store, happens):
+    """Let something happen once, after a commit has checked its base and before it writes."""
+    owner, name = (store._files, "write") if hasattr(store, "_files") else (store, "_take_turn")
+    original = getattr(owner, name)
+
+    def interrupted(*args):
+        if args[-1] != [] and not happened:
+            happened.append(name)
+            thread = threading.Thread(target=happens)
+            thread.start()
+            thread.join()
+        return original(*args)
+
+    happened: list[str] = []
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+def test_a_look_in_another_thread_does_not_move_what_a_commit_has_checked(
+    new_store, look, monkeypatch
+):
+    """The main thread reads history while the keeper renews a lease, and somebody else commits."""
+    store, other = new_store(), new_store()
+    store.commit(store.read(), put={"head": "0"}, history=[HistoryEntry("run", "k", "{}")])
+    base = store.read()
+
+    def happens():
+        other.commit(other.read(), put={"head": "theirs"})
+        look(store)
+
+    during_commit(monkeypatch, store, happens)
+    with pytest.raises(CommitConflict):
+        store.commit(base, put={"head": "mine"})
+    assert new_store().read().documents == {"head": "theirs"}
+
+
+def test_two_snapshots_of_one_object_are_two_bases(new_store):
+    """Main thread and keeper read the same version; one of them commits first."""
+    store = new_store()
+    store.commit(store.read(), put={"head": "0"})
+    one, two = store.read(), store.read()
+    store.commit(two, put={"head": "keeper"})
+    with pytest.raises(CommitConflict):
+        store.commit(one, put={"head": "main"})
+    assert new_store().read().documents == {"head": "keeper"}
+
+
+def test_a_keeper_beside_history_reads_and_other_writers_loses_nothing(new_store):
+    """Every increment counts, whoever shares which object."""
+    shared, rounds = new_store(), 12
+    Ledger(shared, "s").update(lambda s: s.with_next_token())
+    failed = []
+
+    def work(ledger):
+        try:
+            for number in range(rounds):
+                ledger.update(lambda s: s.with_next_token())
+                ledger.update(
+                    lambda s, n=number: s.with_run(record(f"{ledger.holder}-{n}", "done"))
+                )
+        except Exception as error:
+            failed.append(error)
+
+    def watch(ledger):
+        while not stop.is_set():
+            try:
+                assert len({r.run_id for r in ledger.closed_runs()}) <= 3 * rounds
+            except Exception as error:
+                failed.append(error)
+
+    stop = threading.Event()
+    # Two ledgers on one store: what main thread and keeper are without the ledger's own lock.
+    workers = [Ledger(shared, "s"), Ledger(shared, "s"), Ledger(new_store(), "s")]
+    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in workers]
+    watcher = threading.Thread(target=watch, args=(workers[0],))
+    for thread in (*threads, watcher):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    watcher.join()
+    assert failed == []
+    found = Ledger(new_store(), "s")
+    assert found.read().control.token == 1 + 3 * rounds
+    assert len(list(found.closed_runs())) == 3 * rounds
+
+
 def test_what_is_read_is_of_one_moment(new_store):
     """Documents and version belong together, whoever writes meanwhile."""
     writer, reader = new_store(), new_store()

@@ -2,7 +2,6 @@
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.ledger import delta_documents
@@ -88,39 +87,6 @@ def test_a_ledger_that_was_there_is_away_and_is_not_begun_anew(tmp_path):
     assert not folder.exists()
     away.rename(folder)
     assert ledger.update(lambda s: s.with_next_token()).control.token == 2
-
-
-def test_old_segments_are_compacted(tmp_path, monkeypatch):
-    """A history of any length lies in few files; everything is found, in its order."""
-    monkeypatch.setattr(delta_documents, "_COMMITS_PER_SEGMENT", 5)
-    monkeypatch.setattr(delta_documents, "_SEGMENTS_PER_COMPACTED", 4)
-    monkeypatch.setattr(ledger_delta, "COMMITS_PER_TIDY", 10)
-    store = DeltaLedgerStore(str(tmp_path / "ledger"))
-    for number in range(130):
-        entries = [HistoryEntry(kind, f"{number * 7 % 130:03}", "{}") for kind in ("run", "head")]
-        store.commit(store.read(), put={"control": "{}"}, history=entries)
-    table = DeltaTable(str(tmp_path / "ledger"))
-    keys = [key for _, key in delta_documents.active_files(table)]
-    assert sum(key.startswith("history:run:v") for key in keys) >= 4
-    assert len([k for k in keys if k.startswith("history:")]) < 50
-    assert [e.key for e in store.history("run")] == [f"{n * 7 % 130:03}" for n in range(130)]
-    for key in ("000", "064", "129"):
-        assert [e.key for e in store.history("head", key)] == [key]
-    assert list(store.history("run", "nobody")) == []
-
-
-def test_two_that_compact_the_same_segments_leave_one(tmp_path, monkeypatch):
-    """The second fails, which fails nobody's run."""
-    monkeypatch.setattr(delta_documents, "_COMMITS_PER_SEGMENT", 2)
-    monkeypatch.setattr(delta_documents, "_SEGMENTS_PER_COMPACTED", 2)
-    store = DeltaLedgerStore(str(tmp_path / "ledger"))
-    for number in range(9):
-        store.commit(store.read(), put={}, history=[HistoryEntry("run", f"{number}", "{}")])
-    first, second = (DeltaTable(str(tmp_path / "ledger")) for _ in range(2))
-    store._files.compact(first)
-    with pytest.raises(CommitFailedError):
-        store._files.compact(second)
-    assert [e.key for e in store.history("run")] == [f"{n}" for n in range(9)]
 
 
 def test_one_record_is_found_without_reading_its_segment(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LEDGER_CONTRACT = "tests/integration/test_ledger_contract.py"
+TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
     Mutant(
         "a lease that others had is lost for good (R5)",
@@ -33,6 +34,42 @@ MUTANTS = (
         "if connection.execute(swap).rowcount != 1:",
         "if connection.execute(swap).rowcount > 1:",
         LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a read by another thread does not move what a commit has checked",
+        "return self._idle.pop()",
+        "return self._idle[-1]",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a commit counts only on the version that was read (ledger in Delta)",
+        "if found is None or found.version() != base.version - basis.ahead:",
+        "if found is None:",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a closed record that stands twice counts once",
+        "yield from sorted(dict.fromkeys(found), key=lambda e: e.version)",
+        "yield from sorted(found, key=lambda e: e.version)",
+        TIDYING,
+    ),
+    Mutant(
+        "a merge keeps each record once",
+        "entries = sorted(dict.fromkeys(found), key=lambda e: (e.key, e.version))",
+        "entries = sorted(found, key=lambda e: (e.key, e.version))",
+        TIDYING,
+    ),
+    Mutant(
+        "a file in which older versions left records twice is mended",
+        " or _is_foreign(segments[k][0])",
+        "",
+        TIDYING,
+    ),
+    Mutant(
+        "a merge that somebody else has done is not done again",
+        "if not _all_active(table, old):",
+        "if False:",
+        TIDYING,
     ),
     Mutant(
         "a stopped writer holds nobody up for ever",

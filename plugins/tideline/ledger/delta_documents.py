@@ -15,17 +15,14 @@ hundred thousand commits. Row group statistics find one record in a compacted se
 from __future__ import annotations
 
 import json
-import logging
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_io.arrow_tables import from_columns, from_delta, instants
@@ -33,7 +30,6 @@ from tideline.delta_io.parquet_files import read_parquet, write_parquet
 from tideline.errors import ServiceAway
 from tideline.ledger.port import HistoryEntry
 
-log = logging.getLogger("tideline")
 _COLUMNS = pa.schema(
     [
         pa.field("kind", pa.string()),
@@ -46,9 +42,7 @@ _COLUMNS = pa.schema(
 SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
-_COMMITS_PER_SEGMENT = 1000
-_SEGMENTS_PER_COMPACTED = 100
-_KEEP_HOURS = 24
+COMMITS_PER_SEGMENT = 1000
 
 
 def segment_key(kind: str, version: int) -> str:
@@ -102,7 +96,7 @@ def commit_files(
             refuses the second.
 
     Raises:
-        CommitFailedError: Another writer was first.
+        CommitFailedError: Another writer was first, or took out any file since that version.
     """
     properties = CommitProperties(
         app_transactions=[Transaction(app_id, table.version() + 1)],
@@ -181,53 +175,6 @@ class LedgerFiles:
             ledger=self._uri,
         )
 
-    def tidy(self, table: DeltaTable, version: int) -> None:
-        """Merge small files, delete files that were replaced a day ago; failures are only logged.
-
-        Args:
-            table: The ledger's table.
-            version: The last commit's.
-        """
-        recent = {_number(version), _number(max(0, version - COMMITS_PER_TIDY))}
-        segments = {key for _, key in active_files(table) if key.startswith(HISTORY)}
-        try:
-            for segment in sorted(s for s in segments if s.rpartition(":")[2] in recent):
-                table.optimize.compact(partition_filters=[("slot", "=", segment)])
-            self.compact(table)
-            table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
-        except (delta_errors.DeltaError, ServiceAway, OSError) as error:
-            log.warning("ledger %s was not tidied: %s", self._uri, error)
-
-    def compact(self, table: DeltaTable) -> None:
-        """Compact a hundred past segments of one kind, if there are any.
-
-        Raises:
-            DeltaError: Another process compacts them at the same time.
-        """
-        current = _compacted(table.version() // _COMMITS_PER_SEGMENT)
-        loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-        for path, key in active_files(table):
-            _, kind, number = key.split(":") if key.count(":") == 2 else ("", "", "")
-            if key.startswith(HISTORY) and number.isdecimal():
-                loose[kind, _compacted(int(number))].append((path, key))
-        past = sorted(at for at in loose if at[1] < current)
-        if not past:
-            return
-        kind, group = past[0]
-        files = loose[kind, group]
-        entries: list[HistoryEntry] = []
-        for path, _ in files:
-            entries += self.read(table, path)
-        entries.sort(key=lambda e: (e.key, e.version))
-        actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in files]
-        actions.append(self.write(table, f"{HISTORY}{kind}:v{group:06d}", entries))
-        # "volume" is the stored word for a compacted segment.
-        commit_files(table, actions, f"tideline-volume-{kind}-{group}")
-
 
 def _number(version: int) -> str:
-    return f"{version // _COMMITS_PER_SEGMENT:08d}"
-
-
-def _compacted(segment_number: int) -> int:
-    return segment_number // _SEGMENTS_PER_COMPACTED
+    return f"{version // COMMITS_PER_SEGMENT:08d}"

@@ -8,15 +8,16 @@ state's files only, so it costs O(partitions), however long the history is.
 
 A history copied from another location has larger versions than this table has commits. The
 document `ahead`, a plain number, says by how much the ledger's version is ahead of the table's.
-Without conditional put in the object store, one race remains, inside delta-rs.
+A commit replaces what its snapshot was read from, and is checked from that version on, whatever was
+read since (`delta_tables`). Without conditional put in the object store, one race remains, inside
+delta-rs.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
@@ -34,9 +35,10 @@ from tideline.ledger.delta_documents import (
     removal,
     segment_key,
 )
+from tideline.ledger.delta_tables import LedgerTables
+from tideline.ledger.delta_tidying import tidy
 from tideline.ledger.port import HistoryEntry, Snapshot
 
-log = logging.getLogger("tideline")
 _AHEAD = "ahead"
 _CONFIGURATION: dict[str, str | None] = {
     "delta.checkpointInterval": "50",
@@ -44,8 +46,21 @@ _CONFIGURATION: dict[str, str | None] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a snapshot was read from: what a commit on it replaces.
+
+    Args:
+        files: Document keys by path, of the state's files.
+        ahead: How far the ledger's version is ahead of the table's.
+    """
+
+    files: Mapping[str, str]
+    ahead: int
+
+
 class DeltaLedgerStore:
-    """Documents and history in one Delta table.
+    """Documents and history in one Delta table. Threads may share it.
 
     Args:
         uri: Address of the ledger's own table.
@@ -56,9 +71,8 @@ class DeltaLedgerStore:
         self._uri = uri
         self._options = dict(storage_options or {})
         self._files = LedgerFiles(uri, self._options)
-        self._table: DeltaTable | None = None
-        self._ahead = 0
-        self._bodies: dict[str, str] = {}
+        self._tables = LedgerTables(uri, self._options, self._files.away)
+        self._bodies: Mapping[str, str] = {}  # by path; a file never changes
 
     @property
     def location(self) -> str:
@@ -67,17 +81,17 @@ class DeltaLedgerStore:
 
     def read(self) -> Snapshot:
         """All documents at the newest version."""
-        table = self._open()
-        if table is None:
-            return Snapshot(-1, {})
-        active = {p: key for p, key in active_files(table) if not key.startswith(HISTORY)}
-        # A file never changes, and a run reads the same few several times.
-        self._bodies = {
-            path: self._bodies.get(path) or self._files.read(table, path)[0].body for path in active
-        }
-        documents = {key: self._bodies[path] for path, key in active.items()}
-        self._ahead = int(documents.pop(_AHEAD, 0))
-        return Snapshot(table.version() + self._ahead, documents)
+        with self._tables.newest() as table:
+            if table is None:
+                return Snapshot(-1, {})
+            files = {p: key for p, key in active_files(table) if not key.startswith(HISTORY)}
+            known = self._bodies  # a run reads the same few several times
+            bodies = {p: known.get(p) or self._files.read(table, p)[0].body for p in files}
+            version = table.version()
+        self._bodies = bodies
+        documents = {key: bodies[path] for path, key in files.items()}
+        ahead = int(documents.pop(_AHEAD, 0))
+        return Snapshot(version + ahead, documents, _Basis(files, ahead))
 
     def commit(
         self,
@@ -87,20 +101,39 @@ class DeltaLedgerStore:
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
     ) -> None:
-        """Replace, remove and append in one Delta transaction."""
-        ahead = self._ahead if base.version >= 0 else 0
-        table = self._table if base.version >= 0 else self._create()
-        if table is None or table.version() != max(base.version - ahead, 0):
-            raise CommitConflict(f"{self._uri}: the ledger is no longer at version {base.version}")
-        history = list(history)
+        """One Delta transaction, checked from the version that `base` was read from."""
+        basis = base.basis
+        if not isinstance(basis, _Basis):
+            table, basis = self._create(), _Basis({}, 0)
+            version = self._commit(table, basis, put, {*drop}, list(history))
+            self._tables.keep(table)
+        else:
+            with self._tables.at_least(base.version - basis.ahead) as found:
+                if found is None or found.version() != base.version - basis.ahead:
+                    raise CommitConflict(
+                        f"{self._uri}: the ledger is no longer at version {base.version}"
+                    )
+                version = self._commit(found, basis, put, {*drop}, list(history))
+        if version % COMMITS_PER_TIDY == 0:
+            tidy(self._tables, self._files)
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        basis: _Basis,
+        put: Mapping[str, str],
+        drop: set[str],
+        history: list[HistoryEntry],
+    ) -> int:
+        """Commit on a table object that nobody else holds; the version that it makes."""
+        version, ahead = table.version() + 1, basis.ahead
         newest = max((e.version for e in history), default=-1)
-        if newest > table.version() + 1 + ahead:
-            ahead = newest - table.version() - 1
+        if newest > version + ahead:
+            ahead = newest - version
             put = {**put, _AHEAD: str(ahead)}
-        version = table.version() + 1
         replaced = {*put, *drop}
         actions: list[AddAction | RemoveAction] = [
-            removal(path, key) for path, key in active_files(table) if key in replaced
+            removal(path, key) for path, key in basis.files.items() if key in replaced
         ]
         for key, body in put.items():
             entry = HistoryEntry("state", key, body, version)
@@ -117,42 +150,27 @@ class DeltaLedgerStore:
             raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
             raise self._files.away(error) from error
-        if version % COMMITS_PER_TIDY == 0:
-            tidied = self._open()
-            if tidied is not None:
-                self._files.tidy(tidied, version)
+        return version
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
-        """Closed records of a kind, oldest version first."""
-        table = self._open()
-        if table is None:
-            return
-        found = []
-        for path, segment in active_files(table, key):
-            if may_hold_kind(segment, kind):
-                found += [
-                    entry
-                    for entry in self._files.read(table, path, key)
-                    if entry.kind == kind and key in (None, entry.key)
-                ]
-        yield from sorted(found, key=lambda e: e.version)
+        """Closed records of a kind; one that stands there twice counts once.
 
-    def _open(self) -> DeltaTable | None:
-        try:
-            if self._table is None:
-                self._table = DeltaTable(self._uri, storage_options=self._options)
-            else:
-                self._table.update_incremental()
-        except delta_errors.TableNotFoundError:
-            self._table = None
-        except (delta_errors.DeltaError, OSError) as error:
-            self._table = None
-            raise self._files.away(error) from error
-        return self._table
+        Versions of before merged segments in a way that could leave every record twice.
+        """
+        with self._tables.newest() as table:
+            files = [] if table is None else list(active_files(table, key))
+            found = [
+                entry
+                for path, segment in files
+                if table is not None and may_hold_kind(segment, kind)
+                for entry in self._files.read(table, path, key)
+                if entry.kind == kind and key in (None, entry.key)
+            ]
+        yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
 
     def _create(self) -> DeltaTable:
         try:
-            self._table = DeltaTable.create(
+            return DeltaTable.create(
                 self._uri,
                 SCHEMA,
                 mode="error",
@@ -168,10 +186,9 @@ class DeltaLedgerStore:
                 ledger=self._uri,
             ) from error
         except delta_errors.DeltaError as error:
-            table = self._open()
-            if table is None:
-                raise self._files.away(error) from error
+            with self._tables.newest() as table:
+                if table is None:
+                    raise self._files.away(error) from error
             raise CommitConflict(f"{self._uri}: another writer created the ledger") from error
         except OSError as error:
             raise self._files.away(error) from error
-        return self._table

@@ -7,7 +7,6 @@ newer version of Tideline, and `UnreadableDocument` for one that is damaged.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -31,7 +30,6 @@ class LedgerHistory:
 
     def __init__(self, store: LedgerStore) -> None:
         self.store = store
-        self._lock = threading.RLock()  # the thread that renews a lease uses the store, too
 
     def closed_runs(self) -> Iterator[RunRecord]:
         """Every closed run in the order of closing; reads the whole history."""
@@ -66,8 +64,7 @@ class LedgerHistory:
 
     def instants(self) -> dict[str, ResolvedTimestamp]:
         """What times mean in offsets, as far as they have been resolved (R11), by their keys."""
-        with self._lock:
-            newest = {e.key: e for e in self.store.history("instant")}
+        newest = {e.key: e for e in self.store.history("instant")}
         return {key: self._load(ResolvedTimestamp, entry) for key, entry in newest.items()}
 
     def _load(self, kind: type[Value], entry: HistoryEntry) -> Value:

@@ -7,6 +7,7 @@ is written by compare-and-swap. When another writer was first, it is applied aga
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ class Ledger(LedgerHistory):
         self.holder = uuid.uuid4().hex
         self._rewinds: int | None = None  # as many as there were when a lease was taken
         self._newest = -1
+        # The thread that renews a lease must not read an older version than `_newest` in between.
+        self._lock = threading.RLock()
 
     def read(self) -> LedgerState:
         """The state now; that of an empty ledger where there is none yet.
@@ -67,8 +70,7 @@ class Ledger(LedgerHistory):
         known = (self.read() if state is None else state).runs.get(run_id)
         if known is not None:
             return known
-        with self._lock:
-            entries = list(self.store.history("run", run_id))
+        entries = list(self.store.history("run", run_id))
         return self._load(RunRecord, entries[-1]) if entries else None
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:

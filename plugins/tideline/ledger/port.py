@@ -22,7 +22,7 @@ never looks inside. "mark" and "instant" are stored names of before; they stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -39,10 +39,12 @@ class Snapshot:
     Args:
         version: Grows with every commit; -1 when there is no ledger yet.
         documents: Bodies by key; empty when there is no ledger yet.
+        basis: What the store that read it needs to commit on it; nobody else looks inside.
     """
 
     version: int
     documents: Mapping[str, str]
+    basis: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,10 @@ class HistoryEntry:
 
 
 class LedgerStore(Protocol):
-    """One ledger's documents and history in some storage.
+    """One ledger's documents and history in some storage. Threads may share it.
+
+    A commit is held against the snapshot that it names. Nothing that the same object reads or
+    commits in between, in whatever thread, changes what that commit replaces or is checked against.
 
     Every method may raise `ServiceAway` (the storage does not answer; retriable) and `BadInput`
     (its address, rights or tables have to be corrected by a person).

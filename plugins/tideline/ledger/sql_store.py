@@ -86,7 +86,7 @@ class SqlLedgerStore:
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
     ) -> None:
-        """Replace, remove and append in one transaction."""
+        """One transaction of the database; `base` is its version."""
         history = list(history)
         version = max(base.version + 1, *(e.version for e in history), 0)
         of_ledger = DOCUMENTS.c.ledger == self._name
