@@ -6,6 +6,8 @@ PLANNING = "tests/unit/test_planning.py"
 BACKFILL = "tests/unit/test_backfill.py"
 WINDOWS = "tests/property/test_windows.py tests/unit/test_backfill.py"
 ADVANCING = "tests/unit/test_advancing.py"
+FOLLOWING = "tests/unit/test_following.py"
+TAKEN_OUT = "tests/integration/test_topics_taken_out.py"
 MUTANTS = (
     Mutant(
         "blocked partitions get no range (R8)",
@@ -18,6 +20,55 @@ MUTANTS = (
         "next_offset = 0  # a new partition",
         "next_offset = log_start_of(seen)  # a new partition",
         "tests/unit/test_first_positions.py",
+    ),
+    Mutant(
+        "a topic that the stream file does not name is not followed (R14)",
+        "    return topic in kafka.topics\n",
+        "    return True\n",
+        FOLLOWING,
+    ),
+    Mutant(
+        "a pattern means whole names (R14)",
+        "re.fullmatch(kafka.topic_pattern, topic) is not None",
+        "re.match(kafka.topic_pattern, topic) is not None",
+        FOLLOWING,
+    ),
+    Mutant(
+        "an incident of a topic set aside halts nobody (R14)",
+        "elif incident.incident_id in set_aside:",
+        "elif False:",
+        FOLLOWING,
+    ),
+    Mutant(
+        "a topic set aside is told once (R14)",
+        "        if topic not in before.set_aside\n",
+        "",
+        FOLLOWING,
+    ),
+    Mutant(
+        "nothing is asked about a topic set aside (R14)",
+        "    head = only_followed(head, kafka)\n    known = ",
+        "    known = ",
+        TAKEN_OUT,
+    ),
+    Mutant(
+        "nothing is found about a topic set aside (R14)",
+        "followed = only_followed(head, run.stream.kafka)\n    findings",
+        "followed = head\n    findings",
+        TAKEN_OUT,
+    ),
+    Mutant(
+        "a backfill reads no topic set aside (R14)",
+        "    head = only_followed(head, run.stream.kafka)\n",
+        "",
+        TAKEN_OUT,
+    ),
+    Mutant(
+        "the group hears of followed topics only (R14)",
+        "followed = only_followed(head, run.stream.kafka).positions",
+        "followed = head.positions",
+        "tests/spark/test_topics_taken_out.py::"
+        "test_its_rows_stay_and_landing_goes_on_when_it_is_put_back",
     ),
     Mutant(
         "instants stay in order (R11)",

@@ -1,5 +1,6 @@
 """Every JSON object that leaves the program keeps its keys; the schema says the same."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -214,7 +215,11 @@ def test_a_ledger():
         "next_offset": 0,
         "leader_epoch": None,
         "seen_end": None,
+        "followed": True,
     }
+    aside = replace(state, head=replace(HEAD, set_aside=("orders",)))
+    shown = building.build_ledger("orders", "/l", aside, [], [], []).data()["head"]
+    assert {p["followed"] for p in shown} == {False}
     identity = {"topic_id": ID, "generation": 0, "partition": 0}
     intervals = [{"start_offset": 1, "end_offset": 5}]
     assert data["coverage"] == [{"identity": identity, "intervals": intervals}]

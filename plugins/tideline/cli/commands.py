@@ -56,7 +56,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
     answer = build_ledger(
         stream.stream, store.store.location, state, closed_runs, closed_incidents, rewinds
     )
-    positions = ("topic", "partition", "generation", "next_offset", "leader_epoch")
+    positions = ("topic", "partition", "generation", "next_offset", "leader_epoch", "followed")
     runs = ("run_id", "lane", "status", "offsets", "rows", "table_version")
     output.answer(
         answer,

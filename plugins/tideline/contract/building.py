@@ -10,6 +10,7 @@ from tideline.contract.parts import (
     build_headroom,
     build_incident,
     build_lost,
+    build_positions,
     build_range,
     build_rewind,
     build_summary,
@@ -82,7 +83,7 @@ def build_ledger(
         location=location,
         stream=stream,
         version=state.version,
-        head=state.head.positions,
+        head=build_positions(state.head),
         plans=[build_summary(r) for r in (*closed_runs, *state.runs.values())],
         coverage=state.head.coverage,
         incidents=[build_incident(i) for i in (*state.control.incidents, *closed_incidents)],
@@ -107,12 +108,14 @@ def build_rewound(rewind: Rewind, head: Head) -> answers.Rewound:
     """A finished rewind and the head after it."""
     facts = fields_of(build_rewind(rewind), shapes.Rewind)
     facts["table_version"] = rewind.removed_in_version or head.table_version
-    return answers.Rewound(**facts, head=head.positions)
+    return answers.Rewound(**facts, head=build_positions(head))
 
 
 def build_not_rewound(to_run: str, head: Head) -> answers.NotRewound:
     """The stream was in the wanted state already."""
-    return answers.NotRewound(to_run=to_run, table_version=head.table_version, head=head.positions)
+    return answers.NotRewound(
+        to_run=to_run, table_version=head.table_version, head=build_positions(head)
+    )
 
 
 def build_rewind_failure(error: TidelineError, to_run: str) -> answers.RewindFailure:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tideline.contract import shapes
 from tideline.contract.shapes import fields_of
+from tideline.model.head import Head
 from tideline.model.headroom import Headroom
 from tideline.model.incident import Incident
 from tideline.model.plan import PlannedRange
@@ -43,6 +44,17 @@ def build_incident_details(
 def build_range(planned: PlannedRange, rows: int | None = None) -> shapes.RangeWithRows:
     """A planned range; `rows` is None until they are verified."""
     return shapes.RangeWithRows(**fields_of(planned, shapes.Coordinates), rows=rows)
+
+
+def build_positions(head: Head) -> list[shapes.Position]:
+    """The head's positions, also those of topics that are set aside."""
+    copied = set(shapes.Position.model_fields) - {"followed"}
+    return [
+        shapes.Position(
+            **{name: getattr(p, name) for name in copied}, followed=p.topic not in head.set_aside
+        )
+        for p in head.positions
+    ]
 
 
 def run_facts(record: RunRecord) -> dict[str, Any]:

@@ -112,7 +112,10 @@ class Coverage(Shape):
 
 
 class Position(Shape):
-    """The live lane's position in one partition; `next_offset` is the first not yet ingested."""
+    """The live lane's position in one partition; `next_offset` is the first not yet ingested.
+
+    `followed` is false while the stream file does not mean the topic; the position stays.
+    """
 
     topic: str
     topic_id: str
@@ -121,6 +124,7 @@ class Position(Shape):
     next_offset: int
     leader_epoch: int | None
     seen_end: int | None
+    followed: bool
 
 
 class Headroom(Shape):

@@ -71,6 +71,8 @@ class Head:
         accepted_loss: Offsets without a row whose loss a decision has accepted.
         retired: Positions of topics and partitions that are no longer followed.
         headroom: The partitions that retention reaches first, as last measured; at most 200.
+        set_aside: Topics with positions that the stream file did not mean when a run last planned;
+            whoever sees them first tells it.
     """
 
     cluster_id: str | None = None
@@ -84,6 +86,7 @@ class Head:
     accepted_loss: tuple[Coverage, ...] = ()
     retired: tuple[PartitionPosition, ...] = ()
     headroom: tuple[Headroom, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -18,7 +18,13 @@ class Notice:
     """
 
     kind: Literal[
-        "new_topic", "new_partition", "open_transaction", "hanging_transaction", "expired"
+        "new_topic",
+        "new_partition",
+        "topic_set_aside",
+        "topic_taken_up",
+        "open_transaction",
+        "hanging_transaction",
+        "expired",
     ]
     topic: str
     partition: int | None

@@ -11,6 +11,7 @@ from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
 from tideline.pipeline.context import RunContext, log, now
 from tideline.rules.advance import advance_head
+from tideline.rules.following import only_followed
 
 
 def close_plan(
@@ -89,7 +90,8 @@ def commit_group_offsets(run: RunContext, head: Head) -> None:
     if group is None:
         return
     try:
-        run.kafka.commit_group(group, {p.topic_partition: p.next_offset for p in head.positions})
+        followed = only_followed(head, run.stream.kafka).positions
+        run.kafka.commit_group(group, {p.topic_partition: p.next_offset for p in followed})
     except Exception as error:
         log.warning("group %s was not told: %s", group, error)
     reach("advance:told_group")

@@ -19,6 +19,7 @@ from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.observing import measure_headroom
 from tideline.rules.backfill import is_about
+from tideline.rules.following import is_set_aside
 from tideline.rules.headroom import scarce
 from tideline.rules.planning import move_over_coverage, plan_live
 from tideline.rules.triage import blocked_by
@@ -158,7 +159,7 @@ def freeze_run(
         ids = {i.incident_id for i in resolved}
         seen = {i.incident_id for i in state.control.incidents}  # later ones are others' business
         vanished = (
-            i.closed(f"no longer found by run {run.run_id}", now())
+            i.closed(_why_vanished(run, i), now())
             for i in latest.control.incidents
             if run.request.lane == "live"  # a backfill has not looked for them all
             and not i.unverified
@@ -174,6 +175,15 @@ def freeze_run(
     assert winner is not None
     log.info("%s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
     return winner
+
+
+def _why_vanished(run: RunContext, incident: Incident) -> str:
+    if is_set_aside(incident, run.stream.kafka):
+        return (
+            f"its topic is no longer followed since run {run.run_id}; its position stays, and what"
+            " still differs when the topic is put back is found again"
+        )
+    return f"no longer found by run {run.run_id}"
 
 
 def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan: BatchPlan) -> bool:

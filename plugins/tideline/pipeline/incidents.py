@@ -15,6 +15,7 @@ from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchPlan
 from tideline.pipeline.context import RunContext, log, now
+from tideline.rules.following import is_set_aside
 from tideline.rules.incident_report import affected_text, affected_versions, how_to_decide
 from tideline.rules.triage import Triage, triage
 
@@ -56,14 +57,17 @@ def relevant_incidents(
 
 
 def triage_incidents(run: RunContext, incidents: Iterable[Incident]) -> Triage:
-    """What incidents mean for this run, by decisions and the stream's policies."""
+    """What incidents mean for this run, by decisions, policies and the topics that it follows."""
+    known = tuple(incidents)
+    kafka = run.stream.kafka
     return triage(
-        incidents,
+        known,
         policies=run.stream.on_reset.model_dump(),
         proceed=run.stream.on_incident == "proceed",
         run_id=run.run_id,
         now=now(),
         can_ask=run.can_ask,
+        set_aside=frozenset(i.incident_id for i in known if is_set_aside(i, kafka)),
     )
 
 

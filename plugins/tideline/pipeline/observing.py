@@ -13,6 +13,7 @@ from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
 from tideline.model.stream import StartAt
 from tideline.pipeline.context import RunContext, log, now
+from tideline.rules.following import mark_followed, only_followed
 from tideline.rules.headroom import headroom_of, unread_places
 from tideline.rules.notices import open_transactions, stalled_places
 from tideline.rules.start_positions import Places, adopt_new_partitions
@@ -21,13 +22,15 @@ from tideline.rules.start_positions import Places, adopt_new_partitions
 def observe(run: RunContext, head: Head) -> Observation:
     """One observation of the table, of the topics that are followed, and of those asked for.
 
-    Known topics are asked for by name, whatever a pattern lists (R14).
+    Known topics are asked for by name, whatever a pattern lists (R14), unless the stream file does
+    not mean them any more.
 
     Raises:
         BadInput: The stream file names a topic that was never followed and is not there.
         ServiceAway: The cluster or the table cannot be asked.
     """
     kafka = run.stream.kafka
+    head = only_followed(head, kafka)
     known = set(head.topics)
     retired = {p.topic for p in head.retired}
     wanted = known | set(kafka.topics)
@@ -53,6 +56,8 @@ def observe(run: RunContext, head: Head) -> Observation:
 def adopt(run: RunContext, head: Head, observation: Observation) -> Head:
     """The head with a first position for every partition that it does not follow yet (R10).
 
+    Topics that the stream file does not mean any more are noted in it.
+
     Args:
         run: This run.
         head: What the ledger knows.
@@ -62,13 +67,14 @@ def adopt(run: RunContext, head: Head, observation: Observation) -> Head:
         BadInput: The start that the stream file names does not fit the log.
         ServiceAway: The cluster cannot be asked.
     """
-    return adopt_new_partitions(
+    adopted = adopt_new_partitions(
         head,
         observation,
         start=str(run.stream.start),
         isolation_level=run.stream.kafka.isolation_level,
         looked_up=_looked_up(run, head, observation),
     )
+    return mark_followed(adopted, run.stream.kafka)
 
 
 def stalled_transactions(run: RunContext, observation: Observation) -> tuple[Notice, ...]:

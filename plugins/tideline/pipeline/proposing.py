@@ -21,6 +21,7 @@ from tideline.pipeline.observing import adopt, observe, stalled_transactions
 from tideline.pipeline.stability import observe_until_stable
 from tideline.pipeline.windows import asked_offsets
 from tideline.rules.backfill import findings_against, plan_backfill
+from tideline.rules.following import followed_otherwise, only_followed
 from tideline.rules.notices import new_places
 from tideline.rules.planning import plan_live
 from tideline.rules.reset_detection import find_resets
@@ -36,7 +37,7 @@ class Draft:
 
     Args:
         head: With a position for everything new.
-        notices: New partitions and open transactions.
+        notices: New partitions, topics that are followed no longer or again, open transactions.
     """
 
     head: Head
@@ -69,7 +70,11 @@ def draft(
         proposal = plan_backfill(adopted, observation, asked, level)
     else:
         proposal = plan_live(adopted, observation, run.stream, blocked)
-    notices = (*new_places(head, adopted), *stalled_transactions(run, observation))
+    notices = (
+        *new_places(head, adopted),
+        *followed_otherwise(head, adopted, run.stream.kafka),
+        *stalled_transactions(run, observation),
+    )
     return Draft(adopted, proposal, notices)
 
 
@@ -166,7 +171,8 @@ def findings_of(
 ) -> tuple[Finding, ...]:
     """What speaks against going on from a head, or against this backfill; decides nothing."""
     ledger_id = state.control.ledger_id
-    findings = find_resets(head, observation, stream=run.stream.stream, ledger_id=ledger_id)
+    followed = only_followed(head, run.stream.kafka)
+    findings = find_resets(followed, observation, stream=run.stream.stream, ledger_id=ledger_id)
     return findings if run.request.lane == "live" else findings_against(findings, run.request)
 
 

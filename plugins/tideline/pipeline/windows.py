@@ -12,6 +12,7 @@ from tideline.model.offsets import TopicPartition
 from tideline.model.window import ResolvedTimestamp
 from tideline.pipeline.context import RunContext, now
 from tideline.rules.backfill import Asked, asked_by_ranges, asked_by_window
+from tideline.rules.following import only_followed
 from tideline.rules.windows import find_window_boundary, in_order
 
 
@@ -22,7 +23,8 @@ def asked_offsets(
 
     Args:
         run: This run.
-        head: With a position for everything that is followed.
+        head: With a position for everything that is followed; topics that are set aside have none
+            of the window.
         observation: Taken before this call.
         keep: Whether times that are resolved here go into the ledger.
 
@@ -32,6 +34,7 @@ def asked_offsets(
         ServiceAway: Cluster or ledger cannot be asked.
     """
     request = run.request
+    head = only_followed(head, run.stream.kafka)
     if request.window is None:
         level = run.stream.kafka.isolation_level
         return asked_by_ranges(request.ranges, head, observation, level)

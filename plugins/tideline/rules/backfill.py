@@ -72,8 +72,10 @@ def asked_by_ranges(
     for asked in ranges:
         if asked.topic_partition not in followed:
             shown = ", ".join(map(str, sorted(followed)[:20])) or "none yet"
+            aside = asked.topic in head.set_aside
+            why = ": the stream file does not mean its topic any more; put it back" if aside else ""
             raise BadInput(
-                f"ranges: {asked}: the stream does not follow this partition; allowed: {shown}"
+                f"ranges: {asked}: the stream does not follow this partition{why}; allowed: {shown}"
             )
         seen = observation.partition(asked.topic_partition)
         end = seen.end_offset(isolation_level) if seen is not None and seen.answered else None

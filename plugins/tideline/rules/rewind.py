@@ -104,6 +104,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         live_runs=head.live_runs,
         bytes_per_record=head.bytes_per_record,
         headroom=(),
+        set_aside=head.set_aside,
     )
 
 

@@ -19,7 +19,8 @@ class Triage:
         halting: Undecided, and the policy is `fail`: the run halts.
         asking: Undecided, and the policy is `approve`: the run asks.
         decided: A person or a policy has decided: the run executes the decision.
-        left_open: Another run halts or asks: this run goes on without their partitions (R8).
+        left_open: Another run halts or asks, or nobody until their topic is followed again: this
+            run goes on without their partitions (R8).
     """
 
     halting: tuple[Incident, ...] = ()
@@ -36,6 +37,7 @@ def triage(
     run_id: str,
     now: datetime,
     can_ask: bool = False,
+    set_aside: frozenset[str] = frozenset(),
 ) -> Triage:
     """Sort open incidents by what a run does about them (R8, R9).
 
@@ -46,6 +48,8 @@ def triage(
         run_id: This run; it may leave open only incidents that another run opened.
         now: The time of decisions by policy, UTC-aware.
         can_ask: Whether this run has a form to ask with.
+        set_aside: Ids of incidents about topics that the stream file does not mean any more:
+            undecided, they halt nobody, and their decision waits until the topic is put back.
     """
     triaged: dict[str, list[Incident]] = {n: [] for n in Triage.__dataclass_fields__}
     for incident in incidents:
@@ -61,6 +65,8 @@ def triage(
         elif undecided and policy in incident.finding.choices and policy not in ("fail", "approve"):
             by_policy = Decision(policy, "policy", now, f"on_reset.{incident.finding.kind}")
             triaged["decided"].append(replace(incident, decision=by_policy))
+        elif incident.incident_id in set_aside:
+            triaged["left_open"].append(incident)
         elif asks and (is_its_turn or incident.asked_in == run_id):
             triaged["asking"].append(incident)
         elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
