@@ -13,10 +13,10 @@ from devstack.command_line import finished, tideline
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move
+from tideline.ledger.control import Control
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
 from tideline.ledger.port import HISTORY_KINDS, HistoryEntry
-from tideline.ledger.state import Control
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding, one_interval
 from tideline.model.ledger_location import LedgerLocation

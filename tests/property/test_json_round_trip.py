@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.build import NOW
 from tideline.documents import dump, load
-from tideline.ledger.state import Control
+from tideline.ledger.control import Control
 from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange
 from tideline.model.plan import BatchPlan

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.build import ID, NOW, plan, planned
 from tideline.errors import StreamBusy
-from tideline.ledger.state import Control, LedgerState
+from tideline.ledger.control import Control
+from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
 from tideline.pipeline.closing import refuse_closed

@@ -15,7 +15,7 @@ from tests.unit.build import ID, NOW
 from tideline.documents import FORMAT, dump, load, refuse_newer
 from tideline.errors import NewerFormat, UnreadableDocument
 from tideline.launch.job import SparkJob, SparkResult
-from tideline.ledger.state import Control
+from tideline.ledger.control import Control
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.ledger_location import RelocationMarker

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.build import ID, NOW, plan, planned
-from tideline.ledger.state import Control, LedgerState
+from tideline.ledger.control import Control
+from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.stream import OnReset
 from tideline.model.verdicts import HALTING, POLICIES

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from tideline.errors import Halted, StreamBusy
+from tideline.ledger.control import Lease
 from tideline.ledger.host import process_identity
-from tideline.ledger.state import Lease, LedgerState
+from tideline.ledger.state import LedgerState
 
 log = logging.getLogger("tideline")
 

@@ -26,11 +26,12 @@ from tideline.errors import BadInput, CommitConflict, LedgerElsewhere
 from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.conflicts import retry_conflicts
+from tideline.ledger.control import Control
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move_checks import missing_entries, refuse_newer_formats
 from tideline.ledger.port import CONTROL, MARKER, LedgerStore, Snapshot
 from tideline.ledger.snapshots import document, marker_in
-from tideline.ledger.state import Control, LedgerState
+from tideline.ledger.state import LedgerState
 from tideline.model.ledger_location import LedgerLocation, RelocationMarker
 
 log = logging.getLogger("tideline")

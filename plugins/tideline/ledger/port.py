@@ -2,7 +2,7 @@
 
 Documents, by key. All of them together are the ledger's state:
 
-    control         `state.Control`: tokens, leases, open incidents, a rewind under way
+    control         `control.Control`: tokens, leases, open incidents, a rewind under way
     head            `model.head.Head`: next offsets and coverage
     run:<run id>    `model.run.RunRecord`: one per run that is not closed
     mark            `model.ledger_location.RelocationMarker`: this location does not hold the ledger
