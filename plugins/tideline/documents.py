@@ -103,7 +103,7 @@ _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
         "RunRecord": _run_2,
         "SparkJob": _job_2,
     },
-    {},  # 2 -> 3: fields were added, each with a default
+    {},  # 2 -> 3: fields were added, each with a default; older heads know no beginnings
 )
 """Step n turns format n + 1 into n + 2: a pure function of the parsed JSON per kind of document.
 

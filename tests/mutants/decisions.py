@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 INCIDENTS = "tests/unit/test_incidents.py"
 DECISIONS = "tests/unit/test_decisions.py"
 REWINDING = "tests/unit/test_rewinding.py"
+GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
     Mutant(
         "only narrow incidents may be left open (R8)",
@@ -32,9 +33,39 @@ MUTANTS = (
     ),
     Mutant(
         "an accepted loss is on record (R9)",
-        "accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))",
-        "accepted_loss = head.accepted_loss",
+        "added = self.generations.split(newest, lost)",
+        "added = ()",
         DECISIONS,
+    ),
+    Mutant(
+        "a new generation begins at the cut (R9)",
+        "first_offset = max(cut, 0)  # below",
+        "pass  # below",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a later decision begins a generation (R9)",
+        "if generation != position.generation:",
+        "if False:",
+        GENERATIONS,
+    ),
+    Mutant(
+        "what expired behind a cut is on record (R9)",
+        "lost = lost_to_retention(moved, start, after.landed)",
+        "lost = ()",
+        GENERATIONS,
+    ),
+    Mutant(
+        "an accepted gap counts in its own generation (R9)",
+        "if incident.unverified:  # a range per generation",
+        "if False:",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a rewind asks nobody twice about a loss",
+        "reached = covered_until(union(covered, never_read), first)",
+        "reached = first",
+        GENERATIONS,
     ),
     Mutant(
         "a choice has to be valid for its class (R9)",

@@ -8,6 +8,7 @@ WINDOWS = "tests/property/test_windows.py tests/unit/test_backfill.py"
 ADVANCING = "tests/unit/test_advancing.py"
 FOLLOWING = "tests/unit/test_following.py"
 TAKEN_OUT = "tests/integration/test_topics_taken_out.py"
+GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
     Mutant(
         "blocked partitions get no range (R8)",
@@ -103,9 +104,51 @@ MUTANTS = (
     ),
     Mutant(
         "covered offsets are not read again (R12)",
-        "            if end < planned.end_offset:",
-        "            if False:",
+        "first = by_generation(replace(planned, end_offset=end), generations)[0]",
+        "first = by_generation(planned, generations)[0]",
         PLANNING,
+    ),
+    Mutant(
+        "a live plan stops where a generation begins (R2)",
+        "first = by_generation(replace(planned, end_offset=end), generations)[0]",
+        "first = replace(planned, end_offset=end)",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a backfill is split where a generation begins (R2)",
+        "ranges += by_generation(replace(planned, end_offset=wanted.end_offset), generations)",
+        "ranges += [replace(planned, end_offset=wanted.end_offset)]",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a deeper cut takes generations out of the log (R2)",
+        "            if start < end:\n                found.append((identity",
+        "            if True:\n                found.append((identity",
+        GENERATIONS,
+    ),
+    Mutant(
+        "what an older generation has landed counts (R12)",
+        "        return self.of_logs(self.coverage)",
+        "        return {c.identity: c.intervals for c in self.coverage}",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a plan from before a cut does not move the head (advance)",
+        "return there is not None and there.holds(item.offsets)",
+        "return there is not None",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a backfill from before a cut is not frozen (R1)",
+        "return all(r.identity in logs and logs[r.identity].holds(r.offsets) for r in ranges)",
+        "return all(r.identity in logs for r in ranges)",
+        GENERATIONS,
+    ),
+    Mutant(
+        "ranges that do not meet are not read as one (R2)",
+        "if lower.end_offset != planned.start_offset:",
+        "if False:",
+        GENERATIONS,
     ),
     Mutant(
         "the head takes what is seen now over covered offsets (R12)",

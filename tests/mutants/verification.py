@@ -5,7 +5,32 @@ from tests.mutants.mutant import Mutant
 VERIFICATION = "tests/unit/test_verification.py"
 GAP_EVIDENCE = "tests/unit/test_gap_evidence.py"
 REPLAY = "tests/unit/test_replay.py"
+GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
+    Mutant(
+        "a record with a row in two generations is named (audit)",
+        "again = (*across, *known.twice)",
+        "again = across",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a row below its generation is named (audit)",
+        "misplaced = subtract(known.below, known.twice)",
+        "misplaced = ()",
+        GENERATIONS,
+    ),
+    Mutant(
+        "missing offsets of two generations are one finding (R8)",
+        "partitions[item.planned.topic_partition].append(item)",
+        "partitions[item.planned.identity].append(item)",
+        GENERATIONS,
+    ),
+    Mutant(
+        "after the read a partition is asked about once (R7)",
+        "last = {r.topic_partition: r for r in sorted(",
+        "last = {r.identity: r for r in sorted(",
+        GENERATIONS,
+    ),
     Mutant(
         "every offset has a row or a reason",
         "open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tideline.model.coverage import Coverage
+from tideline.model.coverage import Coverage, Intervals, add_coverage
+from tideline.model.generations import Beginning, Generations
 from tideline.model.headroom import Headroom
-from tideline.model.offsets import PartitionIdentity, TopicPartition
+from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Head:
         headroom: The partitions that retention reaches first, as last measured; at most 200.
         set_aside: Topics with positions that the stream file did not mean when a run last planned;
             whoever sees them first tells it.
+        beginnings: Where generations above 0 begin, at most one entry per partition identity.
     """
 
     cluster_id: str | None = None
@@ -87,6 +89,7 @@ class Head:
     retired: tuple[PartitionPosition, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     set_aside: tuple[str, ...] = ()
+    beginnings: tuple[Beginning, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -98,6 +101,40 @@ class Head:
     def topics(self) -> dict[str, list[PartitionPosition]]:
         """Positions by topic name, partitions in order."""
         return by_topic(self.positions)
+
+    @property
+    def generations(self) -> Generations:
+        """Which offsets belong to which generation."""
+        return Generations({b.identity: b.offset for b in self.beginnings})
+
+    @property
+    def logs(self) -> dict[PartitionIdentity, OffsetRange]:
+        """The offsets of today's logs by generation; the newest generation has no upper end."""
+        generations = self.generations
+        return dict(part for p in self.positions for part in generations.pieces(p.identity))
+
+    @property
+    def landed(self) -> dict[PartitionIdentity, Intervals]:
+        """Verified offsets of today's logs, by the identity of each position.
+
+        A log that was truncated keeps what lies below the cut: that is landed, too, in an older
+        generation.
+        """
+        return self.of_logs(self.coverage)
+
+    def of_logs(self, known: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
+        """The offsets of `known` that are in today's logs, by the identity of each position."""
+        return self.generations.joined((p.identity for p in self.positions), known)
+
+    def without_rows(self, newest: PartitionIdentity, lost: Iterable[OffsetRange]) -> Head:
+        """The head with accepted losses in a log, each in the generation that it belongs to."""
+        added = self.generations.split(newest, lost)
+        return replace(self, accepted_loss=add_coverage(self.accepted_loss, added))
+
+    def begun(self, beginnings: Iterable[Beginning]) -> Head:
+        """The head with generations that begin; generation 0 needs no entry."""
+        known = {b.identity: b for b in (*self.beginnings, *beginnings) if b.identity.generation}
+        return replace(self, beginnings=tuple(known[identity] for identity in sorted(known)))
 
 
 def by_topic(positions: Iterable[PartitionPosition]) -> dict[str, list[PartitionPosition]]:

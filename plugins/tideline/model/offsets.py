@@ -53,6 +53,10 @@ class OffsetRange:
     def __len__(self) -> int:
         return self.end_offset - self.start_offset
 
+    def holds(self, other: OffsetRange) -> bool:
+        """Whether every offset of the other range is in this one."""
+        return self.start_offset <= other.start_offset and other.end_offset <= self.end_offset
+
     def __str__(self) -> str:
         return f"[{self.start_offset}, {self.end_offset})"
 

@@ -62,7 +62,7 @@ class ClusterRanges:
 
     Args:
         cluster_id: The cluster that served them.
-        ranges: At most one per partition.
+        ranges: All ranges of one partition have the same leader epoch.
     """
 
     cluster_id: str
@@ -97,7 +97,8 @@ class BatchProposal:
 
     Args:
         observation: What the proposal was made from.
-        ranges: Non-empty ranges, sorted by topic and partition.
+        ranges: Non-empty ranges, sorted by topic, partition and start. Those of one partition are
+            adjacent, and each has a generation of its own.
         offset_lag: Number of offsets that the limits leave for later runs.
         isolation_level: `read_committed` or `read_uncommitted`.
         estimated_records: Number of offsets in the ranges: an upper bound of the records.
@@ -127,7 +128,7 @@ class BatchPlan:
         frozen_at: When, UTC-aware.
         request_digest: Fingerprint of the run's request.
         cluster_id: The cluster that the ranges belong to.
-        ranges: What to read; ends are exclusive.
+        ranges: What to read, as in the proposal; ends are exclusive.
         offset_lag: Number of offsets that the limits leave for later runs.
         table_id: Delta's id of the target table; None if the first attempt has to create it.
         table_version: Newest version when the plan was frozen; its commits have higher ones. None

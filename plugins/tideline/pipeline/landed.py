@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import Halted, ServiceAway
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import Intervals, subtract
+from tideline.model.coverage import Intervals, subtract, union
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, ClusterRanges, PlannedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verification import Mismatch, VerifiedRange
 from tideline.pipeline.context import RunContext
 from tideline.pipeline.stability import observe_until_stable
 from tideline.rules.evidence import Known, known_evidence, stored_evidence
+from tideline.rules.gaps import assign
 from tideline.rules.replay import Obstacle, obstacles
 from tideline.rules.reset_detection import find_resets_after_read
 from tideline.rules.table_watch import table_findings
@@ -241,7 +242,10 @@ def _examine(
     """Add to the evidence what the log shows at missing offsets."""
     if not missing or record.plan is None:
         return
-    places = {r.topic_partition: r.identity for r in ranges if r.identity in missing}
-    asked = {place: missing[identity] for place, identity in places.items()}
-    for place, gaps in run.kafka.examine(asked, record.plan.isolation_level).items():
-        known[places[place]] += gaps
+    places = [(r.topic_partition, r.identity) for r in ranges if r.identity in missing]
+    asked: dict[TopicPartition, Intervals] = {}
+    for place, identity in places:  # a plan may hold two generations of a partition
+        asked[place] = union(asked.get(place, ()), missing[identity])
+    shown = run.kafka.examine(asked, record.plan.isolation_level)
+    for place, identity in places:
+        known[identity] += assign(missing[identity], shown.get(place, ()))[0]

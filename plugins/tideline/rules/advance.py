@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.errors import StreamBusy
 from tideline.model.coverage import add_coverage, covered_until
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.offsets import TopicPartition
+from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import TableCommit
 
@@ -16,7 +17,8 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     """The head after a plan's rows have been verified in the table.
 
     A position at the start of its planned range moves to the end of the range. A position at or
-    past the end, in the same generation, stays. Any other position is an error.
+    past the end, in the same log, stays. Any other position is an error. A range below the first
+    offset of the position's generation is of the same log if it has the older generation.
 
     A backfill adds coverage and moves no position. If it landed offsets beyond a position, the
     position takes the newer leader epoch, so that their truncation is detected (R12).
@@ -36,17 +38,18 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
             f" table {head.table_id}; no position has moved"
         )
     positions = {p.topic_partition: p for p in head.positions}
+    logs = head.logs
     moved = False
     if plan.lane == "live":
-        coverage = {c.identity: c.intervals for c in head.coverage}
+        coverage = head.landed
         for item in plan.ranges:
             key = item.topic_partition
             position = positions.get(key)
-            if position is None or position.identity != item.identity:
+            if position is None or not _is_of(logs, item):
                 raise _refused(item, position)
             if position.next_offset >= item.end_offset:
                 continue
-            reached = covered_until(coverage.get(item.identity, ()), position.next_offset)
+            reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
             if item.start_offset not in (position.next_offset, reached):
                 raise _refused(item, position)
             positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
@@ -54,8 +57,8 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     else:
         for item in plan.ranges:
             position = positions.get(item.topic_partition)
-            if position is None or position.identity != item.identity:
-                continue  # the live lane reads another topic id or generation now
+            if position is None or not _is_of(logs, item):
+                continue  # the log is another one by now, or was cut
             if item.end_offset > position.next_offset:
                 positions[item.topic_partition] = _seen(position, item)
     return replace(
@@ -72,6 +75,12 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         if table_commit.rows
         else head.bytes_per_record,
     )
+
+
+def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) -> bool:
+    """Whether a range is part of a log that is followed today, in the generation meant there."""
+    there = logs.get(item.identity)
+    return there is not None and there.holds(item.offsets)
 
 
 def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.model.coverage import Intervals, intersect, overlaps, subtract, union
 from tideline.model.head import Head
@@ -70,9 +70,11 @@ class Audit:
             offsets that only the head's coverage or only the closed runs hold.
         overlaps: Offsets in more than one live plan. Backfills do not count: they may read
             landed offsets again.
-        duplicates: Coordinates with more than one row.
+        duplicates: Coordinates with more than one row, and records with a row in two generations:
+            below the first offset of the newer one, the log is the same.
         missing: Verified offsets without a row and without a recorded reason.
-        foreign: Rows at coordinates that no plan covers.
+        foreign: Rows at coordinates that no plan covers, and rows of a generation below its first
+            offset.
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
     """
@@ -115,6 +117,13 @@ class _Partition:
         self.stored: list[Stored] = []
         self.topic: str | None = None
         self.next_offset: int | None = None
+        self.below: Intervals = ()
+        self.twice: Intervals = ()
+
+    @property
+    def present(self) -> Intervals:
+        """Offsets with a row."""
+        return union(r for piece in self.stored for r in piece.offsets)
 
     @property
     def covered(self) -> Intervals:
@@ -164,6 +173,7 @@ def audit(
     names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
     for identity, partition in partitions.items():
         partition.topic = partition.topic or names.get(identity.topic_id)
+    _compare_generations(partitions, head)
     return _judge(rows, partitions)
 
 
@@ -176,17 +186,43 @@ def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> N
         partitions[position.identity].next_offset = position.next_offset
 
 
+def _compare_generations(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
+    """Find rows below the first offset of their generation, and those of them that stand twice.
+
+    When a generation began, the log below was left as it was: its records belong to the generations
+    before. At and above that offset both generations may have rows, of different records: the older
+    ones were landed before the log was cut.
+    """
+    generations = head.generations
+    for identity, partition in partitions.items():
+        first = generations.begun.get(identity, 0)
+        partition.below = intersect(partition.present, [OffsetRange(0, first)])
+        if not partition.below:
+            continue
+        older = generations.split(
+            replace(identity, generation=identity.generation - 1), partition.below
+        )
+        partition.twice = union(
+            r
+            for lower, offsets in older
+            if lower in partitions
+            for r in intersect([offsets], partitions[lower].present)
+        )
+
+
 def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
     flaws: dict[str, list[Flaw]] = defaultdict(list)
     for identity in sorted(partitions):
         known = partitions[identity]
-        present = union(r for piece in known.stored for r in piece.offsets)
+        present = known.present
+        unplanned = subtract(present, known.covered)
+        misplaced = subtract(known.below, known.twice)
         for kind, intervals in {
             "gaps": _uncovered(known),
             "overlaps": overlaps(known.live),
             "missing": subtract(subtract(known.covered, known.accepted_loss), present),
-            "foreign": subtract(subtract(present, known.covered), known.open),
-            "unverified": intersect(subtract(present, known.covered), known.open),
+            "foreign": union(subtract(unplanned, known.open), misplaced),
+            "unverified": intersect(unplanned, known.open),
         }.items():
             flaws[kind] += [_flaw(identity, known.topic, r, len(r)) for r in intervals]
         flaws["duplicates"] += _duplicates(identity, known)
@@ -215,7 +251,8 @@ def _uncovered(known: _Partition) -> Intervals:
 def _duplicates(identity: PartitionIdentity, known: _Partition) -> list[Flaw]:
     within = [_flaw(identity, known.topic, r, n) for p in known.stored for r, n in p.copies]
     across = overlaps(r for piece in known.stored for r in piece.offsets)
-    return within + [_flaw(identity, known.topic, r, len(r)) for r in across]
+    again = (*across, *known.twice)
+    return within + [_flaw(identity, known.topic, r, len(r)) for r in again]
 
 
 def _flaw(identity: PartitionIdentity, topic: str | None, offsets: OffsetRange, count: int) -> Flaw:

@@ -10,11 +10,11 @@ from tideline.model.coverage import Intervals, subtract, union
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding, one_interval
 from tideline.model.observation import Observation
-from tideline.model.offsets import PartitionIdentity, TopicPartition
+from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchProposal, Gone, PlannedRange
 from tideline.model.request import RequestedRange, RunRequest
 from tideline.model.window import ResolvedTimestamp
-from tideline.rules.planning import readable_range
+from tideline.rules.planning import by_generation, readable_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ def plan_backfill(
     """What a backfill would read now, and which offsets Kafka no longer has.
 
     The stream's limits do not apply: a window is read as a whole, otherwise windows would not tile.
+    A range is split where a generation begins. Below that offset the log is what it was, so its
+    records belong to the older generation, in which they may stand already.
     Partitions that did not answer, or have another topic id, get no range; detection reports them.
 
     Args:
@@ -107,8 +109,8 @@ def plan_backfill(
         ServiceAway: The requested end cannot be read yet: a transaction is open, or the leader's
             log does not reach it.
     """
-    coverage = {c.identity: c.intervals for c in head.coverage}
-    accepted_loss = {c.identity: c.intervals for c in head.accepted_loss}
+    coverage, accepted_loss = head.landed, head.of_logs(head.accepted_loss)
+    generations = head.generations
     topics = {t.topic: t for t in observation.topics}
     ranges: list[PlannedRange] = []
     gone: list[Gone] = []
@@ -137,7 +139,7 @@ def plan_backfill(
                 f"{position}: [{start}, {wanted.end_offset}) can be read up to {end} only: a"
                 " transaction is open, or the leader's log is behind; run again later"
             )
-        ranges.append(replace(planned, end_offset=wanted.end_offset))
+        ranges += by_generation(replace(planned, end_offset=wanted.end_offset), generations)
     records = sum(len(r.offsets) for r in ranges)
     size = head.bytes_per_record
     return BatchProposal(
@@ -171,9 +173,9 @@ def findings_against(findings: Iterable[Finding], request: RunRequest) -> tuple[
 
 
 def is_about(head: Head, ranges: Iterable[PlannedRange]) -> bool:
-    """Whether planned ranges belong to the logs that the head follows."""
-    known: set[PartitionIdentity] = {p.identity for p in head.positions}
-    return all(r.identity in known for r in ranges)
+    """Whether planned ranges belong to the logs that the head follows, each in its generation."""
+    logs = head.logs
+    return all(r.identity in logs and logs[r.identity].holds(r.offsets) for r in ranges)
 
 
 def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:

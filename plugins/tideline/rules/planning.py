@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tideline.model.coverage import covered_until, subtract, total, uncovered_from
+from tideline.model.generations import Generations
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import Observation, TopicObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
@@ -70,7 +71,7 @@ def plan_ranges(
         max_records_per_partition: Limit for one partition, in offsets.
         blocked: Partitions that must not move because of an open incident.
     """
-    coverage = {c.identity: c.intervals for c in head.coverage}
+    coverage, generations = head.landed, head.generations
     topics = {t.topic: t for t in observation.topics}
     candidates: list[PlannedRange] = []
     later = 0
@@ -82,10 +83,11 @@ def plan_ranges(
         planned = readable_range(position, start, topics.get(position.topic), isolation_level)
         if planned is not None:
             end = uncovered_from(covered, start, planned.end_offset)
-            if end < planned.end_offset:
-                later += total(subtract([OffsetRange(end, planned.end_offset)], covered))
-                planned = replace(planned, end_offset=end)
-            candidates.append(planned)
+            first = by_generation(replace(planned, end_offset=end), generations)[0]
+            if first.end_offset < planned.end_offset:
+                rest = [OffsetRange(first.end_offset, planned.end_offset)]
+                later += total(subtract(rest, covered))
+            candidates.append(first)
     available = [len(c.offsets) for c in candidates]
     wanted = [min(a, max_records_per_partition) for a in available]
     shares = share_fairly(wanted, max_records_per_run, turn=head.live_runs)
@@ -136,7 +138,7 @@ def move_over_coverage(
             not blocked.
         blocked: Partitions that must not move because of an open incident.
     """
-    coverage = {c.identity: c.intervals for c in head.coverage}
+    coverage = head.landed
     moved = []
     for position in head.positions:
         reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
@@ -197,6 +199,24 @@ def readable_range(
         high_watermark=seen.high_watermark,
         last_stable_offset=seen.last_stable_offset,
     )
+
+
+def by_generation(planned: PlannedRange, generations: Generations) -> list[PlannedRange]:
+    """A range of a log, split where a generation begins; each part has its own generation.
+
+    Args:
+        planned: Of the newest generation.
+        generations: The head's.
+    """
+    return [
+        replace(
+            planned,
+            generation=identity.generation,
+            start_offset=part.start_offset,
+            end_offset=part.end_offset,
+        )
+        for identity, part in generations.split(planned.identity, [planned.offsets])
+    ]
 
 
 def _shortened(planned: PlannedRange, records: int) -> PlannedRange:

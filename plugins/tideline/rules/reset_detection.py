@@ -55,8 +55,7 @@ def find_resets(
     of_table = table_findings(
         head.table_id, observation.table, stream, ledger_id, head.table_version
     )
-    covered = {c.identity: c.intervals for c in head.coverage}
-    return (*of_table, *_log_findings(head.cluster_id, head.topics, covered, observation))
+    return (*of_table, *_log_findings(head.cluster_id, head.topics, head.landed, observation))
 
 
 def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tuple[Finding, ...]:
@@ -70,18 +69,18 @@ def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tup
         read: The ranges of the plan whose rows were just read.
         observation: Made after that, with the plan's epochs.
     """
+    last = {r.topic_partition: r for r in sorted(read.ranges, key=lambda r: r.end_offset)}
     ends = (
         PartitionPosition(
             r.topic, r.topic_id, r.generation, r.partition, r.end_offset, r.leader_epoch
         )
-        for r in read.ranges
+        for r in last.values()
     )
     findings = _log_findings(read.cluster_id, by_topic(ends), {}, observation)
-    asked = {r.topic_partition for r in read.ranges}
     return tuple(
         f
         for f in findings
-        if f.kind != "retention_loss" and any(f.concerns(place) for place in asked)
+        if f.kind != "retention_loss" and any(f.concerns(place) for place in last)
     )
 
 

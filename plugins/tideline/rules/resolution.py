@@ -1,7 +1,8 @@
 """Execute decisions on the head, and say what is lost (R9). Pure.
 
 A decision changes only the partitions of its incident. Landed rows are never overwritten: if the
-log may hold other records at old offsets, a new generation begins.
+log may hold other records at old offsets, a new generation begins. It begins at the offset where
+the log was cut, or at the log start where all of it is read again.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tideline.errors import StreamBusy
-from tideline.model.coverage import Coverage, add_coverage
+from tideline.model.coverage import Coverage, Intervals, add_coverage, intersect
+from tideline.model.generations import Beginning
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Decision, Finding, Incident
-from tideline.model.observation import Observation, TableObservation, TopicObservation
+from tideline.model.observation import (
+    Observation,
+    PartitionObservation,
+    TableObservation,
+    TopicObservation,
+)
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.reset_detection import lost_to_retention
@@ -85,43 +92,68 @@ def _move(
             f"{finding.place}: the partition no longer exists, so the decision"
             f" {decision.choice} cannot be executed; run again to see its incident"
         )
-    start = log_start_of(seen)
     if finding.kind == "retention_loss":
-        moved = replace(
-            position,
-            next_offset=start,
-            leader_epoch=seen.leader_epoch,
-            seen_end=seen.high_watermark,
-        )
-        lost = lost_to_retention(position, start, {c.identity: c.intervals for c in head.coverage})
-        count = sum(map(len, lost))
-        shown = f"{', '.join(map(str, lost))}: {count} offsets" if lost else "nothing"
-        accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))
-        return Effect(
-            replace(_with(head, position, moved), accepted_loss=accepted_loss),
-            f"goes on at {start}; lost: {shown}",
-        )
-    cut = seen.epoch_end_offset
+        return _past_expired(head, position, seen)
+    return _past_cut(head, finding, decision, position, seen)
+
+
+def _past_expired(head: Head, position: PartitionPosition, seen: PartitionObservation) -> Effect:
+    """Go on at the log start; what nobody has read below it is lost."""
+    start = log_start_of(seen)
+    lost = lost_to_retention(position, start, head.landed)
+    after = _with(head, position, _at(position, start, seen))
+    return Effect(
+        after.without_rows(position.identity, lost), f"goes on at {start}; lost: {_shown(lost)}"
+    )
+
+
+def _past_cut(
+    head: Head,
+    finding: Finding,
+    decision: Decision,
+    position: PartitionPosition,
+    seen: PartitionObservation,
+) -> Effect:
+    """Go on where the log was cut, or read all of it again; in a new generation if need be."""
+    start, cut = log_start_of(seen), seen.epoch_end_offset
     if cut is None:  # the position has no epoch, so the log's end has to do
         cut = seen.high_watermark or 0
-    next_offset, generation = start, next_generation(head, position.identity)
+    generation, next_offset = next_generation(head, position.identity), start
+    first_offset = start  # everything is read again
     if decision.choice == "accept_loss":
-        next_offset = max(start, min(cut, position.next_offset))
+        first_offset = max(cut, 0)  # below, the log is what it was
+        next_offset = min(cut, position.next_offset) if cut >= 0 else start
         if not _is_landed_past(head, position, cut):  # only unread records were truncated
             generation = position.generation
-    moved = replace(
+    moved = _at(replace(position, generation=generation), next_offset, seen)
+    after = _with(head, position, moved)
+    if generation != position.generation:
+        after = after.begun([Beginning(moved.identity, first_offset)])
+    lost = lost_to_retention(moved, start, after.landed)  # of the log that goes on after the cut
+    after = _with(after, moved, _at(moved, max(start, next_offset), seen))
+    gone = ", ".join(str(r) for r in finding.intervals)
+    return Effect(
+        after.without_rows(moved.identity, lost),
+        f"goes on at {max(start, next_offset)} in generation {generation}; the log no longer has"
+        f" {gone} of generation {position.generation}; landed rows stay"
+        + (f"; deleted before they were read: {_shown(lost)}" if lost else ""),
+    )
+
+
+def _at(
+    position: PartitionPosition, next_offset: int, seen: PartitionObservation
+) -> PartitionPosition:
+    """A position moved, with the epoch and the end of the log that are seen now."""
+    return replace(
         position,
-        generation=generation,
         next_offset=next_offset,
         leader_epoch=seen.leader_epoch,
         seen_end=seen.high_watermark,
     )
-    gone = ", ".join(str(r) for r in finding.intervals)
-    return Effect(
-        _with(head, position, moved),
-        f"goes on at {next_offset} in generation {generation}; the log no longer has {gone} of"
-        f" generation {position.generation}; landed rows stay",
-    )
+
+
+def _shown(lost: Intervals) -> str:
+    return f"{', '.join(map(str, lost))}: {sum(map(len, lost))} offsets" if lost else "nothing"
 
 
 def _follow_topic(
@@ -131,7 +163,7 @@ def _follow_topic(
     kept = tuple(p for p in head.positions if p not in positions)
     unread = ", ".join(f"{p.topic}-{p.partition} from {p.next_offset}" for p in positions)
     return Effect(
-        replace(head, positions=_sorted((*kept, *new))),
+        replace(head, positions=_sorted((*kept, *new))).begun(_beginnings(new)),
         f"goes on with topic id {topic.topic_id} from its log start; unread records of the old"
         f" topic id {positions[0].topic_id} are lost: {unread}",
     )
@@ -150,7 +182,7 @@ def _follow_cluster(head: Head, observation: Observation) -> Effect:
             cluster_id=observation.cluster_id,
             positions=_sorted((*kept, *new)),
             retired=_sorted((*head.retired, *gone)),
-        ),
+        ).begun(_beginnings(new)),
         f"follows cluster {observation.cluster_id} from the log starts; records of cluster"
         f" {head.cluster_id} past the positions were not read"
         + (f"; missing there, no longer followed: {', '.join(map(str, gone))}" if gone else ""),
@@ -173,6 +205,11 @@ def _from_log_start(head: Head, topic: TopicObservation) -> tuple[PartitionPosit
     )
 
 
+def _beginnings(positions: Iterable[PartitionPosition]) -> list[Beginning]:
+    """The first offsets of generations that read their log from its start."""
+    return [Beginning(p.identity, p.next_offset) for p in positions]
+
+
 def _retire(head: Head, positions: list[PartitionPosition]) -> Effect:
     names = ", ".join(f"{p} at {p.next_offset}" for p in positions)
     return Effect(
@@ -189,9 +226,14 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
     """Accept the loss of an incident's offsets: they have neither a row nor a reason."""
     finding = incident.finding
     assert finding.partition is not None
-    generation = incident.unverified[0].generation if incident.unverified else 0
-    identity = PartitionIdentity(str(finding.topic_id), generation, finding.partition)
+    identity = PartitionIdentity(str(finding.topic_id), 0, finding.partition)
     landed = [(identity, r) for r in finding.intervals]
+    if incident.unverified:  # a range per generation
+        landed = [
+            (planned.identity, r)
+            for planned in incident.unverified
+            for r in intersect(finding.intervals, [planned.offsets])
+        ]
     lost = ", ".join(str(r) for r in finding.intervals[:5])
     more = f" and {len(finding.intervals) - 5} more" if len(finding.intervals) > 5 else ""
     return Effect(
@@ -236,7 +278,7 @@ def next_generation(head: Head, identity: PartitionIdentity) -> int:
 
 def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
     """Whether the table holds rows at truncated offsets, which the log may fill again."""
-    covered = {c.identity: c.intervals for c in head.coverage}.get(position.identity, ())
+    covered = head.landed.get(position.identity, ())
     return position.next_offset > cut or any(r.end_offset > cut for r in covered)
 
 

@@ -78,7 +78,8 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     """The head to store: positions and coverage as they were, the table as it is now.
 
     Accepted losses inside the restored coverage stay. A position moves over offsets that have
-    expired in Kafka, as decision `accept_loss` does.
+    expired in Kafka, as decision `accept_loss` does. On its way it also moves over offsets whose
+    loss was accepted before they were ever read: nobody is asked about them twice.
 
     Args:
         head: The head now.
@@ -93,8 +94,17 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         for c in head.accepted_loss
         for r in intersect(c.intervals, kept.get(c.identity, ()))
     ]
-    moved = {p.identity: _past_expired(p, kept.get(p.identity, ()), rewind) for p in then.positions}
-    passed = [(p.identity, r) for p, skipped in moved.values() for r in skipped]
+    landed, generations = then.landed, then.generations
+    skipped = _never_read(head, then)
+    moved = {
+        p.identity: _past_expired(
+            p, landed.get(p.identity, ()), _expired(rewind, then, p), skipped.get(p.identity, ())
+        )
+        for p in then.positions
+    }
+    passed = [
+        part for p, offsets in moved.values() for part in generations.split(p.identity, offsets)
+    ]
     return replace(
         then,
         positions=tuple(position for position, _ in moved.values()),
@@ -163,17 +173,39 @@ def undone_incidents(
     )
 
 
+def _never_read(head: Head, then: Head) -> dict[PartitionIdentity, Intervals]:
+    """Offsets that had expired before they were read, and whose loss was accepted since."""
+    accepted, landed = then.of_logs(head.accepted_loss), then.of_logs(head.coverage)
+    return {i: subtract(offsets, landed.get(i, ())) for i, offsets in accepted.items()}
+
+
+def _expired(rewind: Rewind, then: Head, position: PartitionPosition) -> list[ReadRange]:
+    """What a rewind takes from a position's log, and Kafka has deleted; lowest first."""
+    pieces = dict(then.generations.pieces(position.identity))
+    expired = [
+        item.planned
+        for item in rewind.lost
+        if item.expired
+        and item.planned.identity in pieces
+        and pieces[item.planned.identity].holds(item.planned.offsets)
+    ]
+    return sorted(expired, key=lambda r: r.start_offset)
+
+
 def _past_expired(
-    position: PartitionPosition, covered: Intervals, rewind: Rewind
+    position: PartitionPosition,
+    covered: Intervals,
+    expired: Iterable[ReadRange],
+    never_read: Intervals,
 ) -> tuple[PartitionPosition, Intervals]:
     """The position moved past expired offsets, and the offsets that it skips."""
     passed: list[OffsetRange] = []
-    expired = [i.planned for i in rewind.lost if i.expired]
-    for gone in sorted(expired, key=lambda r: r.start_offset):
-        reached = covered_until(covered, position.next_offset)
-        if gone.identity != position.identity or not gone.start_offset <= reached < gone.end_offset:
+    for gone in expired:
+        first = covered_until(covered, position.next_offset)
+        reached = covered_until(union(covered, never_read), first)
+        if not gone.start_offset <= reached < gone.end_offset:
             continue
-        passed.append(OffsetRange(reached, gone.end_offset))
+        passed.append(OffsetRange(first, gone.end_offset))
         position = replace(position, next_offset=gone.end_offset)
         if (gone.leader_epoch or 0) > (position.leader_epoch or 0):
             position = replace(position, leader_epoch=gone.leader_epoch, seen_end=None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.model.coverage import Intervals, intersect, subtract, union
 from tideline.model.gaps import ADMITTED, REASONS, Gap, GapReason, merge_gaps
 from tideline.model.incident import Finding
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.verdicts import FindingClass
 from tideline.model.verification import LandedRange, Mismatch, VerifiedRange
@@ -102,10 +103,13 @@ def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Findi
         plan: Their plan; gaps of a backfill do not stop the live lane.
     """
     backfill = plan.plan_id if plan.lane == "backfill" else None
+    partitions: dict[TopicPartition, list[Mismatch]] = defaultdict(list)
+    for item in mismatches:  # a plan may hold two generations of a partition
+        partitions[item.planned.topic_partition].append(item)
     return tuple(
-        replace(_gap_finding(item, kind, gaps), backfill=backfill)
-        for item in mismatches
-        for kind, gaps in _by_class(item.gaps).items()
+        replace(_gap_finding(items, kind, gaps), backfill=backfill)
+        for items in partitions.values()
+        for kind, gaps in _by_class(gap for item in items for gap in item.gaps).items()
     )
 
 
@@ -117,15 +121,18 @@ def _by_class(gaps: Iterable[Gap]) -> dict[FindingClass, list[Gap]]:
     return sorted_by
 
 
-def _gap_finding(item: Mismatch, kind: FindingClass, gaps: list[Gap]) -> Finding:
+def _gap_finding(items: list[Mismatch], kind: FindingClass, gaps: list[Gap]) -> Finding:
     reasons = sorted({REASONS[g.reason] for g in gaps})
+    planned = [item.planned for item in items]
+    shown = ", ".join(str(r) for r in union(r.offsets for r in planned))
     return Finding(
         kind=kind,
-        expected=f"a row or a reason for each of the {len(item.planned.offsets)} offsets of"
-        f" {item.planned.offsets}",
-        actual=f"{item.rows} rows; where they are missing: {'; '.join(reasons)}",
-        topic=item.planned.topic,
-        topic_id=item.planned.topic_id,
-        partition=item.planned.partition,
+        expected=f"a row or a reason for each of the {sum(len(r.offsets) for r in planned)} offsets"
+        f" of {shown}",
+        actual=f"{sum(item.rows for item in items)} rows; where they are missing:"
+        f" {'; '.join(reasons)}",
+        topic=planned[0].topic,
+        topic_id=planned[0].topic_id,
+        partition=planned[0].partition,
         intervals=union(g.offsets for g in gaps),
     )

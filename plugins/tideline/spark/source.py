@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tideline.errors import VerificationFailed
 from tideline.launch.job import SparkJob
-from tideline.model.offsets import CoordinateRange
+from tideline.model.offsets import CoordinateRange, TopicPartition
 
 READER_OPTIONS = {
     # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
@@ -58,10 +60,11 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     (see the faults catalogue), so verification counts the rows after the commit.
     """
     reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
+    ranges = joined(job.ranges)
     rows = (
-        reader.option("assign", _by_topic(job.ranges, None))
-        .option("startingOffsets", _by_topic(job.ranges, "start_offset"))
-        .option("endingOffsets", _by_topic(job.ranges, "end_offset"))
+        reader.option("assign", _by_topic(ranges, None))
+        .option("startingOffsets", _by_topic(ranges, "start_offset"))
+        .option("endingOffsets", _by_topic(ranges, "end_offset"))
         .option("maxRecordsPerPartition", str(_LONGEST))
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
@@ -71,8 +74,29 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
             "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
         )
     )
-    pieces, tasks = split_and_packed([len(planned.offsets) for planned in job.ranges])
+    pieces, tasks = split_and_packed([len(planned.offsets) for planned in ranges])
     return rows.coalesce(tasks) if tasks < pieces else rows
+
+
+def joined(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:
+    """One range per topic partition: Spark reads each once, whatever the generations are.
+
+    Raises:
+        VerificationFailed: Two ranges of a partition are not adjacent, so that Spark would read
+            offsets that nobody planned.
+    """
+    found: dict[TopicPartition, CoordinateRange] = {}
+    for planned in sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)):
+        lower = found.setdefault(planned.topic_partition, planned)
+        if lower is planned:
+            continue
+        if lower.end_offset != planned.start_offset:
+            raise VerificationFailed(
+                f"{lower} and {planned} are not adjacent: a plan holds one range of a partition,"
+                " split only where a generation begins; nothing was read"
+            )
+        found[planned.topic_partition] = replace(lower, end_offset=planned.end_offset)
+    return list(found.values())
 
 
 def _by_topic(ranges: Sequence[CoordinateRange], bound: str | None) -> str:

@@ -44,10 +44,29 @@ def _topic_ids(ranges: Sequence[CoordinateRange]) -> Column:
 
 
 def _generations(ranges: Sequence[CoordinateRange]) -> Column:
-    generations = {f"{p.topic}/{p.partition}": p.generation for p in ranges}
-    if len(set(generations.values())) == 1:
-        return F.lit(next(iter(generations.values())))
-    return _lookup(generations, F.concat_ws("/", F.col("topic"), F.col("partition")))
+    """By partition, and by offset where a generation begins inside a partition's ranges."""
+    if len({p.generation for p in ranges}) == 1:
+        return F.lit(ranges[0].generation)
+    place = F.concat_ws("/", F.col("topic"), F.col("partition"))
+    lowest, *later = layers(ranges)
+    column = _lookup({name: p.generation for name, p in lowest.items()}, place)
+    for layer in later:
+        begins = _lookup({name: p.start_offset for name, p in layer.items()}, place)
+        generation = _lookup({name: p.generation for name, p in layer.items()}, place)
+        column = F.when(F.col("offset") >= begins, generation).otherwise(column)
+    return column
+
+
+def layers(ranges: Sequence[CoordinateRange]) -> list[dict[str, CoordinateRange]]:
+    """The lowest range of each partition by `topic/partition`, then the next ones, and so on."""
+    found: list[dict[str, CoordinateRange]] = []
+    for planned in sorted(ranges, key=lambda r: r.start_offset):
+        name = f"{planned.topic}/{planned.partition}"
+        depth = sum(name in layer for layer in found)
+        if depth == len(found):
+            found.append({})
+        found[depth][name] = planned
+    return found
 
 
 def _lookup(values: dict[str, str] | dict[str, int], key: Column) -> Column:
