@@ -15,7 +15,7 @@ from tests.faults.disk import (
     wipe,
 )
 from tests.faults.fault_case import LANDED, FaultCase
-from tests.harness import decide
+from tests.harness import decide, table_rows
 
 
 @pytest.fixture
@@ -50,6 +50,32 @@ def test_cut_tail(fault_case, broker, refill):
     assert_cut(fault_case, 60, LANDED)
     past = "past" if 60 + refill > LANDED else "below"
     fault_case.judge(9, f"kill -9, tail cut, refilled {past} the position")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", ["accept_loss", "restart"])
+def test_a_backfill_over_a_cut_that_was_decided(fault_case, broker, choice):
+    """Below the cut, the rows that stand there are replaced; a record never gets a second row."""
+    fault_case.follow()
+    fault_case.lands(each_alone=True)
+    kill(broker)
+    cut_tail(broker, fault_case.topic, 60)
+    broker.start()
+    fault_case.send(20)
+    assert_cut(fault_case, 60, LANDED)
+    fault_case.judge(9, f"kill -9, tail cut; {choice}, then a backfill over the cut")
+    decide(fault_case.stream, choice)
+    fault_case.run()
+    columns = ("generation", "offset", "value", "topic_id", "partition")
+    before = table_rows(fault_case.stream, *columns)
+    asked = {"topic": fault_case.topic, "partition": 0, "start_offset": 30, "end_offset": 80}
+    done = fault_case.harness.run(fault_case.stream, "over", fault_case.spark, ranges=[asked])
+    parts = [(r.generation, r.start_offset, r.end_offset) for r in done.plan.ranges]
+    assert parts == ([(0, 30, 60), (1, 60, 80)] if choice == "accept_loss" else [(1, 30, 80)])
+    assert sum(v.rows for v in done.verified) == 50
+    assert table_rows(fault_case.stream, *columns) == before
+    found, findings = fault_case.harness.audit(fault_case.stream)
+    assert (found.clean, findings) == (True, ())
 
 
 @pytest.mark.slow

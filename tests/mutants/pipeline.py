@@ -3,7 +3,62 @@
 from tests.mutants.mutant import Mutant
 
 STABILITY = "tests/unit/test_stability.py"
+ANEW = "tests/unit/test_planned_anew.py"
 MUTANTS = (
+    Mutant(
+        "an undone run is planned anew (R3)",
+        'if record is None or record.status == "proposed" or record.is_planned_anew:',
+        'if record is None or record.status == "proposed":',
+        ANEW,
+    ),
+    Mutant(
+        "a plan that was undone keeps its id for itself (R1)",
+        "*([] if replaces is None else [replaces])",
+        "*[]",
+        ANEW,
+    ),
+    Mutant(
+        "an undone run has no plan to execute (R3)",
+        "        if record.is_planned_anew:\n            raise Halted(",
+        "        if False:\n            raise Halted(",
+        ANEW,
+    ),
+    Mutant(
+        "a run that was planned anew is undone as any other",
+        "plan = (record.run_id, record.plan.plan_id if record.plan is not None else None)",
+        "plan = (record.run_id, None)",
+        ANEW,
+    ),
+    Mutant(
+        "a rewind undoes plans, not proposals",
+        "if record is None or not record.is_open:  # a proposal",
+        "if record is None:  # a proposal",
+        ANEW,
+    ),
+    Mutant(
+        "a backfill that cannot be read is closed (R3)",
+        "give_up_backfill(run, record, gone)",
+        "pass",
+        ANEW,
+    ),
+    Mutant(
+        "rows of a backfill are not given up (R3)",
+        "if landed is not None or run.ledger.read().incidents_of_plan(plan.plan_id):",
+        "if False:",
+        ANEW,
+    ),
+    Mutant(
+        "nobody sets out to finish a closed plan (R3)",
+        "if owner is None or not owner.is_open:",
+        "if False:",
+        ANEW,
+    ),
+    Mutant(
+        "a decision that was changed is not carried out (R9)",
+        "if known is None or known.decision not in (incident.decision, None):",
+        "if known is None:",
+        ANEW,
+    ),
     Mutant(
         "foreign commits while Spark was writing (R13)",
         "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
@@ -50,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay is checked again after staging (R4)",
-        '    reach("ingest:staged")\n    _check_readable(run, plan)',
+        '    reach("ingest:staged")\n    _check_readable(run, record, plan)',
         '    reach("ingest:staged")',
         "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
     ),

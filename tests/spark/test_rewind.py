@@ -62,18 +62,24 @@ def test_three_runs_back_and_forward_again_is_the_same_table(harness, pair, spar
 
 
 @pytest.mark.slow
-def test_an_undone_run_cleared_ends_as_superseded(harness, pair, spark):
-    """Green, naming the rewind; it reads nothing, and nothing can be rewound to it (R3)."""
+def test_an_undone_run_cleared_is_planned_anew(harness, pair, spark):
+    """With rows, a notice, and a plan of its own, which can be undone and gone back to (R3)."""
+    before = table_rows(pair, *CONTENT)
+    undone = open_ledger(pair).find_run("two").plan.plan_id
     rewind(pair, spark, "one")
-    version = table_version(pair)
-    record = harness.run(pair, "two", spark)
-    assert (record.status, record.superseded_by) == ("superseded", "rewind-1 (wrong filter)")
-    assert table_version(pair) == version
     with pytest.raises(BadInput, match=r"'two': rewind-1 has undone it; allowed.*: one$"):
         rewind(pair, spark, "two")
     assert rewind(pair, spark, "one") is None
     (only,) = open_ledger(pair).rewinds()
     assert (only.rewind_id, only.by, only.reason) == ("rewind-1", "ann", "wrong filter")
+    record = harness.run(pair, "two", spark)
+    assert (record.status, record.replaces) == ("done", undone)
+    assert {n.kind for n in record.notices} == {"planned_anew"}
+    assert (table_rows(pair, *CONTENT), clean(harness, pair)) == (before, True)
+    lands(harness, pair, spark, "three")
+    assert rewind(pair, spark, "two").undone_runs == ("three",)
+    assert rewind(pair, spark, "one").undone_runs == ("two",)
+    assert (len(table_rows(pair)), clean(harness, pair)) == (50, True)
 
 
 @pytest.mark.slow
@@ -108,8 +114,7 @@ def test_backfills_of_later_are_undone_and_what_they_read_again_stays(harness, s
     assert (done.rows, done.undone_runs) == (30, ("back",))
     assert [offset for *_, offset in table_rows(stream)] == list(range(50, 100))
     assert clean(harness, stream)
-    assert harness.run(stream, "back", spark, ranges=ranges).status == "superseded"
-    harness.run(stream, "anew", spark, ranges=ranges)
+    assert spans(harness.run(stream, "back", spark, ranges=ranges)) == [(0, 20, 70)]
     assert (len(table_rows(stream)), clean(harness, stream)) == (80, True)
 
 
@@ -119,8 +124,8 @@ def test_rows_of_an_open_plan_go_too(harness, pair, spark):
     commit_only(pair, "three", spark)
     assert rewind(pair, spark, "two").rows == 10
     assert len(table_rows(pair)) == 100
-    assert harness.run(pair, "three", spark).status == "superseded"
-    harness.run(pair, "four", spark)
+    assert spans(harness.run(pair, "three", spark)) == [(0, 50, 60)]
+    assert harness.run(pair, "four", spark).status == "nothing_to_do"
     assert (len(table_rows(pair)), clean(harness, pair)) == (110, True)
 
 

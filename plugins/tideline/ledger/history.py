@@ -8,6 +8,7 @@ newer version of Tideline, and `UnreadableDocument` for one that is damaged.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from tideline.documents import load
@@ -38,14 +39,14 @@ class LedgerHistory:
             yield self._load(RunRecord, entry)
 
     def closings(self) -> list[Closing]:
-        """Every run id by its first closing, oldest first; reads the whole history."""
-        entries: dict[str, list[HistoryEntry]] = {}
+        """Every plan of every run by its first closing, oldest first; reads the whole history."""
+        found: dict[tuple[str, str | None], Closing] = {}
         for entry in self.store.history("run"):
-            entries.setdefault(entry.key, []).append(entry)
-        return [
-            Closing(e[0].version, self._load(RunRecord, e[0]), self._load(RunRecord, e[-1]))
-            for e in entries.values()
-        ]
+            record = self._load(RunRecord, entry)
+            plan = (record.run_id, record.plan.plan_id if record.plan is not None else None)
+            known = found.get(plan) or Closing(entry.version, record, record)
+            found[plan] = replace(known, newest=record)
+        return sorted(found.values(), key=lambda c: c.version)
 
     def kept_head(self, key: str) -> Head:
         """The head that the closing of some run left, by its name in the history."""

@@ -46,6 +46,43 @@ class LedgerState:
             None,
         )
 
+    def orphans(self) -> tuple[RunRecord, ...]:
+        """Open records of runs that set out to finish a plan which is closed by now."""
+        return tuple(
+            r
+            for r in self.runs.values()
+            if r.is_open
+            and r.finishes is not None
+            and (r.finishes not in self.runs or not self.runs[r.finishes].is_open)
+        )
+
+    def without_orphans(self, now: datetime) -> LedgerState:
+        """The state with these records closed: somebody else has finished the plan."""
+        ended = {
+            r.run_id: replace(r, status="superseded", superseded_by=r.finishes, updated_at=now)
+            for r in self.orphans()
+        }
+        return replace(self, runs={**self.runs, **ended})
+
+    def decided_alike(self, decided: Iterable[Incident]) -> LedgerState:
+        """This state, if nobody has answered otherwise, or closed one, since decisions were read.
+
+        Args:
+            decided: Incidents as they are carried out; a policy's decision is not in the ledger.
+
+        Raises:
+            StreamBusy: One of them has another decision by now, or is closed.
+        """
+        for incident in decided:
+            known = self.open_incident(incident.incident_id)
+            if known is None or known.decision not in (incident.decision, None):
+                now = "closed" if known is None else "decided otherwise"
+                raise StreamBusy(
+                    f"{incident.incident_id} was {now} while its decision was carried out; run"
+                    " again"
+                )
+        return self
+
     def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:
         """The state with another head: the one place where the live lane's positions are written.
 

@@ -25,6 +25,7 @@ class Notice:
         "open_transaction",
         "hanging_transaction",
         "expired",
+        "planned_anew",
     ]
     topic: str
     partition: int | None

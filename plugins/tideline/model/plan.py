@@ -166,6 +166,7 @@ def freeze(
     request: RunRequest,
     table_uri: str,
     now: datetime,
+    replaces: str | None = None,
 ) -> BatchPlan:
     """The plan that a proposal becomes after reset detection.
 
@@ -177,8 +178,9 @@ def freeze(
         request: What was requested of the run.
         table_uri: Address of the target table.
         now: The time, UTC-aware.
+        replaces: The run's earlier plan, which must keep its id for itself; None if there is none.
     """
-    name = json.dumps([ledger_id, stream, run_id])
+    name = json.dumps([ledger_id, stream, run_id, *([] if replaces is None else [replaces])])
     return BatchPlan(
         plan_id=hashlib.sha256(name.encode()).hexdigest()[:32],
         run_id=run_id,

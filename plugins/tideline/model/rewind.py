@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tideline.model.plan import ReadRange
+from tideline.model.rewind_label import label_of
 from tideline.model.run import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How a run closed.
+    """How a run closed; one that was planned anew has closed more than once.
 
     Args:
         version: Version of the ledger that closed the run; runs closed together share it.
@@ -85,7 +86,7 @@ class Rewind:
     @property
     def label(self) -> str:
         """The `superseded_by` of the records that it undoes."""
-        return f"{self.rewind_id} ({self.reason})"
+        return label_of(self.rewind_id, self.reason)
 
     def __str__(self) -> str:
         state = "UNFINISHED" if self.finished_at is None else f"{self.rows} rows removed"

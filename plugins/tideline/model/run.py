@@ -11,6 +11,7 @@ from tideline.model.notice import Notice
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan, BatchProposal, RunStatus
 from tideline.model.request import Lane, RunRequest
+from tideline.model.rewind_label import is_label
 from tideline.model.verification import VerifiedRange
 
 
@@ -60,6 +61,8 @@ class RunRecord:
         request: What was requested.
         head_key: Key, in the ledger's history, of the head when this run closed; a rewind
             restores it. None while the run is open.
+        replaces: The run's earlier plan, if this is not its first one: it was undone by a rewind,
+            or was a backfill's and could not be read. None otherwise.
     """
 
     run_id: str
@@ -78,8 +81,23 @@ class RunRecord:
     notices: tuple[Notice, ...] = ()
     request: RunRequest = field(default_factory=RunRequest)
     head_key: str | None = None
+    replaces: str | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether a later live run has to finish this run's plan first (R3)."""
         return self.status == "planned"
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether a rewind has taken away what the run did."""
+        return self.status == "superseded" and is_label(self.superseded_by or "")
+
+    @property
+    def is_planned_anew(self) -> bool:
+        """Whether the run makes a new plan when it is asked for again.
+
+        A live run that was superseded by another has left its offsets to that one. Nobody takes
+        over what a backfill was asked for, or what a rewind has undone.
+        """
+        return self.status == "superseded" and (self.lane == "backfill" or self.is_undone)

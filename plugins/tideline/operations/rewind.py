@@ -82,12 +82,11 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
     target = _target(run, closings, asked.to_run)
     then = run.ledger.kept_head(str(target.first.head_key))
     earlier = run.ledger.rewinds()
-    undone_before = {run_id for r in earlier for run_id in r.undone_runs}
     undone = [
         *(c.newest for c in closings if c.version > target.version),
         *(r for r in state.runs.values() if r.is_open),
     ]
-    undone = [r for r in undone if r.run_id not in undone_before]
+    undone = [r for r in undone if not r.is_undone]
     names = {p.topic_id: p.topic for p in (*state.head.positions, *state.head.retired)}
     stays = (c.newest for c in closings if c.version <= target.version)
     amended = [later for r in stays if (later := amended_later(r, then)) is not None]
@@ -99,7 +98,7 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         by=asked.by,
         begun_at=now(),
         head_key=str(target.first.head_key),
-        undone_runs=tuple(r.run_id for r in undone),
+        undone_runs=tuple(dict.fromkeys(r.run_id for r in undone)),
         removes=tuple(planned for group in ranges.values() for planned in group),
     )
     if not undone and not ranges:
@@ -121,8 +120,8 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
 
 def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
     undone = {i: r.rewind_id for r in run.ledger.rewinds() for i in r.undone_runs}
-    possible = [c for c in closings if c.first.head_key and c.first.run_id not in undone]
-    for closing in possible:
+    possible = [c for c in closings if c.first.head_key and not c.newest.is_undone]
+    for closing in reversed(possible):  # a run that was planned anew has closed again
         if closing.first.run_id == to_run:
             return closing
     why = "no such run"
@@ -170,7 +169,9 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
             return state
         after = state.with_rewind_finished(done, rewound_head(state.head, then, done, known))
         for run_id in done.undone_runs:
-            record = state.runs.get(run_id) or closings[run_id].newest
+            record = state.runs.get(run_id)
+            if record is None or not record.is_open:  # a proposal has no plan to undo
+                record = closings[run_id].newest
             after = after.with_run(undone_record(record, done, now()))
         for run_id in closings.keys() - set(done.undone_runs):
             record = closings[run_id].newest

@@ -22,8 +22,8 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
         ServiceAway: The cluster does not give a stable answer.
     """
     state, record = run.snapshot()
-    if record is None:
-        state, record = propose(run, recover(run, state))
+    if record is None or (record.is_planned_anew and record.lane == "live"):
+        state, record = propose(run, recover(run, state), record)
     if record.status == "planned" and record.plan is not None:
         state, of_table = standing_table_incidents(run, state, record.plan)
         incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))

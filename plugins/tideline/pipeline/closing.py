@@ -84,6 +84,35 @@ def refuse_closed(state: LedgerState, seen: RunRecord) -> None:
         raise StreamBusy(f"run {seen.run_id} was closed meanwhile; nothing moved, run again")
 
 
+def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> None:
+    """Close an open backfill that nobody can read any more, if nothing of it was landed.
+
+    The live lane recovers its own open plans. Nobody else comes upon a backfill's: asked for again,
+    the same run is planned anew, from what is left.
+
+    Args:
+        run: This run, with the writer's lease.
+        record: Its record.
+        reasons: What Kafka no longer has.
+    """
+    plan = record.plan
+    if plan is None or record.lane != "backfill" or not record.is_open:
+        return
+    landed = run.table.find_commit(plan.plan_id, plan.table_version)
+    if landed is not None or run.ledger.read().incidents_of_plan(plan.plan_id):
+        return
+
+    def close(state: LedgerState) -> LedgerState:
+        refuse_closed(state, record)
+        why = f"replay_unavailable: {'; '.join(reasons)}"
+        return state.with_plan_closed(
+            plan.plan_id, status="superseded", superseded_by=why, updated_at=now()
+        )
+
+    run.ledger.update(close)
+    log.warning("plan %s is closed: the same run is planned anew when asked again", plan.plan_id)
+
+
 def commit_group_offsets(run: RunContext, head: Head) -> None:
     """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run."""
     group = run.stream.kafka.commit_group

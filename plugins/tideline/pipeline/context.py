@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tideline.errors import RequestConflict, TidelineError
+from tideline.errors import Halted, RequestConflict, TidelineError
 from tideline.kafka_io.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
@@ -83,15 +83,24 @@ class RunContext:
     def frozen(self) -> tuple[LedgerState, RunRecord, BatchPlan | None]:
         """The ledger, this run's record and its plan, once detection has passed.
 
-        The plan is None where there is nothing to execute: nothing new, or superseded.
+        The plan is None where there is nothing to execute: nothing new, or superseded by a run that
+        takes over.
 
         Raises:
+            Halted: The plan was closed, and nobody takes over; run from the first step on.
             TidelineError: There is no plan yet: a step was called out of order.
             RequestConflict: The run id was used for another request.
         """
         state, record = self.snapshot()
         if record is None or record.status == "proposed":
             raise TidelineError(f"run {self.run_id} has no plan yet; run the steps in order")
+        if record.is_planned_anew:
+            raise Halted(
+                f"run {self.run_id}: its plan was closed: {record.superseded_by}. Nothing was"
+                " landed here. Next: clear the run from plan_offset_ranges on, or give the same"
+                f" tideline run --run-id {self.run_id} again: it is planned anew",
+                run_id=self.run_id,
+            )
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
             return state, record, None

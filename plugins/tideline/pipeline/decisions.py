@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import Coverage, subtract
@@ -34,14 +33,12 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
     """Accept missing offsets of a landed plan: the rows that are there can be verified then.
 
     Raises:
-        StreamBusy: Somebody else has closed an incident meanwhile.
+        StreamBusy: Somebody else has closed an incident, or decided otherwise, meanwhile.
     """
 
     def accept(state: LedgerState) -> LedgerState:
-        head, closed = state.head, []
+        head, closed = state.decided_alike(incidents).head, []
         for incident in incidents:
-            if state.open_incident(incident.incident_id) is None:
-                raise StreamBusy(f"{incident.incident_id} was closed meanwhile; run again")
             effect = accept_gap(head, incident)
             head = effect.head
             closed.append(incident.closed(effect.outcome, now()))
@@ -93,7 +90,7 @@ def _take(
     removed: tuple[Coverage, ...],
     state: LedgerState,
 ) -> LedgerState:
-    effect = take_table(state.head, table, removed)
+    effect = take_table(state.decided_alike([incident]).head, table, removed)
     closed = incident.closed(effect.outcome, now())
     return _resolved(state, run_id, [closed]).with_head(effect.head).without_verifications()
 

@@ -21,8 +21,8 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         ServiceAway: The observations of the cluster did not agree in time.
     """
     state, record = run.snapshot()
-    if record is None:  # another run's proposal has replaced this one's: plan again
-        state, record = propose(run, recover(run, state))
+    if record is None or record.is_planned_anew:  # another run's proposal has replaced this one's
+        state, record = propose(run, recover(run, state), record)
     if record.status != "proposed":
         _attach(run, state, record)
         return record

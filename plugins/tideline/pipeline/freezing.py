@@ -129,6 +129,7 @@ def freeze_run(
     Raises:
         StreamBusy: Another run was planned, or the head moved, meanwhile.
     """
+    proposed = state.runs.get(run.run_id)
     plan = freeze(
         proposal,
         stream=run.stream.stream,
@@ -137,6 +138,7 @@ def freeze_run(
         request=run.request,
         table_uri=run.stream.table.uri,
         now=now(),
+        replaces=proposed.replaces if proposed is not None else None,
     )
     winner: RunRecord | None = None
 

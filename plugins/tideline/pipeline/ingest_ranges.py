@@ -10,10 +10,10 @@ from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
-from tideline.model.run import TableCommit
+from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange
 from tideline.pipeline.attempts import Attempt, begin_attempt, commit, read_job, submit
-from tideline.pipeline.closing import refuse_closed
+from tideline.pipeline.closing import give_up_backfill, refuse_closed
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import (
@@ -52,11 +52,11 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         refuse_closed(attempt.state, record)
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
-        _check_readable(run, plan)
+        _check_readable(run, record, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
         reach("ingest:leased")
         if landed:
-            made = _replace_landed(run, plan, attempt, landed, table)
+            made = _replace_landed(run, record, plan, attempt, landed, table)
         else:
             if not table.exists:
                 table = _create_table(run, plan, attempt)
@@ -79,6 +79,7 @@ def _land(
 
 def _replace_landed(
     run: RunContext,
+    record: RunRecord,
     plan: BatchPlan,
     attempt: Attempt,
     landed: Mapping[PartitionIdentity, LandedRange],
@@ -92,7 +93,7 @@ def _replace_landed(
     if shorter:
         raise _unavailable(plan, shorter)
     reach("ingest:staged")
-    _check_readable(run, plan)
+    _check_readable(run, record, plan)
     _check_target(run, run.ledger.read(), plan)  # reading took its time: ask the ledger again
     rows = (staged.rows or 0) if staged else 0
     job = read_job(run, attempt, "publish", plan, staged_rows=rows)
@@ -116,11 +117,12 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
     return table
 
 
-def _check_readable(run: RunContext, plan: BatchPlan) -> None:
-    gone = obstacles_to(run, plan.on_cluster)
+def _check_readable(run: RunContext, record: RunRecord, plan: BatchPlan) -> None:
+    gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
         run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
-        raise _unavailable(plan, [str(o) for o in gone])
+        give_up_backfill(run, record, gone)
+        raise _unavailable(plan, gone)
 
 
 def _unavailable(plan: BatchPlan, reasons: list[str]) -> ReplayUnavailable:

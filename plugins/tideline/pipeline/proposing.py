@@ -78,7 +78,9 @@ def draft(
     return Draft(adopted, proposal, notices)
 
 
-def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord]:
+def propose(
+    run: RunContext, state: LedgerState, earlier: RunRecord | None
+) -> tuple[LedgerState, RunRecord]:
     """This run's record: the open plan that it finishes, or else a new proposal, stored.
 
     First positions of new partitions are stored with the proposal, before any plan (R10).
@@ -86,6 +88,7 @@ def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord
     Args:
         run: This run.
         state: The ledger, with no open plan of another run in the way.
+        earlier: This run's record as the caller found it; None if there was none.
 
     Returns:
         The ledger as it was written, and the record.
@@ -98,7 +101,7 @@ def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord
         return state, known
     left_open = triage_incidents(run, state.live_incidents()).left_open
     made = draft(run, state.head, blocked_by(left_open, state.head))
-    told = known.notices if known is not None else ()
+    replaces, told = _replaced(known or earlier)
     new = tuple(n for n in made.notices if n not in told)
     for notice in new:
         log.warning("%s", notice)
@@ -111,6 +114,7 @@ def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord
         proposal=made.proposal,
         notices=(*told, *new),
         request=run.request,
+        replaces=replaces,
     )
 
     def store(latest: LedgerState) -> LedgerState:
@@ -128,6 +132,20 @@ def propose(run: RunContext, state: LedgerState) -> tuple[LedgerState, RunRecord
     stored = run.ledger.update(store)
     reach("plan:proposed")
     return stored, record
+
+
+def _replaced(earlier: RunRecord | None) -> tuple[str | None, tuple[Notice, ...]]:
+    """The earlier plan of a run that is planned anew, and what is told of that."""
+    if earlier is None or earlier.status == "proposed":
+        return (None, ()) if earlier is None else (earlier.replaces, earlier.notices)
+    if earlier.plan is None or not earlier.is_planned_anew:
+        return None, ()
+    text = f"plan {earlier.plan.plan_id} of this run was closed: {earlier.superseded_by}"
+    topics = dict.fromkeys(r.topic for r in earlier.plan.ranges)
+    notices = tuple(Notice("planned_anew", topic, None, text) for topic in topics)
+    for notice in notices:
+        log.warning("%s", notice)
+    return earlier.plan.plan_id, notices
 
 
 def stable_proposal(
@@ -154,7 +172,7 @@ def stable_proposal(
         basis, proposal = state, first
         first = None
         if proposal is None:
-            basis, proposed = propose(run, run.ledger.read())
+            basis, proposed = propose(run, run.ledger.read(), record)
             proposal = proposed.proposal
         if proposal is None:
             raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
@@ -48,7 +49,10 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
 
     Raises:
         ServiceAway: Cluster, table or ledger cannot be asked.
+        StreamBusy: Another attempt has closed that plan meanwhile.
     """
+    if run.request.lane == "live" and state.orphans():
+        state = run.ledger.update(lambda latest: latest.without_orphans(now()))
     left_open = state.open_live_run() if run.request.lane == "live" else None
     if left_open is None or left_open.run_id == run.run_id:
         return state
@@ -191,6 +195,13 @@ def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> LedgerSta
         finishes=left_open.run_id,
         evidence=left_open.evidence,
     )
-    state = run.ledger.update(lambda latest: latest.with_run(record))
+
+    def attach(latest: LedgerState) -> LedgerState:
+        owner = latest.runs.get(left_open.run_id)
+        if owner is None or not owner.is_open:
+            raise StreamBusy(f"run {left_open.run_id} was closed meanwhile; run again")
+        return latest.with_run(record)
+
+    state = run.ledger.update(attach)
     reach("plan:finishing")
     return state

@@ -51,8 +51,9 @@ def resolve_reset(run: RunContext) -> bool:
     if record is not None and record.status == "planned" and record.plan is not None:
         state = _resolve_held(run, take_decided_table(run, state, record.plan), record)
         record = run.record_in(state)
-    if record is None:  # another run's plan is closed now, or its proposal has replaced this one's
-        state, record = propose(run, recover(run, state))
+    if record is None or (record.is_planned_anew and record.lane == "live"):
+        # Another run's plan is closed now, or its proposal has replaced this one's.
+        state, record = propose(run, recover(run, state), record)
     granted: dict[Hashable, Decision] = {}
     for _ in range(_TRIES):
         if record.status != "proposed":
@@ -141,9 +142,13 @@ def _carry_out(
 
     def swap(latest: LedgerState) -> LedgerState:
         record = latest.runs.get(run.run_id)
-        if record is None or any(latest.open_incident(i.incident_id) is None for i in done.closed):
-            raise StreamBusy("the run or an incident moved while a decision was carried out")
-        after = latest.with_incidents_closed(done.closed).with_head(done.head, made_from=state.head)
+        if record is None:
+            raise StreamBusy("the run moved while a decision was carried out")
+        after = (
+            latest.decided_alike(done.closed)
+            .with_incidents_closed(done.closed)
+            .with_head(done.head, made_from=state.head)
+        )
         if any(i.finding.kind == "table_changed" or i.removed_in_version for i in done.closed):
             after = after.without_verifications()
         for amended in done.amended.values():
