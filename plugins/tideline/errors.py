@@ -4,6 +4,8 @@
     |-- BadInput                       exit 2, change what the message names, then run again
     |   |-- StreamFileError            a stream file: file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
+    |   |-- AccessRefused              brokers refuse the connection; `cause` says why
+    |   |-- TopicIdMissing             the brokers give topics no ids: too old, or not Kafka's own
     |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
     |   |-- UnreadableDocument         a stored document is damaged or has unknown fields
     |   |   `-- NewerFormat            a newer version of Tideline wrote it: upgrade this one
@@ -72,6 +74,14 @@ class StreamFileError(BadInput):
 
 class ConnectionMissing(BadInput):
     """A stream names an Airflow connection that does not exist or lacks a setting."""
+
+
+class AccessRefused(BadInput):
+    """Brokers refuse a connection for good; `cause` is authentication, certificate, ..."""
+
+
+class TopicIdMissing(BadInput):
+    """The cluster does not give a topic an id (KIP-516); nothing says which log is read."""
 
 
 class LedgerElsewhere(BadInput):

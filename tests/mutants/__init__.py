@@ -1,6 +1,15 @@
 """Checks taken out, one at a time; `python -m tests.mutants` (`make mutants`) runs them."""
 
-from tests.mutants import decisions, detection, ledger, pipeline, planning, table, verification
+from tests.mutants import (
+    connections,
+    decisions,
+    detection,
+    ledger,
+    pipeline,
+    planning,
+    table,
+    verification,
+)
 
 MUTANTS = (
     *detection.MUTANTS,
@@ -10,4 +19,5 @@ MUTANTS = (
     *pipeline.MUTANTS,
     *table.MUTANTS,
     *ledger.MUTANTS,
+    *connections.MUTANTS,
 )

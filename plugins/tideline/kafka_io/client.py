@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,7 +15,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from tideline.errors import Halted, ServiceAway, Transient
+from tideline.errors import AccessRefused, ServiceAway, Transient
+from tideline.kafka_io.connecting import CutAtConnect, connected
+from tideline.kafka_io.listener import spoken_at
+from tideline.kafka_io.python_errors import refusal_of, said_by
+from tideline.kafka_io.refusals import Refusal
 from tideline.kafka_io.requests import KafkaRequests
 from tideline.kafka_io.settings import KafkaSettings
 from tideline.model.coverage import Intervals
@@ -165,7 +170,7 @@ class KafkaCluster:
 
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:
-            self._admin = KafkaAdminClient(
+            self._admin = connected(
                 **self.settings.for_python(),
                 bootstrap_timeout_ms=self.settings.request_timeout_ms,
                 reconnect_backoff_max_ms=1000,
@@ -193,21 +198,28 @@ class KafkaCluster:
         return self._public(lambda admin: admin._manager.run(coroutine, *args))
 
 
-def _translated(error: Exception, settings: KafkaSettings) -> Transient | Halted:
-    servers = settings.properties["bootstrap.servers"]
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    refused = (
-        kafka_errors.AuthorizationError,
-        kafka_errors.UnsupportedVersionError,
-        kafka_errors.KafkaConfigurationError,
-    )
-    if isinstance(error, refused):
-        return Halted(
-            f"Kafka at {servers} refuses: {text}; check the connection's rights and settings",
-            bootstrap_servers=servers,
-        )
+def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | ServiceAway:
+    servers = str(settings.properties["bootstrap.servers"])
+    refusal = refusal_of(error)
+    if refusal is None and isinstance(error, CutAtConnect):
+        refusal = _protocol_refusal(error, settings)
+    if refusal is not None:
+        text = settings.without_secrets(refusal.text)
+        return replace(refusal, text=text).as_error(settings.connection, servers)
     return ServiceAway(
-        f"Kafka at {servers} does not answer: {text}; no position has moved, run again when the"
-        " brokers are back",
+        f"Kafka at {servers} does not answer: {settings.without_secrets(said_by(error))}; no"
+        " position has moved, run again when the brokers are back",
         bootstrap_servers=servers,
+    )
+
+
+def _protocol_refusal(cut: CutAtConnect, settings: KafkaSettings) -> Refusal | None:
+    """A cut connection is a refusal only if the port proves to speak another protocol."""
+    spoken = spoken_at(cut.host, cut.port)
+    if spoken is None or not spoken.contradicts(settings.protocol):
+        return None
+    return Refusal(
+        "protocol",
+        f"security.protocol is {settings.protocol}, but the port speaks {spoken}"
+        f" ({cut.host}:{cut.port})",
     )

@@ -14,9 +14,9 @@ Errors that every method raises:
 
     ServiceAway     The brokers are unreachable or answer with a transient error. The client tries
                     again first, for the `patience_seconds` of its settings. Any other broker error
-                    counts as transient too, unless it is one of those under Halted.
-    Halted          The brokers refuse: missing rights, a configuration that they reject, or a
-                    protocol version that they do not speak. There is no second try.
+                    counts as transient too, unless it is one of those under AccessRefused.
+    AccessRefused   The brokers refuse: a wrong login, a certificate, another protocol, a missing
+                    right, or a version that they do not speak. There is no second try.
 
 `observe` is the exception. An error of one topic or one partition is not raised: the observation
 holds it, as a `fault` (transient) or a `refusal` (anything else).

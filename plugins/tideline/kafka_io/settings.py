@@ -41,6 +41,7 @@ _WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
 ALLOWED = (*_FOR_PYTHON, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
 _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SECRETS = ("sasl.password", "ssl.key.password")
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -77,7 +78,7 @@ class KafkaSettings:
                 raise self._refused(name, repr(value), "a whole number")
 
     def _check_security(self) -> None:
-        protocol = self.properties.get("security.protocol", "PLAINTEXT")
+        protocol = self.protocol
         if protocol not in _PROTOCOLS:
             raise self._refused("security.protocol", repr(protocol), ", ".join(_PROTOCOLS))
         if protocol.startswith("SASL"):
@@ -102,6 +103,18 @@ class KafkaSettings:
             connection=self.connection,
             property=name,
         )
+
+    @property
+    def protocol(self) -> str:
+        """The `security.protocol`."""
+        return str(self.properties.get("security.protocol", "PLAINTEXT"))
+
+    def without_secrets(self, text: str) -> str:
+        """A text of somebody else's, with our secrets taken out."""
+        for name in _SECRETS:
+            if secret := str(self.properties.get(name) or ""):
+                text = text.replace(secret, "***")
+        return text
 
     @property
     def patience_seconds(self) -> float:

@@ -1,0 +1,124 @@
+"""Brokers that refuse a connection: the cause by name, at once, and never the secret."""
+
+import itertools
+import logging
+import time
+
+import pytest
+
+from tests.secured_broker import PASSWORD, PROTOCOLS, secured_broker
+from tideline.errors import AccessRefused, ServiceAway
+from tideline.kafka_io.client import KafkaCluster
+from tideline.kafka_io.listener import spoken_at
+from tideline.kafka_io.settings import KafkaSettings
+
+AT_ONCE_SECONDS = 5
+WRONG = "wrong-and-secret"
+OTHERS = list(itertools.permutations(PROTOCOLS, 2))
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
+        yield found
+
+
+def refused(extra, ask=lambda cluster: cluster.observe([], {})):
+    """The error, after making sure that it came at once and tells no secret."""
+    began = time.monotonic()
+    with KafkaCluster(KafkaSettings("k", extra)) as cluster, pytest.raises(AccessRefused) as caught:
+        ask(cluster)
+    took = time.monotonic() - began
+    error = caught.value
+    print(f"{took:.2f} s: {error}")
+    assert took < AT_ONCE_SECONDS
+    assert not error.retriable
+    assert PASSWORD not in str(error)
+    assert WRONG not in str(error)
+    return error
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_right_connection_is_served(secured, protocol):
+    """Otherwise the refusals below would show nothing."""
+    with KafkaCluster(KafkaSettings("k", secured.settings(protocol))) as cluster:
+        assert len(cluster.observe([], {}).cluster_id) == 22
+
+
+@pytest.mark.parametrize(("protocol", "listener"), OTHERS)
+def test_a_listener_of_another_protocol_is_named(secured, protocol, listener):
+    """TLS to a plaintext port and plaintext to a TLS port, with and without a login."""
+    error = refused(secured.settings(protocol, listener))
+    assert error.cause == "protocol"
+    assert "security.protocol" in str(error)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"sasl_password": WRONG}, "Invalid username or password"),
+        ({"sasl_username": "nobody"}, "Invalid username or password"),
+        ({"sasl_mechanism": "SCRAM-SHA-512"}, "UnsupportedSaslMechanismError"),
+    ],
+)
+def test_a_wrong_login_is_named(secured, protocol, changed, text):
+    """User, password, or a mechanism that the brokers do not offer."""
+    error = refused(secured.settings(protocol, **changed))
+    assert error.cause == "authentication"
+    assert text in str(error)
+
+
+def test_certificates_are_named(secured, tmp_path):
+    """Another authority, another host, none of ours where one is asked for, or no certificate."""
+    stranger = str(secured.stranger.certificate)
+    wrong_authority = refused(secured.settings("SASL_SSL", ssl_ca_location=stranger))
+    assert "unable to get local issuer certificate" in str(wrong_authority)
+    assert "not valid for '127.0.0.1'" in str(refused(secured.settings("SSL", "ELSEWHERE")))
+    nobody = refused(secured.settings("SSL", "MUTUAL"))
+    assert "alert bad certificate" in str(nobody)
+    empty = tmp_path / "empty.pem"
+    empty.write_text("no certificate\n")
+    unreadable = refused(secured.settings("SSL", ssl_ca_location=str(empty)))
+    assert {e.cause for e in (wrong_authority, nobody, unreadable)} == {"certificate"}
+
+
+def test_a_client_certificate_of_another_authority_is_refused(secured):
+    """The broker says so by a TLS alert, after the handshake."""
+    own = str(secured.stranger.issue("client"))
+    files = {"ssl_certificate_location": own, "ssl_key_location": own}
+    assert refused(secured.settings("SSL", "MUTUAL", **files)).cause == "certificate"
+    own = str(secured.authority.issue("client"))
+    files = {"ssl_certificate_location": own, "ssl_key_location": own}
+    with KafkaCluster(KafkaSettings("k", secured.settings("SSL", "MUTUAL", **files))) as cluster:
+        assert cluster.observe([], {}).cluster_id
+
+
+def test_a_missing_right_is_named(secured):
+    """The group's offsets may not be read: nothing about time, nothing about loss."""
+    guest = secured.settings("SASL_SSL", sasl_username="guest")
+    error = refused(guest, lambda cluster: cluster.committed_offsets("some", [("orders", 0)]))
+    assert error.cause == "authorization"
+
+
+def test_one_of_two_servers_that_refuses_ends_the_connect(secured):
+    """A wrong address in `bootstrap.servers` is not passed over in silence."""
+    right, wrong = secured.settings("SASL_SSL"), secured.settings("SASL_SSL", "SSL")
+    both = f"{wrong['bootstrap.servers']},{wrong['bootstrap.servers']}"
+    assert refused({**right, "bootstrap.servers": both}).cause == "protocol"
+
+
+def test_ports_say_what_they_speak(secured):
+    """Each by a proper answer; a silent port by nothing."""
+    for protocol in PROTOCOLS:
+        assert str(spoken_at("127.0.0.1", secured.ports[protocol])) == protocol
+    assert str(spoken_at("127.0.0.1", secured.ports["MUTUAL"])) == "TLS"
+
+
+def test_a_broker_that_is_gone_is_not_a_refusal(secured):
+    """A closed port proves nothing: it is tried again, and stays retriable."""
+    extra = secured.settings("SASL_SSL", default_api_timeout_ms="1000")
+    extra["bootstrap.servers"] = "127.0.0.1:9"
+    with KafkaCluster(KafkaSettings("k", extra)) as cluster, pytest.raises(ServiceAway):
+        cluster.observe([], {})

@@ -1,0 +1,217 @@
+"""Which refusals of brokers are final: by kafka-python's errors and by Java's texts."""
+
+import ssl
+from types import SimpleNamespace
+
+import pytest
+from kafka import errors as kafka_errors
+
+from tideline.errors import AccessRefused, ServiceAway
+from tideline.kafka_io import client
+from tideline.kafka_io.connecting import CutAtConnect
+from tideline.kafka_io.listener import Spoken
+from tideline.kafka_io.python_errors import is_cut, refusal_of
+from tideline.kafka_io.refusals import refusal_in_java
+from tideline.kafka_io.settings import KafkaSettings
+
+JAVA = "org.apache.kafka.common.errors."
+TLS = "Caused by: javax.net.ssl."
+
+
+def tls(reason, library="SSL", kind=ssl.SSLError):
+    error = kind(1, f"[{library}: {reason}] words")
+    error.reason, error.library = reason, library
+    return error
+
+
+def wrapped(error):
+    """As kafka-python wraps what the socket raised."""
+    return kafka_errors.KafkaConnectionError(error)
+
+
+def raised_while_handling(error):
+    """As it reports a handshake that failed."""
+    try:
+        try:
+            raise error
+        except OSError as caught:
+            raise kafka_errors.KafkaConnectionError(f"Handshake failed: {caught}")  # noqa: B904
+    except kafka_errors.KafkaConnectionError as outer:
+        return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (kafka_errors.SaslAuthenticationFailedError("wrong"), "authentication"),
+        (kafka_errors.UnsupportedSaslMechanismError(), "authentication"),
+        (kafka_errors.IllegalSaslStateError(), "protocol"),
+        (kafka_errors.UnsupportedVersionError(), "protocol"),
+        (kafka_errors.KafkaConfigurationError("x"), "protocol"),
+        (kafka_errors.GroupAuthorizationFailedError(), "authorization"),
+        (kafka_errors.ClusterAuthorizationFailedError(), "authorization"),
+        (tls("CERTIFICATE_VERIFY_FAILED", kind=ssl.SSLCertVerificationError), "certificate"),
+        (tls("SSLV3_ALERT_BAD_CERTIFICATE"), "certificate"),
+        (tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "certificate"),
+        (tls("TLSV1_ALERT_UNKNOWN_CA"), "certificate"),
+        (tls("NO_CERTIFICATE_OR_CRL_FOUND", "X509"), "certificate"),
+        (tls("KEY_VALUES_MISMATCH", "X509"), "certificate"),
+        (tls("TLSV1_ALERT_PROTOCOL_VERSION"), "protocol"),
+        (tls("SSLV3_ALERT_HANDSHAKE_FAILURE"), "protocol"),
+        (tls("WRONG_VERSION_NUMBER"), "protocol"),
+    ],
+)
+def test_what_the_other_side_says_is_final(error, cause):
+    """By itself, or wherever the client has put it."""
+    forms = [error, wrapped(error)]
+    if isinstance(error, OSError):
+        forms.append(raised_while_handling(error))
+    for form in forms:
+        found = refusal_of(form)
+        assert found is not None
+        assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka_errors.KafkaConnectionError("socket disconnected"),
+        kafka_errors.InvalidReceiveError("Invalid frame length: 352518912"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        ssl.SSLZeroReturnError(6, "closed"),
+        ConnectionResetError(104, "reset"),
+    ],
+)
+def test_a_cut_connection_says_nothing(error):
+    """A broker that restarts does just that."""
+    assert refusal_of(error) is None
+    assert refusal_of(wrapped(error)) is None
+    assert is_cut(error)
+    assert is_cut(wrapped(error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka_errors.KafkaTimeoutError("Unable to bootstrap"),
+        kafka_errors.KafkaConnectionError("111 ECONNREFUSED"),
+        kafka_errors.RequestTimedOutError(),
+        kafka_errors.CoordinatorNotAvailableError(),
+        tls("TLSV1_ALERT_INTERNAL_ERROR"),
+        tls("SSLV3_ALERT_BAD_RECORD_MAC"),
+        tls("DECRYPTION_FAILED_OR_BAD_RECORD_MAC"),
+        TimeoutError(),
+    ],
+)
+def test_what_may_pass_is_neither(error):
+    """Tried again, and reported as a service that is away."""
+    assert refusal_of(error) is None
+    assert not is_cut(error)
+    assert isinstance(client._translated(error, settings()), ServiceAway)
+
+
+def settings(protocol="PLAINTEXT"):
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "hidden"}
+    return KafkaSettings("k", {"bootstrap.servers": "h:1", "security.protocol": protocol, **login})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "spoken", "refused"),
+    [
+        ("PLAINTEXT", Spoken(tls=True, sasl=None), True),
+        ("PLAINTEXT", Spoken(tls=False, sasl=True), True),
+        ("SSL", Spoken(tls=False, sasl=False), True),
+        ("SASL_SSL", Spoken(tls=True, sasl=False), True),
+        ("SASL_SSL", Spoken(tls=True, sasl=True), False),
+        ("SASL_SSL", Spoken(tls=True, sasl=None), False),
+        ("PLAINTEXT", Spoken(tls=False, sasl=False), False),
+        ("PLAINTEXT", None, False),
+    ],
+)
+def test_a_cut_is_a_refusal_if_the_port_proves_to_speak_otherwise(
+    monkeypatch, protocol, spoken, refused
+):
+    """Silence, and the same protocol, prove nothing: tried again."""
+    monkeypatch.setattr(client, "spoken_at", lambda host, port: spoken)
+    error = client._translated(CutAtConnect("cut", "h", 1), settings(protocol))
+    assert isinstance(error, AccessRefused if refused else ServiceAway)
+
+
+def test_secrets_are_taken_out_of_what_others_say():
+    """A broker or a plug-in may repeat what it was given."""
+    for error in (
+        kafka_errors.SaslAuthenticationFailedError("hidden is wrong"),
+        kafka_errors.KafkaConnectionError("hidden"),
+    ):
+        assert "hidden" not in str(client._translated(error, settings()))
+
+
+def test_a_refusal_is_not_tried_again():
+    """One look, however long the patience."""
+    cluster = client.KafkaCluster(settings())
+    asked = []
+
+    def ask(admin):
+        asked.append(admin)
+        raise kafka_errors.SaslAuthenticationFailedError("wrong")
+
+    cluster._admin = SimpleNamespace(close=lambda: None)
+    with pytest.raises(AccessRefused):
+        cluster._public(ask)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "said"),
+    [
+        (
+            f"x\nCaused by: {JAVA}SaslAuthenticationException: Invalid password\n\tat y",
+            "authentication",
+            "Invalid password",
+        ),
+        (
+            f"({JAVA}SaslAuthenticationException) Invalid password",
+            "authentication",
+            "Invalid password",
+        ),
+        (f"{JAVA}UnsupportedSaslMechanismException: no", "authentication", "no"),
+        (
+            f"{JAVA}SslAuthenticationException: SSL handshake failed\n\tat x\n"
+            f"{TLS}SSLHandshakeException: PKIX path building failed",
+            "certificate",
+            "PKIX path building failed",
+        ),
+        (
+            f"{JAVA}SslAuthenticationException: SSL handshake failed\n"
+            f"{TLS}SSLException: Unsupported or unrecognized SSL message",
+            "protocol",
+            "unrecognized SSL message",
+        ),
+        (f"{JAVA}IllegalSaslStateException: x", "protocol", "x"),
+        (f"{JAVA}TopicAuthorizationException: [orders]", "authorization", "[orders]"),
+        (f"{JAVA}GroupAuthorizationException: g", "authorization", "g"),
+    ],
+)
+def test_java_s_refusals_are_read_from_their_text(text, cause, said):
+    """Spark reports text only: a stack trace, or through Spark Connect one line."""
+    found = refusal_in_java(text)
+    assert found is not None
+    assert found.cause == cause
+    assert said in found.text
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{JAVA}TimeoutException: Timeout of 60000ms expired",
+        f"{JAVA}DisconnectException",
+        f"{JAVA}SslAuthenticationException: failed\n"
+        f"{TLS}SSLHandshakeException: Received fatal alert: internal_error",
+        "java.io.EOFException",
+        "Bootstrap broker h:1 (id: -1 rack: null) disconnected",
+    ],
+)
+def test_java_s_other_errors_may_pass(text):
+    """Nothing else is final."""
+    assert refusal_in_java(text) is None
