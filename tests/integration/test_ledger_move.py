@@ -10,6 +10,7 @@ import pytest
 
 from devstack.airflow_services import connection_to
 from devstack.command_line import finished, tideline
+from tests.unit.build import ID
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move
@@ -74,7 +75,7 @@ def work(location, runs, first=0):
             opened = ledger.read().control.incidents[0]
             ledger.update(lambda s, i=opened: s.with_incidents_closed([i.closed("gone", now)]))
     is_open = RunRecord(f"open-{first}", "live", "proposed", "digest", now)
-    position = PartitionPosition("t", "id", 0, 0, 100 + first)
+    position = PartitionPosition("t", ID, 0, 0, 100 + first)
     ledger.update(lambda s: replace(s.with_run(is_open), head=Head(positions=(position,))))
 
 

@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 REFUSALS = "tests/unit/test_refusals.py"
+KAFKA_ANSWERS = "tests/unit/test_kafka_answers.py"
+IDENTITIES = "tests/unit/test_identities.py"
 MUTANTS = (
     Mutant(
         "errors that TLS has wrapped are looked at",
@@ -15,9 +17,6 @@ MUTANTS = (
         "        waiting += [found.__cause__, found.__context__]\n",
         "",
         REFUSALS,
-    ),
-    Mutant(
-        "a connection that is cut may pass", "if isinstance(error, _CUT):", "if False:", REFUSALS
     ),
     Mutant(
         "an alert about one connection may pass",
@@ -60,5 +59,52 @@ MUTANTS = (
         'if "internal_error" in said:',
         "if False:",
         REFUSALS,
+    ),
+    Mutant(
+        "a topic without an id is refused",
+        "if not (_has_id(before) and _has_id(after)):",
+        "if False:",
+        KAFKA_ANSWERS,
+    ),
+    Mutant(
+        "a topic id of zero is none",
+        'and UUID(str(topic["topic_id"])).int != 0',
+        "",
+        KAFKA_ANSWERS,
+    ),
+    Mutant("no two topics have one id", "if other != topic.topic:", "if False:", KAFKA_ANSWERS),
+    Mutant("no value holds a topic id of zero", "    if number == 0:", "    if False:", IDENTITIES),
+    Mutant(
+        "coordinates have a topic id",
+        "        checked_topic_id(self.topic_id)",
+        "        pass",
+        IDENTITIES,
+        within="CoordinateRange",
+    ),
+    Mutant(
+        "positions have a topic id",
+        "        checked_topic_id(self.topic_id)",
+        "        pass",
+        IDENTITIES,
+        within="PartitionPosition",
+    ),
+    Mutant(
+        "observations have a topic id",
+        "            checked_topic_id(self.topic_id)",
+        "            pass",
+        IDENTITIES,
+        within="TopicObservation",
+    ),
+    Mutant(
+        "a head has each identity once",
+        "if (other := seen.setdefault(key, position)) is not position:",
+        "if (other := position) is not position:",
+        IDENTITIES,
+    ),
+    Mutant(
+        "a head's coverage has each identity once",
+        "if len({c.identity for c in self.coverage}) < len(self.coverage):",
+        "if False:",
+        IDENTITIES,
     ),
 )

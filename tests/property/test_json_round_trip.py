@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from tests.unit.build import NOW
 from tideline.documents import dump, load
 from tideline.ledger.control import Control
-from tideline.model.head import Head
-from tideline.model.offsets import OffsetRange
-from tideline.model.plan import BatchPlan
+from tideline.model.coverage import Coverage
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.observation import TopicObservation
+from tideline.model.offsets import CoordinateRange, OffsetRange
+from tideline.model.plan import BatchPlan, PlannedRange, ReadRange
 from tideline.model.run import RunRecord
 from tideline.model.window import ResolvedTimestamp, Window
 
@@ -24,6 +26,23 @@ st.register_type_strategy(
 )
 # No size or time is infinite, and JSON has no word for it.
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+topic_ids = st.uuids().filter(lambda found: found.int).map(str)
+for kind in (CoordinateRange, ReadRange, PlannedRange, PartitionPosition):
+    st.register_type_strategy(kind, st.builds(kind, topic_id=topic_ids))
+st.register_type_strategy(
+    TopicObservation, st.builds(TopicObservation, topic_id=st.none() | topic_ids)
+)
+
+
+def by_identity(kind):
+    """A head has each identity once."""
+    return st.lists(st.from_type(kind), unique_by=lambda item: item.identity).map(tuple)
+
+
+st.register_type_strategy(
+    Head,
+    st.builds(Head, positions=by_identity(PartitionPosition), coverage=by_identity(Coverage)),
+)
 documents = st.one_of(
     *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, ResolvedTimestamp))
 )

@@ -16,6 +16,7 @@ from tideline.model.plan import BatchPlan, PlannedRange
 CLUSTER = "cluster-1"
 ID = "11111111-1111-4111-8111-111111111111"
 OTHER_ID = "22222222-2222-4222-8222-222222222222"
+THIRD_ID = "33333333-3333-4333-8333-333333333333"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NO_TABLE = TableObservation(exists=False)
 

@@ -4,7 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, observation, planned, position, seen, topic
+from tests.unit.build import (
+    ID,
+    NOW,
+    OTHER_ID,
+    THIRD_ID,
+    head,
+    observation,
+    planned,
+    position,
+    seen,
+    topic,
+)
 from tideline.model.coverage import Coverage
 from tideline.model.incident import Decision, Finding, Incident, one_interval
 from tideline.model.observation import TableObservation
@@ -61,7 +72,7 @@ def test_a_truncation_opens_a_new_generation(choice, epoch_end, start, next_offs
 @pytest.mark.parametrize("choice", ["accept_loss", "restart"])
 def test_a_recreated_topic_is_followed_from_its_log_start_beside_the_old(choice):
     """All of its partitions, however many it has now; other topics stay."""
-    other = position(7, topic="payments")
+    other = position(7, topic="payments", topic_id=THIRD_ID)
     known = head(position(100), HEALTHY, other)
     now = observation(
         topic(
@@ -70,7 +81,7 @@ def test_a_recreated_topic_is_followed_from_its_log_start_beside_the_old(choice)
             seen(partition=2, epoch=0),
             topic_id=OTHER_ID,
         ),
-        topic(seen(), name="payments"),
+        topic(seen(), name="payments", topic_id=THIRD_ID),
     )
     effect = execute(known, decided("topic_recreated", choice, partition=None), now)
     assert effect.head.positions == (
@@ -103,7 +114,7 @@ def test_a_retired_partition_is_no_longer_followed():
 
 def test_a_retired_topic_takes_all_its_partitions_along():
     """And no other topic's."""
-    other = position(7, topic="payments")
+    other = position(7, topic="payments", topic_id=THIRD_ID)
     effect = execute(
         head(position(100), HEALTHY, other),
         decided("topic_missing", "retire", partition=None),

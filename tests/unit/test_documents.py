@@ -45,7 +45,8 @@ def filled(hint):
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
-        return hint(**{f.name: filled(hints[f.name]) for f in fields(hint)})
+        names = [f.name for f in fields(hint)]
+        return hint(**{n: ID if n == "topic_id" else filled(hints[n]) for n in names})
     if origin is Literal:
         return inner[-1]
     if origin in (Union, types.UnionType):

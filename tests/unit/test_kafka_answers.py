@@ -1,16 +1,21 @@
 """Which broker error means what: transient, refused, or gone."""
 
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
+from tests.unit.build import ID, OTHER_ID
+from tideline.errors import TopicIdMissing
 from tideline.kafka_io.client import KafkaCluster
 from tideline.kafka_io.responses import (
     partition_observation,
     partitions_by_leader,
+    refuse_shared_ids,
     topic_observation,
 )
 from tideline.kafka_io.settings import KafkaSettings
+from tideline.model.observation import TopicObservation
 
 PLACE = ("orders", 0)
 
@@ -61,13 +66,13 @@ def test_a_partition_without_a_leader_has_no_answers():
 @pytest.mark.parametrize(
     ("before", "after", "topic_id", "fault", "refusal"),
     [
-        ((0, "a"), (0, "a"), "a", None, None),
-        ((0, "a"), (0, "b"), None, "the topic id changed during the observation", None),
-        ((3, "0"), (3, "0"), None, None, None),
-        ((0, "a"), (3, "0"), None, "3", None),
-        ((3, "0"), (0, "a"), None, "3", None),
-        ((5, "a"), (5, "a"), None, "5", None),
-        ((29, "0"), (29, "0"), None, None, "29"),
+        ((0, ID), (0, ID), ID, None, None),
+        ((0, ID), (0, OTHER_ID), None, "the topic id changed during the observation", None),
+        ((3, None), (3, None), None, None, None),
+        ((0, ID), (3, None), None, "3", None),
+        ((3, None), (0, ID), None, "3", None),
+        ((5, ID), (5, ID), None, "5", None),
+        ((29, None), (29, None), None, None, "29"),
     ],
 )
 def test_a_topic_is_what_both_looks_agree_on(before, after, topic_id, fault, refusal):
@@ -77,6 +82,36 @@ def test_a_topic_is_what_both_looks_agree_on(before, after, topic_id, fault, ref
     )
     found = topic_observation(first, second, (), str)
     assert (found.topic_id, found.fault, found.refusal) == (topic_id, fault, refusal)
+
+
+ZERO_ID = str(UUID(int=0))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"topic_id": None}, {"topic_id": None}),  # as kafka-python gives zero
+        ({"topic_id": ZERO_ID}, {"topic_id": ZERO_ID}),
+        ({}, {}),  # Metadata before version 10
+        ({"topic_id": ID}, {"topic_id": None}),  # brokers of two versions
+        ({"topic_id": None}, {"topic_id": ID}),
+    ],
+)
+def test_a_topic_without_an_id_is_refused_in_words_of_its_own(before, after):
+    """No verdict, nothing about loss: what is missing, and from which version on it is there."""
+    known = {"name": "orders", "error_code": 0}
+    with pytest.raises(TopicIdMissing, match=r"orders.*no topic id.*Kafka 2\.8") as refused:
+        topic_observation({**known, **before}, {**known, **after}, (), str)
+    assert not refused.value.retriable
+
+
+def test_two_topics_with_one_id_are_refused():
+    """A service that gives every topic the same id has no topic ids."""
+    one, other = (TopicObservation(name, ID) for name in ("orders", "payments"))
+    with pytest.raises(TopicIdMissing, match=f"orders and payments.*{ID}"):
+        refuse_shared_ids([one, other])
+    absent = [TopicObservation(name, None) for name in ("a", "b")]
+    refuse_shared_ids([one, TopicObservation("payments", OTHER_ID), *absent])
 
 
 def test_a_topic_of_unknown_cleanup_policy_counts_as_compacted():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.build import ID
 from tideline.airflow.mirror import show_position
 from tideline.errors import ServiceAway
 from tideline.model.head import Head, PartitionPosition
@@ -16,7 +17,7 @@ class Ledger:
     def read(self):
         if self.away:
             raise ServiceAway("away")
-        self.head = Head(positions=(PartitionPosition("orders", "id", 0, 0, 7),))
+        self.head = Head(positions=(PartitionPosition("orders", ID, 0, 0, 7),))
         return self
 
 

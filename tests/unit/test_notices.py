@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.unit.build import NOW, head, observation, position, seen, topic
+from tests.unit.build import NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.model.head import Head
 from tideline.rules.notices import new_places, open_transactions
 
@@ -10,7 +10,9 @@ from tideline.rules.notices import new_places, open_transactions
 def test_new_topics_and_partitions_are_told_but_not_at_the_first_look():
     """At the first look everything is new."""
     before = head(position(partition=0))
-    after = head(position(partition=0), position(0, 1), position(3, topic="payments"))
+    after = head(
+        position(partition=0), position(0, 1), position(3, topic="payments", topic_id=OTHER_ID)
+    )
     assert [(n.kind, n.topic, n.partition) for n in new_places(before, after)] == [
         ("new_partition", "orders", 1),
         ("new_topic", "payments", 0),

@@ -17,6 +17,7 @@ Errors that every method raises:
                     counts as transient too, unless it is one of those under AccessRefused.
     AccessRefused   The brokers refuse: a wrong login, a certificate, another protocol, a missing
                     right, or a version that they do not speak. There is no second try.
+    TopicIdMissing  `observe` only: the cluster gives a topic no id, or two the same (KIP-516).
 
 `observe` is the exception. An error of one topic or one partition is not raised: the observation
 holds it, as a `fault` (transient) or a `refusal` (anything else).
@@ -58,6 +59,7 @@ class KafkaPort(Protocol):
 
         Edge cases, each reported per topic or per partition:
 
+        - Topic without an id, on clusters older than Kafka 2.8: TopicIdMissing is raised.
         - Unknown topic: `topic_id` is None, without fault or refusal; `is_absent` is true.
         - Missing rights on a topic: `refusal` of the topic, no partitions.
         - Partition without a leader: `fault` of the partition, no offsets.

@@ -27,6 +27,7 @@ from tideline.kafka_io.record_batches import BatchReader
 from tideline.kafka_io.responses import (
     partition_observation,
     partitions_by_leader,
+    refuse_shared_ids,
     topic_observation,
 )
 from tideline.model.coverage import Intervals
@@ -122,6 +123,7 @@ class KafkaRequests:
                 for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
             )
             observed.append(topic_observation(topic, after.get(name), partitions, _error_name))
+        refuse_shared_ids(observed)
         return Observation(datetime.now(UTC), str(before["cluster_id"]), tuple(observed))
 
     async def list_offsets(

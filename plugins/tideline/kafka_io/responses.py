@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
+from tideline.errors import TopicIdMissing
 from tideline.model.observation import PartitionObservation, TopicObservation
 from tideline.model.offsets import TopicPartition
 
@@ -40,6 +42,9 @@ def topic_observation(
         after: The topic in the second Metadata response; None if it is missing there.
         partitions: Its partitions, in the order of their numbers.
         error_name: Gives the name of a Kafka error code.
+
+    Raises:
+        TopicIdMissing: A broker knows the topic, and gives it no id.
     """
     name = str(before["name"])
     code = before["error_code"]
@@ -51,9 +56,47 @@ def topic_observation(
     if after is None or codes != {0}:
         worst = max(c for c in (*codes, 0) if c is not None)
         return TopicObservation(name, None, fault=error_name(worst))
+    if not (_has_id(before) and _has_id(after)):
+        raise _id_missing(name)
     if before["topic_id"] != after["topic_id"]:
         return TopicObservation(name, None, fault="the topic id changed during the observation")
     return TopicObservation(name, str(before["topic_id"]), partitions)
+
+
+def refuse_shared_ids(topics: Iterable[TopicObservation]) -> None:
+    """Make sure that no two topics have one id.
+
+    Raises:
+        TopicIdMissing: Two have.
+    """
+    names: dict[str, str] = {}
+    for topic in topics:
+        if topic.topic_id is None:
+            continue
+        other = names.setdefault(topic.topic_id, topic.topic)
+        if other != topic.topic:
+            raise TopicIdMissing(
+                f"topics {other} and {topic.topic}: the cluster gives both the topic id"
+                f" {topic.topic_id}, so it identifies neither (KIP-516). Nothing was read, and"
+                " nothing is known to be lost. Such a service cannot be a source",
+                topic=topic.topic,
+            )
+
+
+def _has_id(topic: Mapping[str, Any]) -> bool:
+    """Whether a topic has an id; brokers say zero for none, kafka-python says None."""
+    return topic.get("topic_id") is not None and UUID(str(topic["topic_id"])).int != 0
+
+
+def _id_missing(topic: str) -> TopicIdMissing:
+    return TopicIdMissing(
+        f"topic {topic}: the cluster gives it no topic id (KIP-516), so a topic that is deleted and"
+        " created again could not be told from this one. Nothing was read, and nothing is known to"
+        " be lost. Brokers give ids from Kafka 2.8 on (Metadata version 10), once every broker's"
+        " inter.broker.protocol.version is 2.8 or later: upgrade the cluster. A service that speaks"
+        " Kafka's protocol without topic ids cannot be a source",
+        topic=topic,
+    )
 
 
 def partition_observation(

@@ -9,7 +9,12 @@ from dataclasses import dataclass, replace
 from tideline.model.coverage import Coverage, Intervals, add_coverage
 from tideline.model.generations import Beginning, Generations
 from tideline.model.headroom import Headroom
-from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.offsets import (
+    OffsetRange,
+    PartitionIdentity,
+    TopicPartition,
+    checked_topic_id,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,9 @@ class PartitionPosition:
         leader_epoch: Leader epoch observed when `next_offset` was planned (KIP-101); None for an
             empty log.
         seen_end: High watermark (exclusive) observed together with that epoch; None if unknown.
+
+    Raises:
+        ValueError: The topic id is no UUID, or zero.
     """
 
     topic: str
@@ -34,6 +42,9 @@ class PartitionPosition:
     next_offset: int
     leader_epoch: int | None = None
     seen_end: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_topic_id(self.topic_id)
 
     @property
     def proven_end(self) -> int:
@@ -75,6 +86,9 @@ class Head:
         set_aside: Topics with positions that the stream file did not mean when a run last planned;
             whoever sees them first tells it.
         beginnings: Where generations above 0 begin, at most one entry per partition identity.
+
+    Raises:
+        ValueError: Two positions or two entries of coverage have one identity.
     """
 
     cluster_id: str | None = None
@@ -90,6 +104,15 @@ class Head:
     headroom: tuple[Headroom, ...] = ()
     set_aside: tuple[str, ...] = ()
     beginnings: tuple[Beginning, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: dict[tuple[str, int, int], PartitionPosition] = {}
+        for position in self.positions:
+            key = (position.topic_id, position.generation, position.partition)
+            if (other := seen.setdefault(key, position)) is not position:
+                raise ValueError(f"positions of {other} and {position} have one identity: {key}")
+        if len({c.identity for c in self.coverage}) < len(self.coverage):
+            raise ValueError("two entries of coverage have one identity")
 
     @property
     def digest(self) -> str:

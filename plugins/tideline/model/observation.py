@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tideline.model.offsets import TopicPartition
+from tideline.model.offsets import TopicPartition, checked_topic_id
 
 UNDEFINED_EPOCH_END = -1
 """OffsetsForLeaderEpoch's answer when the broker does not know the epoch (KIP-320)."""
@@ -74,6 +74,9 @@ class TopicObservation:
         partitions: In the order of their numbers; empty without a topic id.
         fault: A transient error of this topic; a later observation may succeed.
         refusal: Any other error; a later observation fails in the same way.
+
+    Raises:
+        ValueError: The topic id is no UUID, or zero.
     """
 
     topic: str
@@ -81,6 +84,10 @@ class TopicObservation:
     partitions: tuple[PartitionObservation, ...] = ()
     fault: str | None = None
     refusal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.topic_id is not None:
+            checked_topic_id(self.topic_id)
 
     @property
     def answered(self) -> bool:

@@ -7,7 +7,31 @@ read, as in Kafka's committed offsets (KafkaConsumer, "Offsets and Consumer Posi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
+from uuid import UUID
+
+_LONGEST_ID = 64
+
+
+@lru_cache(maxsize=4096)
+def checked_topic_id(text: str) -> str:
+    """A topic's UUID as it was given (KIP-516).
+
+    Kafka's answer for "no id" is zero, and a client may turn it into a word. Neither names a log:
+    two topics would share it, and a re-created topic would keep it.
+
+    Raises:
+        ValueError: It is no UUID, or zero.
+    """
+    shown = repr(text[:_LONGEST_ID])
+    try:
+        number = UUID(text).int
+    except ValueError as error:
+        raise ValueError(f"topic id {shown}: not a UUID") from error
+    if number == 0:
+        raise ValueError(f"topic id {shown}: zero means that the topic has none")
+    return text
 
 
 class TopicPartition(NamedTuple):
@@ -72,6 +96,9 @@ class CoordinateRange:
         partition: Partition number.
         start_offset: First offset, inclusive.
         end_offset: End, exclusive.
+
+    Raises:
+        ValueError: The topic id is no UUID, or zero.
     """
 
     topic: str
@@ -80,6 +107,9 @@ class CoordinateRange:
     partition: int
     start_offset: int
     end_offset: int
+
+    def __post_init__(self) -> None:
+        checked_topic_id(self.topic_id)
 
     @property
     def identity(self) -> PartitionIdentity:
