@@ -112,7 +112,7 @@ class ResetDetected(Halted):
 
 
 class ReplayUnavailable(Halted):
-    """A replay needs offsets that Kafka no longer has; the rows in the table stay."""
+    """A plan needs offsets that Kafka no longer has; rows that are in the table stay."""
 
 
 class WindowUnavailable(Halted):

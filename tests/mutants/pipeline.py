@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay is checked again after staging (R4)",
-        '    reach("ingest:staged")\n    _check_readable(run, record, plan)',
+        '    reach("ingest:staged")\n    _check_readable(run, record, plan, landed)',
         '    reach("ingest:staged")',
         "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
     ),

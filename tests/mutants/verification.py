@@ -72,8 +72,33 @@ MUTANTS = (
     ),
     Mutant(
         "a replay needs its whole range (R4)",
-        "elif start > planned.start_offset:",
-        "elif False:",
+        "expired = start > planned.start_offset",
+        "expired = False",
+        REPLAY,
+    ),
+    Mutant(
+        "a log that was cut and has expired is told with both (R4)",
+        "    if kept_end < planned.end_offset:",
+        "    if kept_end < planned.end_offset and not expired:",
+        REPLAY,
+    ),
+    Mutant(
+        "an epoch that is not known is no offset (R4)",
+        "if epoch_end == UNDEFINED_EPOCH_END:",
+        "if False:",
+        REPLAY,
+        within="_gone",
+    ),
+    Mutant(
+        "obstacles are compared by what they are (R14)",
+        "key=lambda o: o.key",
+        "key=hash",
+        REPLAY,
+    ),
+    Mutant(
+        "rows that were never landed are not promised (R4)",
+        "if rows := sum(held.rows for held in landed.values()):",
+        "if (rows := sum(held.rows for held in landed.values())) >= 0:",
         REPLAY,
     ),
     Mutant(

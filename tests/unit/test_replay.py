@@ -1,9 +1,15 @@
 """Whether a frozen plan can be read again (R3, R4)."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.unit.build import OTHER_ID, observation, plan, planned, seen, topic
-from tideline.rules.replay import obstacles
+from tideline.model.offsets import OffsetRange
+from tideline.model.verification import LandedRange
+from tideline.pipeline import stability
+from tideline.pipeline.landed import obstacles_to
+from tideline.rules.replay import obstacles, what_stays
 
 PLAN = plan(planned(100, 200))
 
@@ -49,3 +55,74 @@ def test_nothing_stands_in_the_way_of_a_whole_range():
 def test_a_silent_a_lagging_and_a_refusing_broker_prove_nothing(now, kind):
     """None of them supersedes a plan."""
     assert [o.kind for o in obstacles(PLAN.on_cluster, now)] == [kind]
+
+
+def lost(found):
+    return [(o.expired, [(r.start_offset, r.end_offset) for r in o.lost]) for o in found]
+
+
+@pytest.mark.parametrize(
+    ("start", "epoch_end", "parts"),
+    [
+        (150, 180, [(True, [(100, 150)]), (False, [(180, 200)])]),  # [150, 180) is left
+        (180, 180, [(True, [(100, 180)]), (False, [(180, 200)])]),
+        (190, 150, [(True, [(100, 150)]), (False, [(150, 200)])]),
+        (150, -1, [(False, [(100, 200)])]),
+        (0, -1, [(False, [(100, 200)])]),
+        (150, 50, [(False, [(100, 200)])]),
+        (250, 220, [(True, [(100, 200)])]),
+    ],
+)
+def test_a_log_that_lost_both_ends_is_told_with_both(start, epoch_end, parts):
+    """No offset is named twice, and none is left out."""
+    found = obstacles(PLAN.on_cluster, observation(topic(seen(start, 300, epoch_end=epoch_end))))
+    assert lost(found) == parts
+    assert all("-1" not in str(o) for o in found)
+    assert "truncated" in str(found[-1]) or epoch_end >= 200
+    assert f"starts at {start}" in str(found[0]) or start <= 100
+
+
+def test_an_epoch_that_the_leader_does_not_know_is_named():
+    """-1 is Kafka's word for it, and nobody's offset."""
+    (found,) = obstacles(PLAN.on_cluster, observation(topic(seen(end=300, epoch_end=-1))))
+    assert "truncated: its leader does not know epoch 3" in str(found)
+
+
+def test_an_obstacle_is_the_same_while_retention_moves():
+    """Otherwise two looks never agree, and an expired plan is called a service that is away."""
+
+    def keys(start, partition=0):
+        asked = plan(planned(100, 200, partition=partition)).on_cluster
+        log = [seen(start=start, end=300, partition=p) for p in range(2)]
+        return [o.key for o in obstacles(asked, observation(topic(*log)))]
+
+    assert keys(150) == keys(151)
+    assert keys(150) != keys(150, partition=1)
+    cut = obstacles(PLAN.on_cluster, observation(topic(seen(end=300, epoch_end=180))))
+    assert [o.key for o in cut] != keys(150)
+
+
+@pytest.mark.parametrize("lane", ["live", "backfill"])
+def test_what_is_said_to_stay_is_in_the_table(lane):
+    """A first read has landed nothing: no rows can be promised, and the way out is named."""
+    never = what_stays(lane, {})
+    assert "None of its rows is in the table" in never
+    assert ("new run" if lane == "backfill" else "next run") in never
+    range_ = PLAN.ranges[0]
+    held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
+    assert what_stays(lane, held) == "The 7 rows of it that are in the table stay as they are"
+
+
+def test_looks_agree_while_retention_moves(monkeypatch):
+    """The second look settles it; a run must not wait its patience out and say "away"."""
+    monkeypatch.setattr(stability, "_FIRST_PAUSE_SECONDS", 0)
+    starts = iter((150, 151, 152))
+
+    def observe(topics, epochs):
+        return observation(topic(seen(start=next(starts), end=300)))
+
+    run = SimpleNamespace(
+        kafka=SimpleNamespace(observe=observe), stream=SimpleNamespace(patience_seconds=60)
+    )
+    (found,) = obstacles_to(run, PLAN.on_cluster)
+    assert "starts at 151" in str(found)

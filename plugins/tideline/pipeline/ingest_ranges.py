@@ -22,7 +22,7 @@ from tideline.pipeline.landed import (
     proven_commit,
     verified_after_all,
 )
-from tideline.rules.replay import shorter_than_landed
+from tideline.rules.replay import shorter_than_landed, what_stays
 
 
 def ingest_ranges(run: RunContext) -> TableCommit | None:
@@ -52,8 +52,8 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         refuse_closed(attempt.state, record)
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
-        _check_readable(run, record, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
+        _check_readable(run, record, plan, landed)
         reach("ingest:leased")
         if landed:
             made = _replace_landed(run, record, plan, attempt, landed, table)
@@ -91,9 +91,9 @@ def _replace_landed(
     counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
     shorter = shorter_than_landed(plan.ranges, counts, landed)
     if shorter:
-        raise _unavailable(plan, shorter)
+        raise _unavailable(plan, shorter, landed)
     reach("ingest:staged")
-    _check_readable(run, record, plan)
+    _check_readable(run, record, plan, landed)
     _check_target(run, run.ledger.read(), plan)  # reading took its time: ask the ledger again
     rows = (staged.rows or 0) if staged else 0
     job = read_job(run, attempt, "publish", plan, staged_rows=rows)
@@ -117,18 +117,25 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
     return table
 
 
-def _check_readable(run: RunContext, record: RunRecord, plan: BatchPlan) -> None:
+def _check_readable(
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> None:
     gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
         run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
         give_up_backfill(run, record, gone)
-        raise _unavailable(plan, gone)
+        raise _unavailable(plan, gone, landed)
 
 
-def _unavailable(plan: BatchPlan, reasons: list[str]) -> ReplayUnavailable:
+def _unavailable(
+    plan: BatchPlan, reasons: list[str], landed: Mapping[PartitionIdentity, LandedRange]
+) -> ReplayUnavailable:
     return ReplayUnavailable(
         f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
-        f" frozen: {'; '.join(reasons)}. The table stays as it is",
+        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed)}",
         plan_id=plan.plan_id,
         reasons=reasons,
     )

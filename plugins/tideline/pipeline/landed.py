@@ -219,7 +219,7 @@ def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
         return None, obstacles(asked, _observe_ranges(run, asked))
 
     patience = run.stream.patience_seconds
-    _, standing = observe_until_stable(look, key=hash, patience_seconds=patience)
+    _, standing = observe_until_stable(look, key=lambda o: o.key, patience_seconds=patience)
     refused = [str(o) for o in standing if o.kind == "refused"]
     if refused:
         raise Halted(f"run {run.run_id}: cannot be read now: {'; '.join(refused)}")

@@ -6,9 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tideline.model.observation import Observation, PartitionObservation, TopicObservation
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.observation import (
+    UNDEFINED_EPOCH_END,
+    Observation,
+    PartitionObservation,
+    TopicObservation,
+)
+from tideline.model.offsets import PartitionIdentity, TopicPartition
 from tideline.model.plan import ClusterRanges, ReadRange
+from tideline.model.request import Lane
 from tideline.model.verification import LandedRange
 
 
@@ -22,12 +28,19 @@ class Obstacle:
         text: What was observed, for people.
         lost: The part of the plan that is gone; empty for the other kinds.
         expired: Whether the log starts later now, so that what follows can still be read.
+        place: The partition; None where it is about the cluster, or about several.
     """
 
     kind: Literal["gone", "transient", "refused"]
     text: str
     lost: tuple[ReadRange, ...] = ()
     expired: bool = False
+    place: TopicPartition | None = None
+
+    @property
+    def key(self) -> tuple[str, bool, TopicPartition | None]:
+        """What makes it the same obstacle at the next look; offsets move on meanwhile."""
+        return self.kind, self.expired, self.place
 
     def __str__(self) -> str:
         return self.text
@@ -50,7 +63,7 @@ def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle,
         return (Obstacle("gone", text, asked.ranges),)
     topics = {t.topic: t for t in observation.topics}
     return tuple(
-        replace(obstacle, text=f"{planned}: {obstacle.text}")
+        replace(obstacle, text=f"{planned}: {obstacle.text}", place=planned.topic_partition)
         for planned in asked.ranges
         for obstacle in _of_topic(planned, topics.get(planned.topic))
     )
@@ -108,14 +121,49 @@ def _of_partition(planned: ReadRange, seen: PartitionObservation | None) -> Iter
     if (planned.leader_epoch or 0) > (seen.leader_epoch or 0) and seen.leader_epoch is not None:
         yield Obstacle("transient", f"leader epoch {seen.leader_epoch} is below the plan's")
         return
-    epoch_end = seen.epoch_end_offset
-    if epoch_end is not None and epoch_end < planned.end_offset:
-        cut = replace(planned, start_offset=max(epoch_end, planned.start_offset))
-        yield Obstacle("gone", f"the log was truncated at {epoch_end}", (cut,))
-    elif start > planned.start_offset:
-        left = f"[{start}, {planned.end_offset})" if start < planned.end_offset else "nothing"
-        text = f"the log starts at {start}; still there: {left}"
-        expired = replace(planned, end_offset=min(start, planned.end_offset))
-        yield Obstacle("gone", text, (expired,), expired=True)
-    elif end < planned.end_offset:
+    gone = tuple(_gone(planned, start, seen.epoch_end_offset))
+    yield from gone
+    if not gone and end < planned.end_offset:
         yield Obstacle("transient", f"the leader's log ends at {end}")
+
+
+def _gone(planned: ReadRange, start: int, epoch_end: int | None) -> Iterator[Obstacle]:
+    """What has expired, and what was truncated: a log may have lost offsets at both ends.
+
+    Args:
+        planned: The range.
+        start: Oldest readable offset (inclusive).
+        epoch_end: End (exclusive) of the plan's leader epoch; `UNDEFINED_EPOCH_END` if the leader
+            does not know it, None if it was not asked for.
+    """
+    kept_end = planned.end_offset
+    if epoch_end is not None:
+        kept_end = max(min(epoch_end, planned.end_offset), planned.start_offset)
+    expired = start > planned.start_offset
+    if expired and kept_end > planned.start_offset:
+        left = f"[{start}, {kept_end})" if start < kept_end else "nothing"
+        lost = replace(planned, end_offset=min(start, kept_end))
+        text = f"the log starts at {start}; still there: {left}"
+        yield Obstacle("gone", text, (lost,), expired=True)
+    if kept_end < planned.end_offset:
+        text = f"the log was truncated at {epoch_end}"
+        if epoch_end == UNDEFINED_EPOCH_END:
+            text = f"the log was truncated: its leader does not know epoch {planned.leader_epoch}"
+        if expired:
+            text = f"{text}, and starts at {start}"
+        yield Obstacle("gone", text, (replace(planned, start_offset=kept_end),))
+
+
+def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange]) -> str:
+    """What a plan that cannot be read again leaves behind, and what to do.
+
+    Args:
+        lane: Of the plan.
+        landed: What the table holds inside its ranges.
+    """
+    if rows := sum(held.rows for held in landed.values()):
+        return f"The {rows} rows of it that are in the table stay as they are"
+    nothing = "None of its rows is in the table: it was never landed"
+    if lane == "backfill":
+        return f"{nothing}. Ask for what is still there, as a new run"
+    return f"{nothing}. The next run finds what is lost, and halts with it as an incident"
