@@ -15,6 +15,12 @@ from pydantic import BaseModel, ValidationError
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.stream import Stream
 
+PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+"""Airflow's names for cron expressions, as its timetables with data intervals take them."""
+_WITHOUT_INTERVALS = {
+    "@once": "a run without a data interval; leave schedule out and trigger it by hand",
+    "@continuous": "runs without data intervals; use a cron expression, such as '* * * * *'",
+}
 Location = tuple[str | int, ...]
 
 
@@ -90,16 +96,25 @@ def parse_stream(text: str, file: str) -> Stream:
     except ValidationError as error:
         problems += [_explain(file, lines, item) for item in error.errors()]
     schedule = data.get("schedule")
-    if isinstance(schedule, str) and not (
-        len(schedule.split()) == 5 and croniter.is_valid(schedule)
-    ):
-        allowed = "a cron expression of five fields, for example '*/10 * * * *'"
+    if isinstance(schedule, str) and (allowed := _refused_schedule(schedule)):
         problems.append(
             Problem(file, lines.get(("schedule",), 1), "schedule", repr(schedule), allowed)
         )
     if problems or stream is None:
         raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
     return stream
+
+
+def _refused_schedule(schedule: str) -> str | None:
+    """What is allowed instead of a schedule that has no data intervals; None if it is valid."""
+    if schedule in PRESETS or (len(schedule.split()) == 5 and croniter.is_valid(schedule)):
+        return None
+    if schedule in _WITHOUT_INTERVALS:
+        return f"Airflow makes of it {_WITHOUT_INTERVALS[schedule]}"
+    return (
+        "a cron expression of five fields, for example '*/10 * * * *', or one of"
+        f" {', '.join(PRESETS)}"
+    )
 
 
 def _text(path: str | Path) -> str:

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from tideline.stream_files import PRESETS
+
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
@@ -33,6 +35,7 @@ print(json.dumps({
         "downstream": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks},
         "rules": {t.task_id: str(t.trigger_rule.value) for t in dag.tasks},
         "schedule": str(type(dag.timetable).__name__),
+        "cron": getattr(dag.timetable, "expression", None),
         "catchup": dag.catchup,
         "max_active_runs": dag.max_active_runs,
         "tags": sorted(dag.tags),
@@ -95,6 +98,34 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert dag["params"] == ["from", "plan_only", "ranges", "reason", "to"]
     assert dag["outlets"] == ["tideline/orders/settled", "tideline/orders"]
     assert dag["loaded"] == []  # every task of every run would wait for their imports
+
+
+def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(streams, tmp_path):
+    """Every preset of this Airflow that has data intervals, and no other."""
+    from airflow.timetables.interval import CronDataIntervalTimetable
+    from airflow.utils.dates import cron_presets
+    from pendulum import datetime
+
+    assert set(PRESETS) == set(cron_presets)
+    text = (streams / "orders.yaml").read_text()
+    (streams / "orders.yaml").unlink()
+    for preset in PRESETS:
+        name = preset.removeprefix("@")
+        changed = text.replace("stream: orders", f"stream: {name}").replace("lake/orders", name)
+        (streams / f"{name}.yaml").write_text(changed.replace("'*/10 * * * *'", f"'{preset}'"))
+    dags = parse(streams, tmp_path)
+    assert {dag["schedule"] for dag in dags.values()} == {"CronDataIntervalTimetable"}
+    for preset, start, end in (
+        ("hourly", datetime(2026, 5, 14, 9), datetime(2026, 5, 14, 10)),
+        ("daily", datetime(2026, 5, 13), datetime(2026, 5, 14)),
+        ("weekly", datetime(2026, 5, 3), datetime(2026, 5, 10)),
+        ("monthly", datetime(2026, 4, 1), datetime(2026, 5, 1)),
+        ("quarterly", datetime(2026, 1, 1), datetime(2026, 4, 1)),
+        ("yearly", datetime(2025, 1, 1), datetime(2026, 1, 1)),
+    ):
+        table = CronDataIntervalTimetable(dags[preset]["cron"], timezone="UTC")
+        interval = table.infer_manual_data_interval(run_after=datetime(2026, 5, 14, 10, 30))
+        assert (interval.start, interval.end) == (start, end)
 
 
 def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, tmp_path):

@@ -67,6 +67,25 @@ BROKEN = {
         "start",
         "exactly one",
     ),
+    "a schedule without data intervals": (
+        GOOD + 'schedule: "@once"\n',
+        6,
+        "schedule",
+        "by hand",
+    ),
+    "a schedule without an end": (
+        GOOD + 'schedule: "@continuous"\n',
+        6,
+        "schedule",
+        "without data intervals",
+    ),
+    "no such preset": (GOOD + 'schedule: "@minutely"\n', 6, "schedule", "@hourly, @daily"),
+    "a preset that Airflow does not know": (
+        GOOD + 'schedule: "@midnight"\n',
+        6,
+        "schedule",
+        "@hourly, @daily",
+    ),
     "no cron expression": (GOOD + "schedule: hourly-ish\n", 6, "schedule", "five fields"),
     "no such zone": (GOOD + "timezone: Mars/Olympus\n", 6, "timezone", "IANA"),
     "no regular expression": (

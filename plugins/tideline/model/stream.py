@@ -187,7 +187,9 @@ class Stream(_Section):
     kafka: Kafka
     table: Table
     schedule: str | None = Field(
-        None, description="Cron expression of five fields; without one, only manual runs."
+        None,
+        description="Cron expression of five fields, or a preset such as @hourly; without one,"
+        " only manual runs.",
     )
     timezone: str = Field("UTC", description="Time zone of the schedule.")
     start: Start = Field(
