@@ -17,6 +17,7 @@ import psutil
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tideline.errors import ServiceAway
+from tideline.model.durations import duration_text
 
 HOST = "127.0.0.1"
 
@@ -75,7 +76,7 @@ def wait_until(
     try:
         polling(condition)
     except RetryError as error:
-        raise ServiceAway(f"{what}: waited {timeout_seconds:.0f} s") from error
+        raise ServiceAway(f"{what}: waited {duration_text(timeout_seconds)}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Retention headroom as `plan`, `ledger` and a run's log tell it."""
 
 import logging
+import re
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_plan_shows_the_time_left_per_unread_partition(path, harness):
         assert (headroom["next_offset"], headroom["retention_ms"]) == (0, HOUR_MS)
         assert 3500 < headroom["seconds_left"] <= 3600
     _, text, _ = finished(tideline("plan", path))
-    assert f"{harness.topic()}-1: retention reaches offset 0 in 3,5" in text
+    assert re.search(rf"{harness.topic()}-1: retention reaches offset 0 in (59|58) min", text)
 
 
 def test_a_run_warns_below_the_threshold_and_the_ledger_remembers(path, caplog):

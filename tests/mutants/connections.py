@@ -1,4 +1,4 @@
-"""Who may connect: what is final, what may pass, and where topic ids are missing."""
+"""What comes from outside: connections, topic ids, schedules; and lengths of time in messages."""
 
 from tests.mutants.mutant import Mutant
 
@@ -106,5 +106,23 @@ MUTANTS = (
         "if len({c.identity for c in self.coverage}) < len(self.coverage):",
         "if False:",
         IDENTITIES,
+    ),
+    Mutant(
+        "a schedule has data intervals",
+        "    if schedule in _WITHOUT_INTERVALS:",
+        "    if False:",
+        "tests/unit/test_stream_files.py",
+    ),
+    Mutant(
+        "presets are Airflow's",
+        "if schedule in PRESETS or (",
+        "if schedule.startswith('@') or (",
+        "tests/unit/test_stream_files.py",
+    ),
+    Mutant(
+        "what is overdue is said so",
+        "    if seconds_left <= 0:",
+        "    if False:",
+        "tests/unit/test_durations.py",
     ),
 )

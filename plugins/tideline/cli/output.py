@@ -13,6 +13,7 @@ from tideline.contract.answers import Failure
 from tideline.contract.building import build_failure
 from tideline.contract.shapes import Headroom, Shape
 from tideline.errors import TidelineError
+from tideline.model.headroom import reaches_text
 from tideline.model.incident import Incident
 
 
@@ -74,8 +75,7 @@ def closed_line(incident: Incident) -> str:
 def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:
     """The partitions whose next offsets expire first, at most `most` of them."""
     return [
-        f"{h.topic}-{h.partition}: retention reaches offset {h.next_offset} in"
-        f" {h.seconds_left:,.0f} s"
+        reaches_text(h.topic, h.partition, h.next_offset, h.seconds_left)
         for h in list(headroom)[:most]
         if h.seconds_left is not None
     ]

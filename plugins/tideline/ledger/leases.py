@@ -14,6 +14,7 @@ from tideline.errors import Halted, StreamBusy
 from tideline.ledger.control import Lease
 from tideline.ledger.host import process_identity
 from tideline.ledger.state import LedgerState
+from tideline.model.durations import duration_text
 
 log = logging.getLogger("tideline")
 
@@ -82,7 +83,8 @@ def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
     if not any(held.name == name and held.holder == holder for held in state.control.leases):
         raise StreamBusy(
             f"stream {state.control.stream}: this attempt has lost the {name} lease: it did not"
-            f" renew it for {lease_seconds():.0f} s, and another attempt took over; run again",
+            f" renew it for {duration_text(lease_seconds())}, and another attempt took over; run"
+            " again",
             stream=state.control.stream,
             lease=name,
         )

@@ -9,6 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tideline.model.durations import duration_text
+
+
+def reaches_text(topic: str, partition: int, next_offset: int, seconds_left: float | None) -> str:
+    """When retention may reach an offset, for people.
+
+    Args:
+        topic: Topic name.
+        partition: Partition number.
+        next_offset: The oldest unread offset.
+        seconds_left: Seconds until then; below 0 if overdue, None if not known.
+    """
+    place = f"{topic}-{partition}: retention"
+    if seconds_left is None:
+        return f"{place} reaches offset {next_offset} at an unknown time"
+    if seconds_left <= 0:
+        overdue = duration_text(-seconds_left)
+        return f"{place} may delete offset {next_offset} at any time, for {overdue} now"
+    return f"{place} reaches offset {next_offset} in {duration_text(seconds_left)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Headroom:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from tideline.errors import StreamBusy, WindowUnavailable
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
+from tideline.model.durations import duration_text
 from tideline.model.head import Head
-from tideline.model.headroom import Headroom
+from tideline.model.headroom import Headroom, reaches_text
 from tideline.model.incident import Finding, Incident
 from tideline.model.notice import Notice
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
@@ -200,13 +201,9 @@ def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tu
     measured = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)
     for item in scarce(measured, run.stream.headroom_warning_seconds, now()):
         log.warning(
-            "%s-%d: retention reaches offset %d in %.0f s (retention.ms %d); raise it or run"
-            " more often",
-            item.topic,
-            item.partition,
-            item.next_offset,
-            item.seconds_left(now()),
-            item.retention_ms,
+            "%s (retention.ms is %s); raise it or run more often",
+            reaches_text(item.topic, item.partition, item.next_offset, item.seconds_left(now())),
+            duration_text((item.retention_ms or 0) / 1000),
         )
     return measured
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol, TypeVar
 
 from tideline.errors import ServiceAway
+from tideline.model.durations import duration_text
 
 log = logging.getLogger("tideline")
 
@@ -58,7 +59,8 @@ def observe_until_stable(
             return basis, items
         if items and time.monotonic() > deadline:
             raise ServiceAway(
-                f"no stable answer within {patience_seconds:.0f} s: {_text(transient or items)};"
+                f"no stable answer within {duration_text(patience_seconds)}:"
+                f" {_text(transient or items)};"
                 " nothing moved, try again later",
                 observed=[str(item) for item in items],
             )
