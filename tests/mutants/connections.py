@@ -43,6 +43,12 @@ MUTANTS = (
         REFUSALS,
     ),
     Mutant(
+        "the client logs no secret",
+        "    _keep_secrets_out_of_logs()\n    made",
+        "    made",
+        REFUSALS,
+    ),
+    Mutant(
         "a refusal ends the first connect at once",
         "        if refusal_of(error) is not None:\n            self._refused",
         "        if False:\n            self._refused",

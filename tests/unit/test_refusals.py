@@ -1,5 +1,6 @@
 """Which refusals of brokers are final: by kafka-python's errors and by Java's texts."""
 
+import logging
 import ssl
 from types import SimpleNamespace
 
@@ -144,6 +145,17 @@ def test_secrets_are_taken_out_of_what_others_say():
         kafka_errors.KafkaConnectionError("hidden"),
     ):
         assert "hidden" not in str(client._translated(error, settings()))
+
+
+def test_the_client_logs_no_secret_however_much_is_logged(caplog):
+    """At DEBUG kafka-python logs its configuration and every request, passwords and all."""
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("kafka").setLevel(logging.NOTSET)
+    patience = {"request.timeout.ms": "200", "default.api.timeout.ms": "200"}
+    away = {**settings("SASL_PLAINTEXT").properties, "bootstrap.servers": "127.0.0.1:9", **patience}
+    with client.KafkaCluster(KafkaSettings("k", away)) as cluster, pytest.raises(ServiceAway):
+        cluster.observe([], {})
+    assert "hidden" not in caplog.text
 
 
 def test_a_refusal_is_not_tried_again():

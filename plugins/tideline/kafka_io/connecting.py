@@ -5,6 +5,7 @@ By itself the client goes on trying until its time is up, and then says "Unable 
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
@@ -70,6 +71,13 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             self._refused[node_id] = cut
 
 
+def _keep_secrets_out_of_logs() -> None:
+    """kafka-python logs passwords at DEBUG: the whole configuration, and each request."""
+    logger = logging.getLogger("kafka")
+    if logger.getEffectiveLevel() < logging.INFO:
+        logger.setLevel(logging.INFO)
+
+
 def connected(**configs: Any) -> KafkaAdminClient:
     """A client that has found the cluster.
 
@@ -81,6 +89,7 @@ def connected(**configs: Any) -> KafkaAdminClient:
         CutAtConnect: A server has cut the connection.
         OSError: Certificates cannot be read, or TLS has failed.
     """
+    _keep_secrets_out_of_logs()
     made: list[KafkaNetClient] = []
 
     def client(**settings: Any) -> KafkaNetClient:
