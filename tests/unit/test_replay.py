@@ -107,7 +107,7 @@ def test_what_is_said_to_stay_is_in_the_table(lane):
     """A first read has landed nothing: no rows can be promised, and the way out is named."""
     never = what_stays(lane, {})
     assert "None of its rows is in the table" in never
-    assert ("new run" if lane == "backfill" else "next run") in never
+    assert ("planned anew" if lane == "backfill" else "next run") in never
     range_ = PLAN.ranges[0]
     held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
     assert what_stays(lane, held) == "The 7 rows of it that are in the table stay as they are"

@@ -165,5 +165,5 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange]) -> s
         return f"The {rows} rows of it that are in the table stay as they are"
     nothing = "None of its rows is in the table: it was never landed"
     if lane == "backfill":
-        return f"{nothing}. Ask for what is still there, as a new run"
+        return f"{nothing}. Asked for again, the run is planned anew from what is left"
     return f"{nothing}. The next run finds what is lost, and halts with it as an incident"
