@@ -24,7 +24,6 @@ from bench.control_plane import control_plane
 from bench.dag_run import dag_run
 from bench.pairs import estimate, orders
 from bench.profile import profile
-from bench.replace import replace
 from bench.report import write_report
 from bench.results import Results, Timing
 from bench.shapes import SHAPES, fill
@@ -123,7 +122,6 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "breakdown": breakdown,
     "cold": cold,
     "dag-run": dag_run,
-    "replace": replace,
     "profile": profile,
 }
 

@@ -27,6 +27,7 @@ from tideline.pipeline.run_batch import run_batch
 from tideline.spark.sink import write_files
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
+from tideline.table.change import TableChange
 from tideline.table.create import TableFolder
 from tideline.table.delta_table import TargetTable
 from tideline.versions import BENCH_JARS
@@ -150,8 +151,12 @@ def land(job: Job) -> None:
     spark_job = _spark_job(job)
     create_table(spark_job)
     rows = read_ranges(job.spark.session, spark_job)
-    write_files(rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job)
-    TargetTable(job.table).add_files(spark_job, checked_version=0)
+    result = write_files(
+        rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job
+    )
+    table, change = TargetTable(job.table), _change(spark_job)
+    table.written(change, result)
+    table.commit(change, result.files, based_on=0)
 
 
 def python_peer(job: Job) -> float:
@@ -198,7 +203,11 @@ SIDES: dict[str, Callable[[Job], float | None]] = {
 
 def create_table(job: SparkJob) -> None:
     """An empty table for a job, as a run makes it."""
-    TableFolder(job.table_uri, {}).create(job.stream, job.ledger_id, ["topic_id"])
+    TableFolder(job.table_uri, {}).create(job.stream, "bench", ["topic_id"])
+
+
+def _change(job: SparkJob) -> TableChange:
+    return TableChange("bench", job.plan_id, job.run_id, 1, tuple(job.ranges))
 
 
 def _cached_name(shape: Shape) -> str:
@@ -238,12 +247,10 @@ def spark_job(
     )
     return SparkJob(
         stream="bench",
-        ledger_id="bench",
         plan_id="bench",
         run_id=f"bench-{datetime.now(UTC):%H%M%S}",
-        token=1,
-        app_id="bench",
         table_uri=str(folder / "table"),
+        folder="landed-bench-1",
         isolation_level="read_committed",
         ranges=ranges,
         kafka_options=kafka_options,

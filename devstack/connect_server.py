@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
 from tideline.launch.submit import build_submission, configuration, submit_command
-from tideline.spark.session import APPLICATION, DELTA
+from tideline.spark.session import APPLICATION
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -48,7 +48,6 @@ class ConnectServer:
         settings = {
             **configuration(self._master, is_small=False),
             **APPLICATION,
-            **DELTA,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
         }

@@ -10,7 +10,7 @@ import ingest_range
 from devstack.connect_server import ConnectServer
 from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
-from tideline.launch.jars import spark_jars
+from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.submit import configuration
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MASTER = "local[2]"
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+DELTA_SESSION = {
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""For tests that read and change tables as others do; a run needs none of it."""
 
 
 class InProcessSpark:
@@ -48,10 +57,12 @@ class InProcessSpark:
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
         properties = {
             **configuration(_MASTER, is_small=self._is_small),
+            **_DELTA,
+            **DELTA_SESSION,
             "spark.ui.showConsoleProgress": "false",
         }
         options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
-        jars = ",".join(map(str, spark_jars()))
+        jars = ",".join(map(str, [*spark_jars(), *delta_jars()]))
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(

@@ -20,27 +20,16 @@ from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.spark.session import build_session
-from tideline.spark.sink import no_rows, publish, replace_ranges, stage, write_files
+from tideline.spark.sink import write_files
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
 
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
-    """One action of the job (see `SparkJob`)."""
+    """Read the job's ranges, and write them into data files."""
     reach("spark:started")
-    if job.action == "remove":
-        replace_ranges(no_rows(spark), job)
-    elif job.action == "publish":
-        publish(spark, job)
-    else:
-        rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
-        if job.action == "stage":
-            return stage(rows, job)
-        if job.action == "append_files":
-            write_files(rows, job)
-        else:
-            replace_ranges(rows, job)
-    return SparkResult()
+    rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
+    return write_files(rows, job)
 
 
 def _said(error: Exception) -> str:
@@ -54,9 +43,7 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
     job = load(SparkJob, Path(job_file).read_bytes(), f"job file {job_file}")
     try:
-        name = f"tideline {job.stream} {job.run_id}"
-        delta = job.action not in ("append_files", "stage")
-        result = execute(spark or build_session(name, delta=delta), job)
+        result = execute(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:

@@ -94,6 +94,18 @@ def _job_2(job: _Data) -> _Data:
     return _each(job, "ranges", _coordinates_2)
 
 
+def _job_3(job: _Data) -> _Data:
+    """A job that only read; others replaced rows themselves, so their action stays and is refused.
+
+    A job says where its files go, and no longer how they are committed.
+    """
+    if job.get("action") != "append_files":
+        return job
+    gone = ("action", "ledger_id", "token", "app_id", "staged_rows")
+    kept = {k: v for k, v in job.items() if k not in gone}
+    return {"folder": f"landed-{job.get('plan_id')}-{job.get('token')}", **kept}
+
+
 _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
     {  # 1 -> 2: the first format carries no number; fields and actions got the field's words
         "Control": _control_2,
@@ -103,7 +115,9 @@ _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
         "RunRecord": _run_2,
         "SparkJob": _job_2,
     },
-    {},  # 2 -> 3: fields were added, each with a default; older heads know no beginnings
+    {  # 2 -> 3: fields were added, each with a default; Spark only writes files, the run commits
+        "SparkJob": _job_3,
+    },
 )
 """Step n turns format n + 1 into n + 2: a pure function of the parsed JSON per kind of document.
 

@@ -18,7 +18,7 @@
     |   |-- ServiceAway                a broker, a store or Spark did not answer
     |   |-- StreamBusy                 another attempt works on the stream
     |   |-- AttemptFenced              a newer attempt of the same plan has committed
-    |   `-- CommitConflict             another process changed the ledger first
+    |   `-- CommitConflict             another process changed ledger or table first
     |-- VerificationFailed             exit 5, look at the table: its rows are not the planned ones
     `-- AuditNotClean                  exit 6, look at the audit: do not build on the table
 
@@ -140,7 +140,7 @@ class AttemptFenced(Transient):
 
 
 class CommitConflict(Transient):
-    """Another process changed the ledger between this one's read and its write."""
+    """Another process changed the ledger or the table between this one's read and its write."""
 
 
 class VerificationFailed(TidelineError):

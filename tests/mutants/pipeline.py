@@ -98,16 +98,23 @@ MUTANTS = (
         "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
     ),
     Mutant(
-        "a shorter replay is not published (R4)",
+        "a shorter replay is not committed (R4)",
         "    if shorter:",
         "    if False:",
         "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
     ),
     Mutant(
-        "a replay is checked again after staging (R4)",
-        '    reach("ingest:staged")\n    _check_readable(run, record, plan, landed)',
-        '    reach("ingest:staged")',
-        "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_published",
+        "a replay is checked again after it was read (R4)",
+        "        refuse_unreadable(run, record, plan, landed)  # reading took its time (R4)\n",
+        "",
+        "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_committed",
+    ),
+    Mutant(
+        "what others did while Spark was reading halts before the commit (R13)",
+        "        if findings:\n            open_and_halt(run, run.ledger.read(), findings)\n",
+        "",
+        "tests/spark/test_ways_out.py::test_a_delete_while_spark_was_reading_halts_before_the_commit",
+        within="_commit",
     ),
     Mutant(
         "no ledger is begun beside another ledger's table (R13)",

@@ -2,44 +2,113 @@
 
 from tests.mutants.mutant import Mutant
 
-SECOND_COPY = (
-    "tests/spark/test_adding.py::test_rows_that_somebody_put_there_in_between_get_no_second_copy"
-)
+CONTRACT = "tests/integration/test_table_contract.py"
+FILES = "tests/integration/test_table_files.py"
 MUTANTS = (
     Mutant(
         "an older attempt publishes nothing (R5)",
-        '.option("txnAppId", job.app_id)',
-        '.option("txnAppId", job.plan_id)',
-        "tests/spark/test_recovery.py::test_an_older_replay_publishes_nothing",
-    ),
-    Mutant(
-        "an older attempt's files are not added (R5)",
-        "if newest is not None and newest >= job.token:",
+        "if newest is not None and newest >= change.token:",
         "if False:",
-        "tests/spark/test_adding.py::test_an_older_attempt_s_files_are_not_added",
+        "tests/unit/test_table_commit.py::test_a_newer_attempt_fences",
+        within="_refuse_fenced",
     ),
     Mutant(
-        "the table is looked at again when others commit (R2)",
-        "max_commit_retries=0,",
+        "the commit itself looks at the token, too (R5)",
+        "if newest is not None and newest >= change.token:",
+        "if False:",
+        f"{CONTRACT}::test_an_older_or_equal_token_commits_nothing",
+        within="commit",
+    ),
+    Mutant(
+        "delta-rs does not try a lost commit again (R2)",
+        "max_commit_retries=0,  # a retry would not check the rows of newer commits",
         "max_commit_retries=15,",
-        SECOND_COPY,
+        f"{FILES}::test_a_commit_of_others_during_the_transaction_is_a_conflict",
     ),
     Mutant(
-        "no files are added where rows stand by now (R2)",
-        "return version == checked_version or not self.landed(job.ranges, version)",
-        "return True",
-        SECOND_COPY,
+        "a commit is valid for the version that was looked at (R2)",
+        "if table is None or table.version() != based_on:",
+        "if table is None:",
+        f"{CONTRACT}::test_a_commit_is_valid_for_one_version_only",
     ),
     Mutant(
-        "a table that needs Delta's writer takes no files",
-        "if partitions_of_plain(table) != job.partition_by:",
-        "if False:",
-        "tests/spark/test_adding.py::test_a_table_changed_while_spark_was_writing_takes_no_files",
+        "a commit whose answer was lost is found",
+        "            if made := _made(run, change, after_version):  # only the answer was lost\n"
+        "                return made\n",
+        "",
+        "tests/unit/test_table_commit.py::test_a_commit_whose_answer_was_lost_is_found",
+    ),
+    Mutant(
+        "rows at the coordinates are taken out (R2)",
+        "    actions += _taken_out(store, change, standing, read)\n",
+        "",
+        f"{CONTRACT}::test_a_second_landing_replaces_the_first_and_nothing_else",
+    ),
+    Mutant(
+        "a file that holds other rows, too, is written again (R2)",
+        "            if inside < file.rows:",
+        "            if False:",
+        f"{CONTRACT}::test_a_file_that_also_holds_other_rows_is_written_again_without",
+    ),
+    Mutant(
+        "times beyond 2262 survive",
+        ', coerce_int96_timestamp_unit="us"',
+        "",
+        f"{FILES}::test_times_beyond_2262_survive_a_rewriting",
+    ),
+    Mutant(
+        "files of other programs are read in plain types",
+        "return rows.cast(plain_schema(rows.schema))",
+        "return rows",
+        f"{FILES}::test_what_delta_rs_has_updated_can_be_counted_and_written_again",
+    ),
+    Mutant(
+        "a table that asks for Delta's writer is refused",
+        "    if reasons:\n        raise Halted(",
+        "    if False:\n        raise Halted(",
+        f"{FILES}::test_a_table_that_asks_for_delta_s_writer_is_refused_by_name",
+        within="refuse_unwritable",
     ),
     Mutant(
         "rows that were not planned are refused",
-        "        _refuse_unplanned(data_file, job)\n",
-        "        pass\n",
-        "tests/spark/test_adding.py::test_rows_that_were_not_planned_are_refused",
+        "        if elsewhere:\n",
+        "        if False:\n",
+        f"{CONTRACT}::test_rows_that_were_not_planned_are_refused",
+    ),
+    Mutant(
+        "the names of files are those that Spark reported",
+        "            refuse_other_files(store, change, result)\n",
+        "",
+        f"{CONTRACT}::test_a_file_that_spark_did_not_report_is_refused",
+    ),
+    Mutant(
+        "the rows are as many as Spark counted",
+        "            refuse_other_count(change, result, files)\n",
+        "",
+        f"{CONTRACT}::test_a_lost_file_that_spark_no_longer_saw_is_missed",
+    ),
+    Mutant(
+        "names that begin with _ or . are no data",
+        'return any(part.startswith(("_", ".")) for part in path.split("/"))',
+        "return False",
+        f"{CONTRACT}::test_what_lies_under_a_hidden_name_is_no_data",
+    ),
+    Mutant(
+        "coordinates are read before the commit, whatever statistics say",
+        "wanted.proven(file) if trusting else None",
+        "wanted.proven(file)",
+        f"{CONTRACT}::test_what_an_attempt_wrote_is_told_before_it_is_committed",
+    ),
+    Mutant(
+        "an offset that was read twice is not committed (R2)",
+        "    _refuse_copies(landing.change, landing.read)\n",
+        "",
+        "tests/unit/test_table_commit.py::test_an_offset_that_was_read_twice_is_not_committed",
+    ),
+    Mutant(
+        "footers without statistics prove nothing",
+        "all(g is not None and g.has_null_count for g in groups)",
+        "all(g is not None for g in groups)",
+        "tests/spark/test_large_records.py::test_large_records_under_every_number_of_partition_columns",
     ),
 )

@@ -1,4 +1,4 @@
-"""The run adds Spark's data files itself: what it says of them, and when it does not."""
+"""The run commits Spark's data files itself: what it says of them, and when it does not."""
 
 import json
 from pathlib import Path
@@ -6,19 +6,26 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.harness import decide, head, table_rows, table_version
-from tests.spark_doubles import HookedSpark
+from tests.harness import head, table_rows, table_version
+from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.documents import dump, load
-from tideline.errors import AttemptFenced, ResetDetected, ServiceAway, VerificationFailed
+from tideline.errors import (
+    AttemptFenced,
+    Halted,
+    ReplayUnavailable,
+    ServiceAway,
+    VerificationFailed,
+)
 from tideline.launch.job import SparkJob
+from tideline.model.offsets import CoordinateRange
 from tideline.model.request import RunRequest
+from tideline.pipeline import table_commit
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.table import delta_table
+from tideline.table.change import TableChange
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import landing_folder
-from tideline.wiring import open_run
+from tideline.wiring import open_ledger, open_run
 
 SENT = 60
 
@@ -37,16 +44,16 @@ def operations(stream):
     return [c["operation"] for c in reversed(DeltaTable(stream.table.uri).history())]
 
 
-def at_adding(monkeypatch, act, times=1):
+def at_committing(monkeypatch, act, times=1):
     """Do something between the last look at the table and the commit."""
     left = [times]
 
     def reach(place):
-        if place == "ingest:adding" and left[0]:
+        if place == "table:committing" and left[0]:
             left[0] -= 1
             act()
 
-    monkeypatch.setattr(delta_table, "reach", reach)
+    monkeypatch.setattr(table_commit, "reach", reach)
 
 
 def rewrite(stream):
@@ -103,7 +110,7 @@ def statistics(uri):
 
 def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, harness, spark, monkeypatch):
     """It changes no row at the coordinates: our files come after it."""
-    at_adding(monkeypatch, lambda: rewrite(stream))
+    at_committing(monkeypatch, lambda: rewrite(stream))
     assert harness.run(stream, "one", spark).status == "done"
     assert operations(stream) == ["CREATE TABLE", "SET TBLPROPERTIES", "WRITE"]
     assert len(table_rows(stream)) == 2 * SENT
@@ -111,7 +118,7 @@ def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, harness, 
 
 def test_others_who_never_stop_committing_are_a_passing_fault(stream, harness, spark, monkeypatch):
     """Nothing was added; the next try finds the table at rest."""
-    at_adding(monkeypatch, lambda: rewrite(stream), times=100)
+    at_committing(monkeypatch, lambda: rewrite(stream), times=100)
     with pytest.raises(ServiceAway, match="other programs have committed first"):
         harness.run(stream, "one", spark)
     assert table_rows(stream) == []
@@ -123,13 +130,24 @@ def test_others_who_never_stop_committing_are_a_passing_fault(stream, harness, s
 def test_rows_that_somebody_put_there_in_between_get_no_second_copy(
     stream, harness, spark, monkeypatch
 ):
-    """The transaction holds for a version in which nothing stood at the coordinates."""
+    """The transaction holds for the version that was looked at; these rows are replaced (R2)."""
     elsewhere = harness.stream(name="copy", table={"uri": str(harness.folder / "copy")})
     harness.run(elsewhere, "one", spark)
     rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
-    at_adding(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
-    with pytest.raises(AttemptFenced):
-        harness.run(stream, "one", spark)
+    at_committing(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
+    record = harness.run(stream, "one", spark)
+    assert len(table_rows(stream)) == 2 * SENT
+    assert {plan for (plan,) in table_rows(stream, "plan_id")} == {record.plan.plan_id}
+
+
+def test_more_rows_that_somebody_put_there_in_between_stay(stream, harness, spark, monkeypatch):
+    """R4 holds for whatever stands there: what was read has to hold all of it."""
+    elsewhere = harness.stream(name="copy", table={"uri": str(harness.folder / "copy")})
+    harness.run(elsewhere, "one", spark)
+    rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
+    at_committing(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
+    with pytest.raises(ReplayUnavailable, match="58 offsets were read where the table holds 60"):
+        harness.run(stream, "one", LossySpark(spark, 2))
     assert len(table_rows(stream)) == 2 * SENT
     assert set(head(stream).values()) == {0}
 
@@ -148,7 +166,7 @@ def test_an_older_attempt_s_files_are_not_added(stream, harness, spark, monkeypa
                 nothing, "append", table.schema(), ["topic_id"], commit_properties=properties
             )
 
-        at_adding(monkeypatch, newer)
+        at_committing(monkeypatch, newer)
         with pytest.raises(AttemptFenced):
             ingest_ranges(run)
     assert table_rows(stream) == []
@@ -158,48 +176,60 @@ def test_an_older_attempt_s_files_are_not_added(stream, harness, spark, monkeypa
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "named"),
     [
-        "ALTER TABLE {} ADD COLUMNS (note STRING)",
         pytest.param(
-            "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)", marks=pytest.mark.slow
+            "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)",
+            "positive",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+            "deletionVectors",
             marks=pytest.mark.slow,
         ),
-        "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        ("ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "columnMapping"),
+        ("ALTER TABLE {} SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
     ],
 )
-def test_a_table_that_others_have_changed_is_written_by_delta(stream, harness, spark, change):
-    """Delta's own writer knows what columns, constraints and features ask for."""
+def test_a_table_that_asks_for_delta_s_writer_is_refused(stream, harness, spark, change, named):
+    """ADR 19: by name, before anything is read; taken off again, the run goes on."""
     harness.run(stream, "one", spark)
+    version = table_version(stream)
     spark.session.sql(change.format(f"delta.`{stream.table.uri}`"))
-    assert TargetTable(stream.table.uri).observe().partition_by is None
+    table = TargetTable(stream.table.uri)
+    assert table.observe().partition_by is None
+    nothing = TableChange("l", "p", "r", 10**6, ())
+    with pytest.raises(Halted, match=f"asks for Delta's own writer: .*{named}"):
+        table.commit(nothing, (), table_version(stream))
     harness.send(10)
-    if "ADD" in change:
-        with pytest.raises(ResetDetected, match="table_changed"):
-            harness.run(stream, "two", spark)
-        decide(stream, "approve")
-    assert harness.run(stream, "two", spark).status == "done"
-    seen = spark.session.read.format("delta").load(stream.table.uri)
-    assert seen.count() == seen.select("partition", "offset").distinct().count() == 2 * SENT + 10
-    (newest,) = DeltaTable(stream.table.uri).history(1)
-    assert "predicate" in newest["operationParameters"]
+    submits = spark.submits
+    with pytest.raises(Halted):
+        harness.run(stream, "two", spark)
+    assert (spark.submits, table_version(stream)) == (submits, version + 1)
 
 
-def test_a_table_changed_while_spark_was_writing_takes_no_files(stream, harness, spark):
-    """The files are of the old shape; the next try has Delta write."""
-
-    def change():
-        uri = stream.table.uri
-        spark.session.sql(f"ALTER TABLE delta.`{uri}` ADD COLUMNS (note STRING)")
-
-    with pytest.raises(AttemptFenced):
-        harness.run(stream, "one", HookedSpark(spark, after=change))
-    assert table_rows(stream) == []
-    assert harness.run(stream, "one", spark).status == "done"
-    assert len(table_rows(stream)) == 2 * SENT
+def test_a_column_of_others_is_kept(stream, harness, spark):
+    """Also in a file that is written again without some of its rows; new rows have no value."""
+    harness.run(stream, "one", spark)
+    harness.send(10)
+    harness.run(stream, "two", spark)
+    uri = stream.table.uri
+    spark.session.sql(f"ALTER TABLE delta.`{uri}` ADD COLUMNS (note STRING)")
+    assert TargetTable(uri).observe().partition_by == ("topic_id",)
+    spark.session.sql(f"UPDATE delta.`{uri}` SET note = concat('n', offset)")
+    spark.session.sql(f"OPTIMIZE delta.`{uri}`")
+    table, version = TargetTable(uri), table_version(stream)
+    state = open_ledger(stream).read()
+    (first, *_) = [r for r in state.head.positions if r.partition == 0]
+    gone = CoordinateRange(first.topic, first.topic_id, 0, 0, 0, SENT)
+    table.commit(TableChange("l", "p", "r", 10**6, (gone,)), (), version)
+    left = table_rows(stream, "partition", "offset", "note")
+    assert left == [(0, n, f"n{n}") for n in range(SENT, SENT + 10)] + sorted(
+        ((1, n, f"n{n}") for n in range(SENT)), key=repr
+    )
+    seen = spark.session.read.format("delta").load(uri).where("note is not null")
+    assert seen.count() == SENT + 10
 
 
 class Farther:
@@ -219,7 +249,7 @@ class Farther:
 def test_rows_that_were_not_planned_are_refused(stream, harness, spark):
     """Nothing of the attempt is added, and the position stays."""
     capped = harness.stream(limits={"max_records_per_run": 100})
-    with pytest.raises(VerificationFailed, match=r"offsets 0 to 59, which are not all planned"):
+    with pytest.raises(VerificationFailed, match=r"rows .* are not at planned"):
         harness.run(capped, "one", Farther(spark))
     assert table_rows(capped) == []
     assert harness.run(capped, "one", spark).status == "done"
@@ -237,7 +267,8 @@ def test_an_attempt_s_folder_is_its_own(stream, harness, spark):
     left = set(Path(stream.table.uri).glob("landed-*"))
     record = harness.run(stream, "one", spark)
     (added,) = {Path(u).relative_to(stream.table.uri).parts[0] for u in files(stream)}
-    assert added == landing_folder(record.plan.plan_id, record.table_commit.token)
+    attempt = TableChange("l", record.plan.plan_id, "r", record.table_commit.token, ())
+    assert added == attempt.folder
     assert len(left) == 1
     assert Path(stream.table.uri, added) not in left
     assert len(table_rows(stream)) == 2 * SENT
@@ -245,6 +276,21 @@ def test_an_attempt_s_folder_is_its_own(stream, harness, spark):
 
 def files(stream):
     return DeltaTable(stream.table.uri).file_uris()
+
+
+@pytest.mark.parametrize("gaps", ["explain", "transactional", "compacted"])
+def test_a_file_that_is_lost_before_the_commit_is_missed(harness, stream, spark, gaps):
+    """Whatever gaps the stream admits: Spark said what it wrote, and how many rows."""
+    lenient = harness.stream(gaps=gaps)
+
+    def lose():
+        next(Path(stream.table.uri).glob("landed-*/**/*.parquet")).unlink()
+
+    with pytest.raises(VerificationFailed, match="is missing: Spark reported"):
+        harness.run(lenient, "one", HookedSpark(spark, after=lose))
+    assert table_rows(lenient) == []
+    assert harness.run(lenient, "one", spark).status == "done"
+    assert len(table_rows(lenient)) == 2 * SENT
 
 
 def test_it_is_one_commit_and_no_second_read(stream, harness, spark):

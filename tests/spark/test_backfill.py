@@ -114,7 +114,7 @@ def test_rows_beyond_the_head_are_not_lost_when_kafka_forgets_them(harness, spar
 
 
 def test_a_backfill_of_landed_rows_replaces_them_in_one_copy(landed, harness, spark):
-    """R2, R4: read again, staged, counted, and put in place."""
+    """R2, R4: read again, counted, and put in place."""
     version = table_version(landed)
     again = harness.run(landed, "again", spark, **one_range(harness, 30, 70))
     assert [v.rows for v in again.verified] == [40]

@@ -1,8 +1,10 @@
 """Decisions on a real broker: carried out, recorded, and narrow (R6, R8, R9)."""
 
 import shutil
+from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
@@ -16,9 +18,8 @@ from tests.harness import (
     table_rows,
     table_version,
 )
-from tideline.documents import load
+from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import ReplayUnavailable, ResetDetected
-from tideline.launch.job import SparkJob
 from tideline.model.request import RunRequest
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
@@ -280,23 +281,8 @@ def test_upkeep_by_others_is_no_finding(harness, landed, spark):
     assert harness.run(landed, "third", spark).status == "done"
 
 
-class BetweenStagingAndPublishing:
-    """Something happens after a replay was staged (R4)."""
-
-    def __init__(self, spark, happens):
-        self.spark, self.happens = spark, happens
-        self.actions = []
-
-    def submit(self, job_path):
-        with open(job_path) as file:
-            self.actions.append(load(SparkJob, file.read(), "the job").action)
-        self.spark.submit(job_path)
-        if self.actions[-1] == "stage":
-            self.happens()
-
-
-def test_a_replay_is_checked_again_before_it_is_published(harness, landed, spark):
-    """Re-created between staging and publishing: what was staged may be foreign; the rows stay."""
+def test_a_replay_is_checked_again_before_it_is_committed(harness, landed, spark):
+    """Re-created after it was read: what was read may be foreign; the rows stay (R4)."""
 
     def recreate():
         harness.delete()
@@ -304,28 +290,49 @@ def test_a_replay_is_checked_again_before_it_is_published(harness, landed, spark
         harness.send(100, value=b"foreign")
 
     version = table_version(landed)
-    between = BetweenStagingAndPublishing(spark, recreate)
     with pytest.raises(ReplayUnavailable, match="is not the plan's"):
-        harness.run(landed, "lands", between)
-    assert between.actions == ["stage"]
+        harness.run(landed, "lands", HookedSpark(spark, after=recreate))
     assert table_version(landed) == version
+    assert len(attempts(landed)) == 1
+
+
+def attempts(stream):
+    """Folders of attempts beside the table."""
+    return list(Path(stream.table.uri).glob("landed-*"))
 
 
 def test_a_shorter_replay_never_replaces_what_is_there(harness, landed, spark):
-    """Counted before it is published."""
-
-    class Shorter(BetweenStagingAndPublishing):
-        def submit(self, job_path):
-            with open(job_path) as file:
-                text = file.read()
-            with open(job_path, "w") as file:
-                file.write(text.replace('"end_offset":100', '"end_offset":99'))
-            super().submit(job_path)
-
+    """Counted before it is committed; what it wrote is deleted."""
     version = table_version(landed)
     with pytest.raises(ReplayUnavailable, match="99 offsets were read where the table holds 100"):
-        harness.run(landed, "lands", Shorter(spark, lambda: None))
+        harness.run(landed, "lands", LossySpark(spark, 1))
     assert table_version(landed) == version
+    assert len(attempts(landed)) == 1
+
+
+def test_a_replay_is_one_application_and_one_commit(harness, landed, spark):
+    """Counted: a start of Spark, and a version of the table."""
+    before, version = spark.submits, table_version(landed)
+    harness.run(landed, "lands", spark)
+    assert (spark.submits - before, table_version(landed) - version) == (1, 1)
+    assert len(copies(landed)) == 100
+
+
+def test_a_replay_of_rows_that_others_have_compacted(harness, landed, spark):
+    """One file holds rows of several plans: those of the others stay as they are."""
+    harness.send(50)
+    harness.run(landed, "second", spark)
+    harness.send(50)
+    harness.run(landed, "third", spark)
+    spark.session.sql(f"OPTIMIZE delta.`{landed.table.uri}`")
+    before = table_rows(landed, "offset", "timestamp", "key", "value", "headers", "plan_id")
+    assert len(DeltaTable(landed.table.uri).file_uris()) == 1
+    assert harness.run(landed, "second", spark).status == "done"
+    after = table_rows(landed, "offset", "timestamp", "key", "value", "headers", "plan_id")
+    assert (after, len(copies(landed))) == (before, 200)
+    seen = spark.session.read.format("delta").load(landed.table.uri)
+    assert seen.where("offset >= 100 and offset < 150").count() == 50
+    assert is_clean(harness, landed)
 
 
 @pytest.mark.slow

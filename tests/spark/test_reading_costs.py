@@ -1,7 +1,5 @@
 """What a landing costs beside time, in counters: they gate."""
 
-from pathlib import Path
-
 import pytest
 from deltalake import DeltaTable
 
@@ -43,7 +41,6 @@ def test_a_range_leaves_the_broker_once(proxied, tmp_path, spark):
     table = DeltaTable(stream.table.uri)
     assert len(table.file_uris()) == 3
     assert table.version() == 1
-    assert not Path(stream.table.uri, "_tideline_staging").exists()
 
 
 def test_many_short_ranges_share_tasks_and_files(proxied, tmp_path, spark):

@@ -167,7 +167,7 @@ def older_attempt(run, ledger_id):
 
 @pytest.mark.connect_too
 def test_an_older_attempt_publishes_nothing(harness, stream, spark, monkeypatch):
-    """Its token is not larger than the table's: the write is skipped, and that is noticed."""
+    """Its token is not larger than the table's, and that is noticed before the commit."""
     commit_only(stream, "a", spark)
 
     with open_run(stream, "b", RunRequest(), spark) as run:
@@ -183,7 +183,7 @@ def test_an_older_attempt_publishes_nothing(harness, stream, spark, monkeypatch)
 
 
 def test_an_older_replay_publishes_nothing(harness, stream, spark, monkeypatch):
-    """Delta skips its write, and that is noticed: the newer copy stays."""
+    """The newer copy stays."""
     harness.run(stream, "a", spark)
     version = table_version(stream)
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench.defaults import AS_IT_COMES
 from bench.pairs import estimate, orders
+from devstack.spark_apps import DELTA_SESSION
 from tideline.spark.session import SESSION
 
 
@@ -50,5 +51,6 @@ def test_what_are_no_pairs_is_refused(ours, others):
 
 def test_a_peer_as_it_comes_has_none_of_our_sessions_settings():
     """What our session learns to set next has to be set back for it."""
-    assert set(AS_IT_COMES) == set(SESSION) - {"spark.sql.session.timeZone"}
-    assert all(SESSION[name] != value for name, value in AS_IT_COMES.items())
+    ours = {**SESSION, **DELTA_SESSION}
+    assert set(AS_IT_COMES) == set(ours) - {"spark.sql.session.timeZone"}
+    assert all(ours[name] != value for name, value in AS_IT_COMES.items())

@@ -172,6 +172,7 @@ RANGE = {
     "high_watermark": 9,
     "last_stable_offset": 9,
 }
+COORDINATES = ("topic", "topic_id", "generation", "partition", "start_offset", "end_offset")
 IDENTITY = {"topic_id": ID, "generation": 0, "partition": 0}
 GAP = {"offsets": {"start_offset": 3, "end_offset": 4}, "reason": "thinned"}
 INCIDENT = {
@@ -232,15 +233,26 @@ def test_format_1_rewinds_are_upgraded_under_way_and_in_the_history():
     assert load(Control, json.dumps(control), WHERE).rewind == rewind
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("write", "append_files"), ("land", "replace_where"), ("remove", "remove")]
-)
-def test_format_1_a_job_is_upgraded(old, new):
-    """Its actions had other names, and its ranges said more than coordinates."""
-    data = json.loads(dump(filled(SparkJob))) | {"action": old, "ranges": [RANGE]}
-    del data["format"]
+@pytest.mark.parametrize(("number", "action"), [(1, "write"), (2, "append_files")])
+def test_a_job_that_only_read_is_upgraded(number, action):
+    """Format 1 had other names for actions, and format 2 has actions; both say who commits."""
+    data = json.loads(dump(filled(SparkJob))) | {"format": number, "action": action}
+    data |= {"ledger_id": "l", "token": 4, "app_id": "a", "staged_rows": 0, "ranges": [RANGE]}
+    if number == 2:
+        data["ranges"] = [{k: v for k, v in RANGE.items() if k in COORDINATES}]
+    del data["folder"]
     job = load(SparkJob, json.dumps(data), "job file")
-    assert (job.action, job.ranges[0].end_offset) == (new, 9)
+    assert (job.folder, job.ranges[0].end_offset) == ("landed-x-4", 9)
+
+
+@pytest.mark.parametrize(
+    ("number", "action"), [(1, "land"), (2, "replace_where"), (2, "publish"), (2, "remove")]
+)
+def test_a_job_that_replaced_rows_itself_is_refused(number, action):
+    """Nobody in Spark commits any more."""
+    data = json.loads(dump(filled(SparkJob))) | {"format": number, "action": action}
+    with pytest.raises(UnreadableDocument, match="unknown field action"):
+        load(SparkJob, json.dumps(data), "job file")
 
 
 def test_format_1_may_be_said():

@@ -32,12 +32,11 @@ def job_path(tmp_path):
     """A job of ten offsets."""
     job = SparkJob(
         stream="orders",
-        ledger_id="l",
         plan_id="p",
         run_id="r",
-        token=1,
-        app_id="a",
         table_uri="/lake/orders",
+        folder="landed-p-1",
+        partition_by=("topic_id",),
         isolation_level="read_committed",
         ranges=(planned(0, 10),),
         kafka_options={},

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import OTHER_ID, observation, plan, planned, seen, topic
-from tideline.model.offsets import OffsetRange
+from tests.unit.build import ID, OTHER_ID, observation, plan, planned, seen, topic
+from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.verification import LandedRange
 from tideline.pipeline import stability
 from tideline.pipeline.landed import obstacles_to
-from tideline.rules.replay import obstacles, what_stays
+from tideline.rules.replay import obstacles, shorter_than_landed, what_stays
 
 PLAN = plan(planned(100, 200))
 
@@ -126,3 +126,35 @@ def test_looks_agree_while_retention_moves(monkeypatch):
     )
     (found,) = obstacles_to(run, PLAN.on_cluster)
     assert "starts at 151" in str(found)
+
+
+def held(*intervals, rows=None):
+    offsets = tuple(OffsetRange(*bounds) for bounds in intervals)
+    one = PartitionIdentity(ID, 0, 0)
+    return {one: LandedRange(one, rows or sum(map(len, offsets)), offsets)}
+
+
+@pytest.mark.parametrize(
+    ("read", "landed", "said"),
+    [
+        (held((100, 200)), {}, None),
+        (
+            {},
+            held((100, 110)),
+            "0 offsets were read where the table holds 10; not read: [100, 110)",
+        ),
+        (held((100, 200)), held((100, 200)), None),
+        (held((100, 200)), held((120, 130)), None),
+        (held((100, 199)), held((100, 200)), "99 offsets were read where the table holds 100"),
+        (held((101, 200)), held((100, 150)), "99 offsets were read where the table holds 50"),
+        (
+            held((100, 120), (140, 150)),
+            held((110, 130), (145, 155)),
+            "not read: [120, 130) and 1 ranges more",
+        ),
+    ],
+)
+def test_a_replay_has_to_read_every_offset_that_stands_there(read, landed, said):
+    """R4: as many offsets as before may still be other offsets."""
+    shorter = shorter_than_landed(PLAN.ranges, read, landed)
+    assert [said in text for text in shorter] == ([] if said is None else [True])

@@ -34,12 +34,11 @@ def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
     """A large one gets a JVM that compiles well; on a cluster the driver does neither."""
     job = SparkJob(
         stream="orders",
-        ledger_id="l",
         plan_id="p",
         run_id="r",
-        token=1,
-        app_id="a",
         table_uri="/lake/orders",
+        folder="landed-p-1",
+        partition_by=("topic_id",),
         isolation_level="read_committed",
         ranges=(planned(0, end),),
         kafka_options={},

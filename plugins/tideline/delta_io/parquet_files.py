@@ -42,7 +42,33 @@ def read_parquet(
     with _store(table, options).open_input_file(unquote(path)) as file:
         parquet = pq.ParquetFile(file, pre_buffer=False)
         groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
-        return parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
+        rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
+        return rows.cast(plain_schema(rows.schema))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with Arrow's plain types, for which Arrow's functions exist.
+
+    Programs write their own choice of types into a file's metadata, and Arrow follows it: what
+    delta-rs has updated is read as `string_view`, which can be neither compared nor filtered.
+    """
+    for n, field in enumerate(schema):
+        schema = schema.set(n, field.with_type(_plain(field.type)))
+    return schema
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_plain(f.type)) for f in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind
 
 
 def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder
 from tideline.launch.java import download_options, find_java
-from tideline.versions import BROKER_JARS, SPARK_EXCLUDES, SPARK_JARS
+from tideline.versions import BROKER_JARS, DELTA_JARS, SPARK_EXCLUDES, SPARK_JARS
 
 Coordinate = tuple[str, str, str]
 
@@ -36,6 +36,15 @@ def spark_jars() -> list[Path]:
     return _jars_in(folder)
 
 
+def delta_jars() -> list[Path]:
+    """The jars of Delta's own engine, for tests and benchmarks.
+
+    Raises:
+        BadInput: The jars have not been fetched yet.
+    """
+    return _jars_in(_folder("delta", DELTA_JARS, SPARK_EXCLUDES))
+
+
 def broker_jars() -> list[Path]:
     """The jars of the embedded broker.
 
@@ -52,6 +61,7 @@ def fetch_all() -> None:
         ServiceAway: Maven Central cannot be reached.
     """
     fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+    fetch("delta", DELTA_JARS, SPARK_EXCLUDES)
     fetch("broker", BROKER_JARS)
 
 

@@ -14,12 +14,13 @@ from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.rewind import Closing, Rewind
 from tideline.operations.rewind_losses import unavailable, with_losses
-from tideline.pipeline.attempts import begin_attempt, commit, removal_id, removal_job
+from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import take_decided_table
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes
+from tideline.pipeline.table_commit import remove
 from tideline.rules.rewind import (
     amended_later,
     rewound_head,
@@ -28,6 +29,7 @@ from tideline.rules.rewind import (
     undone_ranges,
     undone_record,
 )
+from tideline.table.change import removal_id
 
 _SHOWN = 10
 
@@ -199,6 +201,6 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
     removed = run.table.find_commit(commit_id, after_version=rewind.known_version)
     if removed is None:
         attempt = begin_attempt(run, state.control.ledger_id)
-        job = removal_job(run, attempt, commit_id, rewind.removes)
-        removed = commit(run, job, after_version=rewind.known_version)
+        change = removal(run, attempt, rewind.rewind_id, rewind.removes)
+        removed = remove(run, change, after_version=rewind.known_version)
     return removed.version

@@ -10,6 +10,7 @@ floors, each of which imports only those below it; `make lint` holds that:
     run_batch    the six steps in a row
     steps        plan, detect, resolve (and ask), ingest, verify, advance
     phases       recovery: what an earlier run left open; proposing; freezing; decisions
+    commit       table_commit: the one way in which rows get into the table and out of it
     parts        observing, windows, landed, attempts, incidents, closing, table_audit, lane
     ground       context: what a run is given; stability: observations that agree
 """

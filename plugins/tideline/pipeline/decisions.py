@@ -15,7 +15,7 @@ from tideline.model.observation import TableObservation
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
-from tideline.pipeline.attempts import begin_attempt, commit, removal_id, removal_job
+from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.incidents import triage_incidents
 from tideline.pipeline.landed import (
@@ -25,6 +25,7 @@ from tideline.pipeline.landed import (
     foreign_changes,
 )
 from tideline.pipeline.table_audit import rows_removed_by_others
+from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
 
@@ -167,8 +168,8 @@ def _remove_unverified(
         )
         if not pieces:
             return None
-        job = removal_job(run, attempt, removal_id(plan.plan_id), pieces)
-        removed = commit(run, job, after_version=newest)
+        change = removal(run, attempt, plan.plan_id, pieces)
+        removed = remove(run, change, after_version=newest)
     reach("resolve:removed")
     log.warning("unverified rows of plan %s are removed", plan.plan_id)
     return removed.version

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 
-from tideline.errors import ReplayUnavailable
+from tideline.errors import AttemptFenced, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import LandedRange
-from tideline.pipeline.attempts import Attempt, begin_attempt, commit, read_job, submit
-from tideline.pipeline.closing import give_up_backfill, refuse_closed
+from tideline.pipeline.attempts import Attempt, begin_attempt, planned_change, read_job, submit
+from tideline.pipeline.closing import refuse_closed
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
-from tideline.pipeline.landed import (
-    foreign_changes,
-    obstacles_to,
-    proven_commit,
-    verified_after_all,
-)
-from tideline.rules.replay import shorter_than_landed, what_stays
+from tideline.pipeline.landed import foreign_changes, proven_commit, verified_after_all
+from tideline.pipeline.table_commit import Landing, land, refuse_unreadable
 
 
 def ingest_ranges(run: RunContext) -> TableCommit | None:
     """Land the plan; None where there is nothing to land.
 
     An open plan whose rows the table proves is not read again (R3), unless an incident keeps them
-    from being verified: then this is the second reading that a person asked for. Where rows are
-    landed already, what is read is staged, checked and counted, and only then put in place (R4).
+    from being verified: then this is the second reading that a person asked for. What Spark has
+    read lies beside the table; it is counted and checked, and only then put in place (R4).
 
     Raises:
         ResetDetected: The table is not the one that the ledger knows.
         ReplayUnavailable: Kafka cannot serve the plan as it was; the table stays as it is.
+        Halted: The table asks for Delta's own writer.
+        VerificationFailed: Spark's files are not what it reported, or hold other rows.
         AttemptFenced: A newer attempt has written.
         StreamBusy: Somebody else writes the table, or has closed the run meanwhile.
         ServiceAway: Spark failed in a way that may pass.
@@ -53,53 +48,41 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
-        _check_readable(run, record, plan, landed)
+        refuse_unreadable(run, record, plan, landed)
         reach("ingest:leased")
-        if landed:
-            made = _replace_landed(run, record, plan, attempt, landed, table)
-        else:
-            if not table.exists:
-                table = _create_table(run, plan, attempt)
-            made = _land(run, plan, attempt, table)
+        if not table.exists:
+            table = _create_table(run, plan, attempt)
+        made = _read_and_land(run, record, plan, attempt, table)
         reach("ingest:committed")
     reach("ingest:released")
     return made
 
 
-def _land(
-    run: RunContext, plan: BatchPlan, attempt: Attempt, table: TableObservation
-) -> TableCommit:
-    """Where nothing stands yet, the run adds Spark's data files itself (ADR 16)."""
-    if table.partition_by is None:
-        job = read_job(run, attempt, "replace_where", plan)
-    else:
-        job = read_job(run, attempt, "append_files", plan, partition_by=table.partition_by)
-    return commit(run, job, after_version=table.version)
-
-
-def _replace_landed(
+def _read_and_land(
     run: RunContext,
     record: RunRecord,
     plan: BatchPlan,
     attempt: Attempt,
-    landed: Mapping[PartitionIdentity, LandedRange],
     table: TableObservation,
 ) -> TableCommit:
-    """R4: a shorter or foreign re-read never replaces what is there."""
-    run.table.remove_staging(attempt.token)  # what a killed attempt left
-    staged = submit(run, read_job(run, attempt, "stage", plan))
-    counts = {s.identity: s.rows for s in staged.staged} if staged is not None else {}
-    shorter = shorter_than_landed(plan.ranges, counts, landed)
-    if shorter:
-        raise _unavailable(plan, shorter, landed)
-    reach("ingest:staged")
-    _check_readable(run, record, plan, landed)
-    _check_target(run, run.ledger.read(), plan)  # reading took its time: ask the ledger again
-    rows = (staged.rows or 0) if staged else 0
-    job = read_job(run, attempt, "publish", plan, staged_rows=rows)
-    made = commit(run, job, after_version=table.version)
-    run.table.remove_staging(attempt.token)
-    return made
+    """Have Spark write beside the table, count, and swap in; landing and replay are one way."""
+    if table.version is None or table.partition_by is None:
+        raise Halted(
+            f"table {run.stream.table.uri} asks for Delta's own writer: somebody gave it a feature,"
+            " a constraint, or a column with a condition. Nothing was read and nothing changed;"
+            " take it off the table, then run again"
+        )
+    change = planned_change(run, attempt, plan)
+    result = submit(run, read_job(run, change, plan, table.partition_by))
+    try:
+        read = run.table.written(change, result)
+        reach("ingest:written")
+        seen = Landing(attempt.state, record, plan, change, result.files, read)
+        return land(run, seen, after_version=table.version)
+    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
+        with suppress(ServiceAway):
+            run.table.discard(change)
+        raise
 
 
 def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
@@ -115,27 +98,3 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
     if findings:
         open_and_halt(run, state, findings)
     return table
-
-
-def _check_readable(
-    run: RunContext,
-    record: RunRecord,
-    plan: BatchPlan,
-    landed: Mapping[PartitionIdentity, LandedRange],
-) -> None:
-    gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
-    if gone:
-        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
-        give_up_backfill(run, record, gone)
-        raise _unavailable(plan, gone, landed)
-
-
-def _unavailable(
-    plan: BatchPlan, reasons: list[str], landed: Mapping[PartitionIdentity, LandedRange]
-) -> ReplayUnavailable:
-    return ReplayUnavailable(
-        f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
-        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed)}",
-        plan_id=plan.plan_id,
-        reasons=reasons,
-    )

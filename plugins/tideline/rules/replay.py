@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tideline.model.coverage import subtract
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
     Observation,
@@ -71,14 +72,14 @@ def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle,
 
 def shorter_than_landed(
     planned: Iterable[ReadRange],
-    staged: Mapping[PartitionIdentity, int],
+    read: Mapping[PartitionIdentity, LandedRange],
     landed: Mapping[PartitionIdentity, LandedRange],
 ) -> list[str]:
-    """The ranges of which a replay has read fewer offsets than the table holds (R4).
+    """The ranges of which a replay has not read every offset that the table holds (R4).
 
     Args:
         planned: The plan's ranges.
-        staged: Number of distinct offsets that were read, per partition identity.
+        read: What was read.
         landed: What the table holds inside the ranges.
 
     Returns:
@@ -86,10 +87,16 @@ def shorter_than_landed(
     """
     shorter = []
     for item in planned:
-        held = landed[item.identity].distinct if item.identity in landed else 0
-        read = staged.get(item.identity, 0)
-        if read < held:
-            shorter.append(f"{item}: {read} offsets were read where the table holds {held}")
+        held, new = landed.get(item.identity), read.get(item.identity)
+        if held is None:
+            continue
+        lost = subtract(held.offsets, new.offsets if new is not None else ())
+        if lost:
+            shorter.append(
+                f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
+                f" table holds {held.distinct}; not read: {lost[0]}"
+                + (f" and {len(lost) - 1} ranges more" if len(lost) > 1 else "")
+            )
     return shorter
 
 

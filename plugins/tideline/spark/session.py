@@ -1,4 +1,4 @@
-"""The Spark session of an ingest: Delta, UTC, and settings that benchmarks have shown to help."""
+"""The Spark session of an ingest: UTC, and settings that benchmarks have shown to help."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import os
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
-
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-"""Settings for Delta tables. Loading Delta takes seconds; writing plain data files needs none."""
 
 APPLICATION = {
     "spark.ui.enabled": "false",
@@ -33,9 +27,7 @@ SESSION = {
     "spark.sql.parquet.compression.codec": "zstd",
     # The default, INT96, has no statistics, and needs a dictionary of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.sql.shuffle.partitions": "2",
-    # No large shuffle happens. Adaptive planning of Delta's queries takes a sixth of a small run.
+    # Nothing is shuffled, so there is nothing to adapt.
     "spark.sql.adaptive.enabled": "false",
     # Without it, all rows are sorted by the partition columns; a task has few values of them.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
@@ -43,19 +35,18 @@ SESSION = {
 """Set per session, on a shared Spark Connect server too."""
 
 
-def build_session(name: str, *, delta: bool = True) -> SparkSession:
+def build_session(name: str) -> SparkSession:
     """The session of this application, with Tideline's settings.
 
     If `SPARK_REMOTE` is in the environment, it is a session of that Spark Connect server.
 
     Args:
         name: Name of the application.
-        delta: Whether the application itself writes to Delta tables.
     """
     if "SPARK_REMOTE" in os.environ:
         return _remote_session()
     builder = SparkSession.builder.appName(name)
-    for key, value in {**APPLICATION, **SESSION, **(DELTA if delta else {})}.items():
+    for key, value in {**APPLICATION, **SESSION}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -1,10 +1,11 @@
-"""Create the table, and remove staged rows from its folder.
+"""Create the table, and delete from its folder what an attempt has left.
 
 Both use the table's store through delta-rs, so they work the same for every way of running Spark.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
@@ -19,7 +20,6 @@ from tideline.errors import BadInput
 from tideline.table.schema import (
     COLUMNS,
     LEDGER_PROPERTY,
-    STAGING,
     STATISTICS_COLUMNS,
     STREAM_PROPERTY,
 )
@@ -102,20 +102,19 @@ class TableFolder:
             if not DeltaTable.is_deltatable(self._uri, self._options):
                 raise
 
-    def remove_staging(self, token: int) -> None:
-        """Delete the staged rows of an attempt and of all older ones; those of newer ones stay.
+    def discard(self, folder: str) -> None:
+        """Delete a folder inside the table's; one that is not there is no error.
 
         Args:
-            token: Fencing token of the attempt (inclusive).
+            folder: Relative to the table's folder.
 
         Raises:
             OSError: The store cannot be reached.
         """
-        for entry in self._entries(STAGING):
-            number = entry.base_name.rpartition("-")[2]
-            if not number.isdecimal() or int(number) <= token:
-                self._store().delete_dir(entry.path)
-                self._remove_empty(entry.path)
+        if self._local is not None:
+            shutil.rmtree(self._local / folder, ignore_errors=True)
+        elif self._entries(folder):
+            self._store().delete_dir(folder)
 
     def _entries(self, folder: str) -> list[FileInfo]:
         if self._local is not None and not (self._local / folder).is_dir():
@@ -125,12 +124,3 @@ class TableFolder:
 
     def _store(self) -> PyFileSystem:
         return PyFileSystem(DeltaStorageHandler(self._uri, self._options))
-
-    def _remove_empty(self, folder: str) -> None:
-        """Remove an empty folder of a file system; object stores have none."""
-        if self._local is None:
-            return
-        try:
-            (self._local / folder).rmdir()
-        except OSError:
-            return

@@ -1,49 +1,45 @@
-"""The target table through delta-rs: its properties, commits and coordinates.
+"""The target table through delta-rs: its properties, its coordinates, and its one way to commit.
 
-Only Spark writes the data files. The statistics of a file are enough if they prove what it holds:
-one partition, and as many rows as its offsets span. Otherwise the coordinate columns of the file
-are read. Keys and values are never read.
+The statistics of a file are enough if they prove what it holds: one partition, and as many rows as
+its offsets span. Otherwise the coordinate columns of the file are read. Keys and values are never
+read, but to write a file again that holds other rows, too.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import contextmanager
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io.arrow_tables import from_delta, microseconds
-from tideline.delta_io.parquet_files import read_parquet
-from tideline.errors import ServiceAway
-from tideline.failpoints import reach
-from tideline.launch.job import SparkJob
-from tideline.model.coverage import union
+from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
+from tideline.launch.job import SparkResult
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
-from tideline.table.append import commit_data_files, partitions_of_plain
+from tideline.table.active_files import active_files
+from tideline.table.change import TableChange
+from tideline.table.commit import commit_change
+from tideline.table.coordinates import Reader, count_rows, read_coordinates
 from tideline.table.create import TableFolder
-from tideline.table.file_statistics import (
-    IDENTITY,
-    DataFile,
-    copies,
-    identity_of,
-    may_hold,
-    proven_span,
-    runs,
+from tideline.table.file_statistics import Coordinates, DataFile, copies, runs
+from tideline.table.footers import (
+    WrittenFile,
+    read_footer,
+    refuse_other_count,
+    refuse_other_files,
 )
 from tideline.table.history import find_commit, newer_commits
 from tideline.table.schema import LEDGER_PROPERTY, STREAM_PROPERTY
-
-_TRIES = 10
-"""How many times another program may commit between the check of the table and our commit."""
+from tideline.table.writable import partition_columns
 
 
 class TargetTable:
@@ -57,6 +53,7 @@ class TargetTable:
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.uri = uri
         self._options = dict(storage_options or {})
+        self._read_footers: dict[str, WrittenFile] = {}
 
     def observe(self, known_version: int | None = None) -> TableObservation:
         """The newest version of the table, with the commits after a known version."""
@@ -72,13 +69,13 @@ class TargetTable:
             stream=properties.get(STREAM_PROPERTY),
             ledger_id=properties.get(LEDGER_PROPERTY),
             newer=newer_commits(table, known_version),
-            partition_by=partitions_of_plain(table),
+            partition_by=partition_columns(table),
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
         """The largest timestamp among a partition's rows, from file statistics."""
         table = self._open(None)
-        times = [f.newest for f in self.files(table) if f.identity == identity] if table else []
+        times = [f.newest for f in active_files(table) if f.identity == identity] if table else []
         return max((t for t in times if t is not None), default=None)
 
     def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
@@ -97,39 +94,18 @@ class TargetTable:
         self, ranges: Iterable[CoordinateRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:
         """Rows and distinct offsets inside the ranges, in one version."""
-        wanted = {r.identity: r.offsets for r in ranges}
         table = self._open(version)
         if table is None:
             return {}
-        rows: dict[PartitionIdentity, int] = defaultdict(int)
-        intervals: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-        loose: dict[PartitionIdentity, list[np.ndarray]] = defaultdict(list)
-        for file in self.files(table):
-            sole = file.identity
-            if sole is not None and not may_hold(file, wanted.get(sole)):
-                continue
-            span = None if sole is None else proven_span(file, wanted[sole])
-            if sole is not None and span is not None:
-                rows[sole] += file.rows
-                intervals[sole].append(span)
-                continue
-            for identity, offsets in self.coordinates(table, file):
-                bounds = wanted.get(identity)
-                if bounds is not None:
-                    inside = offsets[
-                        (offsets >= bounds.start_offset) & (offsets < bounds.end_offset)
-                    ]
-                    rows[identity] += len(inside)
-                    loose[identity].append(inside)
-        for identity, pieces in loose.items():
-            intervals[identity] += runs(np.concatenate(pieces))
-        return {i: LandedRange(i, rows[i], union(intervals[i])) for i in rows if rows[i]}
+        with self._reachable():
+            wanted, read = Coordinates(ranges), self._reader(table)
+            return count_rows(active_files(table), wanted, read, trusting=True)[0]
 
     def stored(self) -> Iterator[Stored]:
         """What every data file of the newest version holds, by coordinates."""
         table = self._open(None)
         if table is not None:
-            for file in self.files(table):
+            for file in active_files(table):
                 for identity, offsets in self.coordinates(table, file):
                     yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
@@ -138,31 +114,81 @@ class TargetTable:
         with self._reachable():
             TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by)
 
-    def add_files(self, job: SparkJob, checked_version: int) -> None:
-        """Commit the data files that an attempt has written, unless they no longer fit."""
-        for _ in range(_TRIES):
-            table = self._open(None)
-            if table is None or not self._may_add(table, job, checked_version):
-                return
-            reach("ingest:adding")
-            with self._reachable(), suppress(delta_errors.CommitFailedError):
-                commit_data_files(table, job, self._options)
-                return
-        raise self._away(RuntimeError(f"other programs have committed first, {_TRIES} times"))
-
-    def _may_add(self, table: DeltaTable, job: SparkJob, checked_version: int) -> bool:
-        newest = table.transaction_version(job.app_id)
-        if newest is not None and newest >= job.token:
-            return False
-        if partitions_of_plain(table) != job.partition_by:
-            return False
-        version = table.version()
-        return version == checked_version or not self.landed(job.ranges, version)
-
-    def remove_staging(self, token: int) -> None:
-        """Delete the staged rows of an attempt and of all older ones."""
+    def written(
+        self, change: TableChange, result: SparkResult
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """What an attempt's data files hold, after they were held against Spark's report."""
+        table = self._open(None)
+        if table is None:
+            raise self._away(RuntimeError("there is no table"))
+        store = self._store(table)
         with self._reachable():
-            TableFolder(self.uri, self._options).remove_staging(token)
+            refuse_other_files(store, change, result)
+            files = self._footers(store, change, result.files)
+            refuse_other_count(change, result, files)
+            described = [f.data_file for f in files if f.rows]
+            wanted = Coordinates(change.ranges)
+            read = self._reader(table)
+            held, elsewhere = count_rows(described, wanted, read, trusting=False)
+        if elsewhere:
+            raise VerificationFailed(
+                f"{change.commit_id}: {elsewhere} of the {result.rows} rows that Spark wrote into"
+                f" {change.folder} are not at planned coordinates; nothing was committed",
+                commit_id=change.commit_id,
+            )
+        return held
+
+    def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
+        """Replace the rows at the change's coordinates by those of the files."""
+        table = self._open(None)
+        if table is None or table.version() != based_on:
+            now = "gone" if table is None else f"at version {table.version()}"
+            raise self._conflict(f"it is {now}, not at {based_on}")
+        newest = table.transaction_version(change.app_id)
+        if newest is not None and newest >= change.token:
+            raise self._conflict(f"it has token {newest}, ours is {change.token}")
+        store = self._store(table)
+        with self._reachable():
+            added = self._footers(store, change, files)
+            try:
+                commit_change(table, store, change, added, active_files(table), self._reader(table))
+            except delta_errors.CommitFailedError as error:
+                raise self._conflict(str(error)) from error
+
+    def discard(self, change: TableChange) -> None:
+        """Delete the attempt's folder."""
+        self._read_footers.clear()
+        with self._reachable():
+            TableFolder(self.uri, self._options).discard(change.folder)
+
+    def _footers(
+        self, store: PyFileSystem, change: TableChange, paths: Sequence[str]
+    ) -> list[WrittenFile]:
+        """Footers of an attempt's files; each is read once, since the files never change."""
+        known = self._read_footers
+        for path in paths:
+            if path not in known:
+                try:
+                    known[path] = read_footer(store, path)
+                except pa.ArrowInvalid as error:
+                    raise VerificationFailed(
+                        f"{change.commit_id}: data file {path} is no whole Parquet file: {error};"
+                        " nothing was committed, clear the task or run again",
+                        commit_id=change.commit_id,
+                    ) from error
+        return [known[path] for path in paths]
+
+    def _store(self, table: DeltaTable) -> PyFileSystem:
+        return PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
+
+    def _reader(self, table: DeltaTable) -> Reader:
+        return lambda file: self.coordinates(table, file)
+
+    def _conflict(self, why: str) -> CommitConflict:
+        return CommitConflict(
+            f"table {self.uri} was changed since it was looked at: {why}; nothing was committed",
+            table=self.uri,
+        )
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
@@ -170,32 +196,6 @@ class TargetTable:
             yield
         except (delta_errors.DeltaError, OSError) as error:
             raise self._away(error) from error
-
-    def files(self, table: DeltaTable) -> Iterator[DataFile]:
-        """The active data files, with what the log says about them."""
-        actions = from_delta(table.get_add_actions(flatten=True))
-        # A producer that does not send milliseconds gives years that no datetime holds.
-        times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
-        newest: list[datetime | None] = [None] * len(actions)
-        if "max.timestamp" in times:
-            newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
-        for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
-            constants = {}
-            for name in IDENTITY:
-                given = action.get(f"partition.{name}")
-                low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
-                if given is not None:
-                    constants[name] = given
-                elif low is not None and low == high and name != "topic_id":
-                    constants[name] = low
-            yield DataFile(
-                path=action["path"],
-                rows=int(action["num_records"] or 0),
-                constants=constants,
-                low=action.get("min.offset"),
-                high=action.get("max.offset"),
-                newest=latest,
-            )
 
     def coordinates(
         self, table: DeltaTable, file: DataFile
@@ -205,24 +205,8 @@ class TargetTable:
         Raises:
             ServiceAway: The store cannot be reached.
         """
-        columns = [n for n in IDENTITY if n not in file.constants]
         with self._reachable():
-            data = read_parquet(table, file.path, [*columns, "offset"], self._options)
-        if not columns:
-            identity = file.identity
-            assert identity is not None
-            yield identity, data.column("offset").to_numpy()
-            return
-        # Imported lazily: it takes 0.1 s, and most files hold one partition.
-        import pyarrow.compute as pc
-
-        for group in data.select(columns).group_by(columns).aggregate([]).to_pylist():
-            mask = None
-            for name in columns:
-                equal = pc.equal(data.column(name), group[name])
-                mask = equal if mask is None else pc.and_(mask, equal)
-            identity = identity_of({**file.constants, **group})
-            yield identity, data.filter(mask).column("offset").to_numpy()
+            yield from read_coordinates(table, file, self._options)
 
     def _open(self, version: int | None) -> DeltaTable | None:
         try:
@@ -238,12 +222,3 @@ class TargetTable:
             " moved, run again when its store is back",
             table=self.uri,
         )
-
-
-def _instant(since_1970: int | None) -> datetime | None:
-    if since_1970 is None:
-        return None
-    try:
-        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
-from tideline.model.coverage import Intervals
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.coverage import Intervals, union
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 
 IDENTITY = ("topic_id", "generation", "partition")
 """The columns that name the log that a row belongs to."""
@@ -17,15 +18,17 @@ IDENTITY = ("topic_id", "generation", "partition")
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One active data file as the transaction log describes it.
+    """One data file as the transaction log, or its own footer, describes it.
 
     Args:
-        path: As in the table's log.
+        path: As in the table's log: URL-encoded, relative to the table.
         rows: Number of rows.
         constants: Identity columns that have one value in the whole file.
         low: Smallest offset (inclusive); None without statistics.
         high: Largest offset, **inclusive**; None without statistics.
         newest: Largest timestamp, UTC-aware; None without statistics.
+        size: In bytes.
+        partition: Values of the table's partition columns, as the log writes them.
     """
 
     path: str
@@ -34,11 +37,81 @@ class DataFile:
     low: int | None
     high: int | None
     newest: datetime | None = None
+    size: int | None = None
+    partition: Mapping[str, str | None] | None = None
 
     @property
     def identity(self) -> PartitionIdentity | None:
         """The one log that the file's rows belong to; None if there may be several."""
         return None if len(self.constants) < len(IDENTITY) else identity_of(self.constants)
+
+
+class Coordinates:
+    """Planned coordinates: which files may hold rows there, and which rows those are.
+
+    Args:
+        ranges: In any order; several per log are allowed.
+    """
+
+    def __init__(self, ranges: Iterable[CoordinateRange]) -> None:
+        by_identity: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+        for item in ranges:
+            by_identity[item.identity].append(item.offsets)
+        self._wanted = {identity: union(found) for identity, found in by_identity.items()}
+        by_number: dict[int, list[OffsetRange]] = defaultdict(list)
+        for identity, intervals in self._wanted.items():
+            by_number[identity.partition] += intervals
+        self._by_number = {number: _hull(found) for number, found in by_number.items()}
+        self._all = _hull([r for found in self._wanted.values() for r in found])
+
+    def of(self, identity: PartitionIdentity) -> Intervals:
+        """The offsets that are meant in one log."""
+        return self._wanted.get(identity, ())
+
+    def may_be_in(self, file: DataFile) -> bool:
+        """Whether a file may have rows there, by its statistics."""
+        sole = file.identity
+        if sole is not None:
+            near = self.of(sole)
+        elif "partition" in file.constants:
+            near = self._by_number.get(int(file.constants["partition"]), ())
+        else:
+            near = self._all
+        if file.low is None or file.high is None:
+            return bool(near)
+        return any(file.low < r.end_offset and file.high >= r.start_offset for r in near)
+
+    def proven(self, file: DataFile) -> OffsetRange | None:
+        """The offsets of a file, if its statistics prove that each has one row, and lies there.
+
+        Returns:
+            None if the file has to be read.
+        """
+        if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
+            return None
+        return OffsetRange(file.low, file.high + 1) if self.hold_all_of(file) else None
+
+    def hold_all_of(self, file: DataFile) -> bool:
+        """Whether statistics prove that all rows of a file are at these coordinates."""
+        sole, low, high = file.identity, file.low, file.high
+        if sole is None or low is None or high is None:
+            return False
+        return any(r.start_offset <= low and high < r.end_offset for r in self.of(sole))
+
+    def mask(self, identity: PartitionIdentity, offsets: np.ndarray) -> np.ndarray:
+        """Which of some offsets of one log are meant."""
+        found = np.zeros(len(offsets), dtype=bool)
+        for wanted in self.of(identity):
+            found |= (offsets >= wanted.start_offset) & (offsets < wanted.end_offset)
+        return found
+
+
+def _hull(ranges: Iterable[OffsetRange]) -> Intervals:
+    """The one range from the smallest to the largest offset."""
+    found = list(ranges)
+    if not found:
+        return ()
+    return (OffsetRange(min(r.start_offset for r in found), max(r.end_offset for r in found)),)
 
 
 def identity_of(values: Mapping[str, str | int]) -> PartitionIdentity:
@@ -67,29 +140,3 @@ def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
         (r, int(extra[(repeated >= r.start_offset) & (repeated < r.end_offset)].sum()))
         for r in runs(repeated)
     )
-
-
-def may_hold(file: DataFile, bounds: OffsetRange | None) -> bool:
-    """Whether the file may have rows inside the bounds (half-open); never if they are None."""
-    if bounds is None:
-        return False
-    if file.low is None or file.high is None:
-        return True
-    return file.low < bounds.end_offset and file.high >= bounds.start_offset
-
-
-def proven_span(file: DataFile, bounds: OffsetRange) -> OffsetRange | None:
-    """The offsets of the file, if its statistics prove them and all are inside the bounds.
-
-    Args:
-        file: A file with rows of one partition.
-        bounds: Half-open.
-
-    Returns:
-        None if the file has to be read.
-    """
-    if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
-        return None
-    if file.low < bounds.start_offset or file.high >= bounds.end_offset:
-        return None
-    return OffsetRange(file.low, file.high + 1)

@@ -5,10 +5,11 @@ Shapes:
     TableObservation       id, version and properties of the table, and its newest commits
     TableCommit            one commit of a plan: version, fencing token, rows, bytes
     LandedRange            rows and distinct offsets of one partition inside a planned range
+    TableChange            coordinates whose rows are replaced, and the attempt that does it
     Stored                 the same for one data file, with its duplicates
 
-Versions are those of the Delta log; the first is 0. Only Spark writes data files. This port reads
-the log and the coordinate columns, and commits files that are already there.
+Versions are those of the Delta log; the first is 0. Spark writes data files, and this port alone
+commits: it reads the log, footers and coordinate columns, and adds, removes and rewrites files.
 
 Errors that every method raises:
 
@@ -24,12 +25,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from tideline.launch.job import SparkJob
+from tideline.launch.job import SparkResult
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
+from tideline.table.change import TableChange
 
 
 class TablePort(Protocol):
@@ -127,34 +129,53 @@ class TablePort(Protocol):
             BadInput: The folder holds files, and no Delta table.
         """
 
-    def add_files(self, job: SparkJob, checked_version: int) -> None:
-        """Commit the data files that an attempt has written, as one version.
+    def written(
+        self, change: TableChange, result: SparkResult
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """What the data files of an attempt hold, after they were held against Spark's report.
 
-        The commit is skipped, without an error, in these cases. So the caller calls `find_commit`
-        afterwards.
-
-        - There is no table.
-        - The table holds the same or a newer fencing token of the job's `app_id`.
-        - The table's columns, features or partitioning are no longer those of the job.
-        - The table has rows at the planned coordinates now.
-
-        An attempt that has written no file commits a version without rows: every planned offset was
-        a transaction marker or an aborted record.
+        Coordinates are read, also where footers would do: as many rows as offsets may still be one
+        offset twice and another not at all. Nothing is committed.
 
         Args:
-            job: Of action `append_files`; Spark has finished it.
-            checked_version: A version without rows at the planned coordinates.
+            change: Says where the files lie, and which coordinates are planned.
+            result: What Spark has reported: the files' names, and how many rows it counted.
+
+        Returns:
+            One entry per partition identity that has a row.
 
         Raises:
-            VerificationFailed: A file holds rows outside of the planned coordinates.
-            ServiceAway: Also if other writers committed first, ten times in a row.
+            VerificationFailed: A reported file is missing or cannot be read, a file stands there
+                that was not reported, a path has a part that begins with `_` or `.`, the numbers
+                of rows differ, or a row is not at a planned coordinate.
         """
 
-    def remove_staging(self, token: int) -> None:
-        """Delete the staged rows of an attempt and of all older ones.
+    def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
+        """Replace the rows at the change's coordinates by those of the files: one transaction.
 
-        Rows of newer attempts stay. A folder that is gone already is no error.
+        It is valid for exactly the version after `based_on`, and is never tried again as it is.
+        It removes the files whose rows are all at the coordinates. It rewrites those that hold
+        other rows too, without the rows at the coordinates. It adds `files`. The token is Delta's
+        transaction version.
 
         Args:
-            token: Fencing token of the attempt (inclusive).
+            change: Coordinates, token, and what the commit says about itself.
+            files: Data files of the attempt, as `SparkResult.files`, after `written` has accepted
+                them; none to remove rows only.
+            based_on: The version that the caller has checked.
+
+        Raises:
+            CommitConflict: The newest version is not `based_on`, holds the same or a newer token,
+                or another commit came first; nothing has changed. The caller checks again.
+            Halted: The table asks for Delta's own writer; nothing has changed.
+            ServiceAway: Also if it is not known whether the commit happened; `find_commit` tells.
+        """
+
+    def discard(self, change: TableChange) -> None:
+        """Delete the attempt's folder, with data files that will never be committed.
+
+        A folder that is not there is no error.
+
+        Args:
+            change: Whose attempt it was; not one that has committed.
         """

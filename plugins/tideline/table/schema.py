@@ -26,19 +26,12 @@ COLUMNS = {
 
 STATISTICS_COLUMNS = 6
 """How many columns have file statistics; partition columns do not count."""
-STAGING = "_tideline_staging"
-"""Folder for the staged rows of a replay. Delta ignores names that begin with an underscore."""
 
 COMMIT_FORMAT = 1
 """Format of `commit_metadata`, its value of "tideline"; counted apart from stored documents."""
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
-
-
-def landing_folder(plan_id: str, token: int) -> str:
-    """The folder, inside the table's, into which one attempt and no other writes data files."""
-    return f"landed-{plan_id}-{token}"
 
 
 def commit_metadata(

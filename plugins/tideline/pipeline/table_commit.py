@@ -1,0 +1,218 @@
+"""The one way in which rows get into the table and out of it (R2, R4, R5, R13).
+
+A landing, a replay, a removal and a rewind differ in what they check before the commit, and in
+nothing else. Each try looks at the table's newest version, and its commit is valid for the version
+right after that one only. If somebody else was first, everything is checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.errors import (
+    AttemptFenced,
+    CommitConflict,
+    ReplayUnavailable,
+    ServiceAway,
+    VerificationFailed,
+)
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Finding
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.plan import BatchPlan
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import LandedRange
+from tideline.pipeline.closing import give_up_backfill
+from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.incidents import open_and_halt
+from tideline.pipeline.landed import foreign_changes, obstacles_to
+from tideline.rules.replay import shorter_than_landed, what_stays
+from tideline.table.change import TableChange
+
+_TRIES = 10
+"""How many times another program may commit between a look at the table and our commit."""
+
+Seen = tuple[TableObservation, tuple[Finding, ...]]
+"""The table, and what others did to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What an attempt has read, ready to be put into the table.
+
+    Args:
+        state: The ledger under the writer's lease.
+        record: Of the run that executes the plan.
+        plan: The plan.
+        change: The attempt.
+        files: Its data files.
+        read: What they hold.
+    """
+
+    state: LedgerState
+    record: RunRecord
+    plan: BatchPlan
+    change: TableChange
+    files: Sequence[str]
+    read: Mapping[PartitionIdentity, LandedRange]
+
+
+def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommit:
+    """Put an attempt's files where the plan's rows stand, or where nothing stands yet.
+
+    Args:
+        run: This run; holds the writer's lease.
+        landing: What was read.
+        after_version: The table's version before the attempt.
+
+    Raises:
+        ResetDetected: The table is not the one that the ledger knows.
+        VerificationFailed: An offset was read twice.
+        ReplayUnavailable: An offset that stands there was not read, or the log has changed.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A service is away, or others committed first every time.
+    """
+    record, plan = landing.record, landing.plan
+    _refuse_copies(landing.change, landing.read)
+
+    def refuse(version: int) -> None:
+        landed = run.table.landed(plan.ranges, version)
+        if not landed:
+            return
+        refuse_unreadable(run, record, plan, landed)  # reading took its time (R4)
+        shorter = shorter_than_landed(plan.ranges, landing.read, landed)
+        if shorter:
+            raise _unavailable(plan, shorter, landed)
+
+    def look() -> Seen:
+        seen = foreign_changes(run, landing.state, plan)
+        # Time has passed since the ledger was read: it may know of a change by now.
+        return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
+
+    return _commit(run, landing.change, landing.files, look, refuse, after_version)
+
+
+def remove(run: RunContext, change: TableChange, *, after_version: int) -> TableCommit:
+    """Remove the rows at the change's coordinates.
+
+    The commit is made also where no row stands there: its token keeps older attempts out. What
+    others did to the table is not looked at: a removal has to end, and the next run looks.
+
+    Args:
+        run: This run; holds the writer's lease.
+        change: The attempt.
+        after_version: The table's version before the attempt.
+
+    Raises:
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A service is away, or others committed first every time.
+    """
+
+    def look() -> Seen:
+        return run.table.observe(), ()
+
+    return _commit(run, change, (), look, lambda _: None, after_version)
+
+
+def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedRange]) -> None:
+    copied = [held for held in read.values() if held.duplicates]
+    if copied:
+        raise VerificationFailed(
+            f"{change.commit_id}: Spark has written {sum(h.duplicates for h in copied)} rows too"
+            f" many, the first in partition {copied[0].identity.partition}; nothing was committed,"
+            " clear the task or run again",
+            commit_id=change.commit_id,
+        )
+
+
+def _commit(
+    run: RunContext,
+    change: TableChange,
+    files: Sequence[str],
+    look: Callable[[], Seen],
+    refuse: Callable[[int], None],
+    after_version: int,
+) -> TableCommit:
+    """Look, check, commit; again if another commit came first, and at most `_TRIES` times."""
+    for _ in range(_TRIES):
+        table, findings = look()
+        # Asked after the look: a newer token is in the version that we build on, or above it.
+        if made := _made(run, change, after_version):
+            return made
+        _refuse_fenced(run, change)
+        if findings:
+            open_and_halt(run, run.ledger.read(), findings)
+        if table.version is None:
+            raise _away(run, "it is gone")
+        refuse(table.version)
+        reach("table:committing")
+        try:
+            run.table.commit(change, files, table.version)
+        except CommitConflict as conflict:
+            log.info("%s", conflict)
+        except ServiceAway:
+            if made := _made(run, change, after_version):  # only the answer was lost
+                return made
+            raise
+    if made := _made(run, change, after_version):
+        return made
+    raise _away(run, f"other programs have committed first, {_TRIES} times")
+
+
+def _away(run: RunContext, why: str) -> ServiceAway:
+    return ServiceAway(
+        f"table {run.stream.table.uri}: {why}; nothing was committed, run again later"
+    )
+
+
+def _made(run: RunContext, change: TableChange, after_version: int) -> TableCommit | None:
+    """The change's commit, if the table shows it."""
+    made = run.table.find_commit(change.commit_id, after_version)
+    if made is None or made.token != change.token:
+        return None
+    log.info("%s: %d rows, table version %d", change.commit_id, made.rows, made.version)
+    return made
+
+
+def _refuse_fenced(run: RunContext, change: TableChange) -> None:
+    newest = run.table.newest_token(change.app_id)
+    if newest is not None and newest >= change.token:
+        raise AttemptFenced(
+            f"{change.commit_id}: attempt {change.token} has committed nothing: the table holds"
+            f" token {newest} of a newer one; run again, the ledger knows what is done",
+            commit_id=change.commit_id,
+            token=change.token,
+        )
+
+
+def refuse_unreadable(
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> None:
+    """Make sure that Kafka can serve the plan as it was frozen (R4).
+
+    Raises:
+        ReplayUnavailable: It cannot, for good.
+        StreamBusy: Another attempt has taken over meanwhile; its decisions count.
+    """
+    gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
+    if gone:
+        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
+        give_up_backfill(run, record, gone)
+        raise _unavailable(plan, gone, landed)
+
+
+def _unavailable(
+    plan: BatchPlan, reasons: list[str], landed: Mapping[PartitionIdentity, LandedRange]
+) -> ReplayUnavailable:
+    return ReplayUnavailable(
+        f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
+        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed)}",
+        plan_id=plan.plan_id,
+        reasons=reasons,
+    )

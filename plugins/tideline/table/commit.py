@@ -1,0 +1,110 @@
+"""The one commit to the table: rows at coordinates are replaced, in one transaction (R2, R5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.fs import PyFileSystem
+
+from tideline.errors import Halted
+from tideline.table.change import TableChange
+from tideline.table.coordinates import Reader
+from tideline.table.file_statistics import Coordinates, DataFile
+from tideline.table.footers import WrittenFile, read_footer
+from tideline.table.rewriting import kept_partition, rewrite
+from tideline.table.writable import asks_for_delta
+
+Action = AddAction | RemoveAction
+
+
+def commit_change(
+    table: DeltaTable,
+    store: PyFileSystem,
+    change: TableChange,
+    added: Iterable[WrittenFile],
+    standing: Iterable[DataFile],
+    read: Reader,
+) -> None:
+    """Commit a change as the version right after the given one.
+
+    Args:
+        table: The version that the caller has checked.
+        store: The table's.
+        change: What is replaced.
+        added: The attempt's data files.
+        standing: The table's data files in that version.
+        read: Reads the coordinates of one of these.
+
+    Raises:
+        Halted: The table asks for Delta's own writer.
+        CommitFailedError: Another program has committed that version.
+        DeltaError: The commit was refused.
+        OSError: The store cannot be reached.
+    """
+    refuse_unwritable(table)
+    holding_rows = [f for f in added if f.rows]
+    metadata = change.metadata(
+        rows=sum(f.rows for f in holding_rows), bytes=sum(f.size for f in holding_rows)
+    )
+    actions: list[Action] = [f.action for f in holding_rows]
+    actions += _taken_out(store, change, standing, read)
+    table.create_write_transaction(
+        actions,
+        "append",  # "overwrite" would remove every file
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": metadata},
+            app_transactions=[Transaction(change.app_id, change.token)],
+            max_commit_retries=0,  # a retry would not check the rows of newer commits
+        ),
+    )
+
+
+def refuse_unwritable(table: DeltaTable) -> None:
+    """Refuse a table that asks for Delta's own writer (ADR 19).
+
+    Raises:
+        Halted: It does; names what, and what to do.
+    """
+    reasons = asks_for_delta(table)
+    if reasons:
+        raise Halted(
+            f"table {table.table_uri} asks for Delta's own writer: {', '.join(reasons)}. Tideline"
+            " adds and removes files itself and would break what this promises. Nothing was"
+            " changed; take it off the table, then run again",
+            reasons=list(reasons),
+        )
+
+
+def _taken_out(
+    store: PyFileSystem, change: TableChange, standing: Iterable[DataFile], read: Reader
+) -> list[Action]:
+    """What removes the rows at the coordinates: whole files, and files written again."""
+    wanted = Coordinates(change.ranges)
+    actions: list[Action] = []
+    for file in standing:
+        if not wanted.may_be_in(file):
+            continue
+        if not wanted.hold_all_of(file):
+            inside = sum(int(wanted.mask(i, offsets).sum()) for i, offsets in read(file))
+            if not inside:
+                continue
+            if inside < file.rows:
+                path = rewrite(store, file, wanted, change.folder)
+                partition = kept_partition(file.partition)
+                actions.append(read_footer(store, path, partition).action)
+        actions.append(_removal(file))
+    return actions
+
+
+def _removal(file: DataFile) -> RemoveAction:
+    """Take a file out of the table; delta-rs encodes the path itself."""
+    partition: Mapping[str, str | None] = file.partition or {}
+    return RemoveAction(
+        unquote(file.path), True, int(time.time() * 1000), file.size, dict(partition)
+    )

@@ -1,0 +1,188 @@
+"""Files of the table, and the commit that replaces them: what delta-rs and Parquet bring along."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
+
+from tests.table_worlds import SCHEMA, DeltaWorld, Rows, change, coordinates
+from tests.unit.build import ID
+from tideline.errors import CommitConflict, Halted, VerificationFailed
+from tideline.model.offsets import CoordinateRange
+from tideline.table import delta_table, rewriting
+
+
+def at(start, end, partition=0):
+    return CoordinateRange("orders", ID, 0, partition, start, end)
+
+
+@pytest.fixture
+def world(tmp_path):
+    return DeltaWorld(tmp_path / "t")
+
+
+def test_a_commit_of_others_during_the_transaction_is_a_conflict(world, monkeypatch):
+    """R2: delta-rs would rebase it by itself, and nobody had looked at the rows."""
+    real = delta_table.commit_change
+
+    def late(*given):
+        world.append(Rows(at(0, 10)))
+        real(*given)
+
+    monkeypatch.setattr(delta_table, "commit_change", late)
+    doing = change(at(0, 10))
+    result = world.write(doing, Rows(at(0, 10)))
+    with pytest.raises(CommitConflict):
+        world.port.commit(doing, result.files, 0)
+    assert world.rows() == coordinates([Rows(at(0, 10))])
+
+
+def test_a_large_file_is_written_again_a_part_at_a_time(world, monkeypatch):
+    """Others may have compacted a table into files of a gigabyte."""
+    rows = [Rows(at(n * 100, n * 100 + 100), value=bytes([n]) * 10_000) for n in range(20)]
+    folder = world.folder / f"topic_id={ID}"
+    folder.mkdir()
+    table = pa.concat_tables([r.table for r in rows])
+    write_deltalake(world.folder, table, mode="append")
+    monkeypatch.setattr(rewriting, "_BATCH_BYTES", 100_000)
+    monkeypatch.setattr(rewriting, "_GROUP_BYTES", 1_000_000)
+    seen = []
+    real = pq.ParquetFile.iter_batches
+
+    def watched(self, *given, **named):
+        for batch in real(self, *given, **named):
+            seen.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watched)
+    world.port.commit(change(at(150, 250)), (), 1)
+    assert 0 < max(seen) < 15_000_000
+    assert len(world.rows()) == 1_900
+    left = DeltaTable(world.folder).to_pyarrow_table(columns=["offset", "value"]).to_pylist()
+    assert all(row["value"] == bytes([row["offset"] // 100]) * 10_000 for row in left)
+    (uri,) = DeltaTable(world.folder).file_uris()
+    assert f"/landed-p-1/topic_id={ID}/kept-" in uri
+
+
+def test_times_beyond_2262_survive_a_rewriting(world):
+    """Spark's own writer stores times as INT96, which Arrow reads in nanoseconds by default."""
+    late = datetime(9999, 12, 31, tzinfo=UTC)
+    times = pa.array([late] * 10, pa.timestamp("us", "UTC"))
+    table = Rows(at(0, 10)).table
+    table = table.set_column(5, "timestamp", times).drop(["topic_id"])
+    path = f"landed-other-1/topic_id={ID}/part-0.parquet"
+    target = Path(world.folder, path)
+    target.parent.mkdir(parents=True)
+    pq.write_table(table, target, use_deprecated_int96_timestamps=True)
+    other = change(at(0, 10), commit_id="other")
+    world.port.commit(other, [path], 0)
+    world.port.commit(change(at(0, 5), token=2), (), 1)
+    (uri,) = DeltaTable(world.folder).file_uris()
+    kept = pq.ParquetFile(uri)
+    assert kept.read().column("timestamp").to_pylist() == [late] * 5
+    assert kept.schema.column(4).physical_type == "INT64"
+    assert '"isAdjustedToUTC":true' in kept.schema.column(4).logical_type.to_json()
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b"x" * 100])
+def test_half_a_file_is_no_data(world, damage):
+    """A store that lost the end of an upload: refused, and not tried for ever."""
+    doing = change(at(0, 10))
+    result = world.write(doing, Rows(at(0, 10)))
+    target = world.folder / result.files[0]
+    target.write_bytes(damage(target.read_bytes()))
+    with pytest.raises(VerificationFailed, match="no whole Parquet file"):
+        world.port.written(doing, result)
+
+
+def test_rows_without_coordinates_are_refused(world):
+    """A reader that lost its way writes NULL."""
+    doing = change(at(0, 10))
+    table = Rows(at(0, 10)).table
+    path = f"{doing.folder}/topic_id={ID}/part-0.parquet"
+    table = table.set_column(4, SCHEMA.field("offset"), pa.nulls(10, pa.int64()))
+    Path(world.folder, path).parent.mkdir(parents=True)
+    pq.write_table(table.drop(["topic_id"]), world.folder / path)
+    result = replace(world.write(doing), rows=10, files=(path,))
+    with pytest.raises(VerificationFailed, match="10 coordinates in them are missing"):
+        world.port.written(doing, result)
+
+
+def note(nullable=True, **metadata):
+    return Field("note", PrimitiveType("string"), nullable=nullable, metadata=metadata or None)
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        (lambda t: t.alter.set_table_properties({"delta.appendOnly": "true"}), "delta.appendOnly"),
+        (lambda t: t.alter.add_constraint({"positive": "offset >= 0"}), "constraint positive"),
+        (lambda t: t.alter.add_columns([note(**{"delta.invariants": "{}"})]), "column note"),
+        (
+            lambda t: t.alter.set_table_properties({"delta.enableChangeDataFeed": "true"}),
+            "writer version 4|changeDataFeed",
+        ),
+    ],
+)
+def test_a_table_that_asks_for_delta_s_writer_is_refused_by_name(world, others, named):
+    """ADR 19: what adds and removes files itself would break what such a table promises."""
+    others(DeltaTable(world.folder))
+    assert world.port.observe().partition_by is None
+    doing = change(at(0, 10))
+    result = world.write(doing, Rows(at(0, 10)))
+    with pytest.raises(Halted, match=f"asks for Delta's own writer: .*({named})"):
+        world.port.commit(doing, result.files, world.port.observe().version)
+    assert world.rows() == []
+
+
+def test_a_nullable_column_of_others_is_fine(world):
+    """New rows have no value there; rows that are written again keep theirs."""
+    world.append(Rows(at(0, 10)))
+    DeltaTable(world.folder).alter.add_columns([note()])
+    DeltaTable(world.folder).update(updates={"note": "'kept'"})
+    assert world.port.observe().partition_by == ("topic_id",)
+    doing = change(at(5, 15))
+    version = world.port.observe().version
+    world.port.commit(doing, world.write(doing, Rows(at(5, 15))).files, version)
+    found = DeltaTable(world.folder).to_pyarrow_table(columns=["offset", "note"]).to_pylist()
+    assert {row["offset"]: row["note"] for row in found} == {
+        n: "kept" if n < 5 else None for n in range(15)
+    }
+
+
+@pytest.mark.parametrize("partition_by", [["topic_id"], []])
+def test_what_delta_rs_has_updated_can_be_counted_and_written_again(tmp_path, partition_by):
+    """It writes `string_view` into a file's metadata, for which Arrow has no comparison."""
+    world = DeltaWorld(tmp_path / "u", partition_by)
+    world.append(Rows(at(0, 10), key=b"k", header=b"h"), Rows(at(0, 10, partition=1)))
+    DeltaTable(world.folder).update(updates={"plan_id": "'q'"})
+    landed = world.port.landed([at(0, 10), at(0, 5, partition=1)], 2)
+    assert sorted(held.rows for held in landed.values()) == [5, 10]
+    assert sum(stored.rows for stored in world.port.stored()) == 20
+    world.port.commit(change(at(5, 10)), (), 2)
+    left = [Rows(at(0, 5), plan_id="q"), Rows(at(0, 10, partition=1), plan_id="q")]
+    assert world.rows() == coordinates(left)
+    (first, *_) = (
+        DeltaTable(world.folder).to_pyarrow_table(filters=[("partition", "=", 0)]).to_pylist()
+    )
+    assert (first["key"], first["headers"]) == (b"k", [{"key": "h", "value": b"h"}])
+
+
+def test_a_checkpoint_keeps_what_was_removed_removed(world):
+    """The log is checkpointed and read again from there."""
+    world.append(Rows(at(0, 40)))
+    world.port.commit(change(at(0, 20)), (), 1)
+    DeltaTable(world.folder).create_checkpoint()
+    for version in (0, 1):
+        Path(world.folder, "_delta_log", f"{version:020}.json").unlink()
+    assert world.rows() == coordinates([Rows(at(20, 40))])
+    assert world.port.newest_token("tideline:l") == 1
+    doing = change(at(20, 40), token=2, commit_id="q")
+    world.port.commit(doing, (), 2)
+    assert world.rows() == []
+    assert DeltaTable(world.folder).vacuum(0, enforce_retention_duration=False) != []

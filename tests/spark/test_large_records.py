@@ -1,0 +1,84 @@
+"""Keys, values and headers of real records, up to 1 MB, as Spark's own writer stores them."""
+
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+
+from tests.harness import is_clean, table_rows, table_version
+
+SIZES = (None, 0, 10, 5_000, 900_000)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["topic", "topic_id", "partition"],
+        pytest.param(["generation", "partition"], marks=pytest.mark.slow),
+        pytest.param(["topic_id", "generation", "topic", "partition"], marks=pytest.mark.slow),
+        pytest.param([], marks=pytest.mark.slow),
+    ],
+    ids=",".join,
+)
+def test_large_records_under_every_number_of_partition_columns(harness, spark, columns):
+    """Landed, read again, and taken away: Parquet's writer leaves their statistics out."""
+    topic = harness.create(partitions=2, **{"max.message.bytes": "4000000"})
+    sent = produce(harness, topic)
+    stream = harness.stream(
+        topics=["orders"], table={"uri": str(harness.folder / "t"), "partition_by": columns}
+    )
+    for run_id in ("one", "one"):
+        assert harness.run(stream, run_id, spark).status == "done"
+        assert stored(stream) == sent
+    assert table_version(stream) == 2
+    assert len(table_rows(stream)) == len(sent)
+    assert is_clean(harness, stream)
+
+
+def produce(harness, topic):
+    """(partition, key, value, header) of every record, as sizes."""
+    producer = KafkaProducer(
+        bootstrap_servers=harness.broker.bootstrap_servers,
+        max_request_size=4_000_000,
+    )
+    sent = []
+    for key in SIZES:
+        for value in SIZES:
+            if key is value is None:  # kafka-python sends no such record
+                continue
+            partition, header = len(sent) % 2, SIZES[len(sent) % len(SIZES)]
+            producer.send(
+                topic,
+                filled(value),
+                filled(key),
+                headers=[] if header is None else [("h", filled(header))],
+                partition=partition,
+            )
+            sent.append((partition, key, value, header))
+    producer.flush()
+    producer.close()
+    return sorted(sent, key=repr)
+
+
+def filled(size):
+    return None if size is None else b"\xff" * size
+
+
+def stored(stream):
+    names = ["partition", "key", "value", "headers"]
+    rows = DeltaTable(stream.table.uri).to_pyarrow_table(columns=names).to_pylist()
+    return sorted(
+        (
+            (
+                row["partition"],
+                size(row["key"]),
+                size(row["value"]),
+                size(row["headers"][0]["value"]) if row["headers"] else None,
+            )
+            for row in rows
+        ),
+        key=repr,
+    )
+
+
+def size(value):
+    return None if value is None else len(value)
