@@ -12,6 +12,7 @@
     |   `-- RequestConflict            the run id already stands for a different request
     |-- Halted                         exit 3, a person has to decide; trying again changes nothing
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
+    |   |-- UnreadableTable            the table has a feature that cannot be read here
     |   |-- ReplayUnavailable          Kafka no longer has what a plan has to read
     |   `-- WindowUnavailable          a backfill's window cannot be read as requested
     |-- Transient                      exit 4, run again later; the only retriable ones
@@ -109,6 +110,10 @@ class Halted(TidelineError):
 
 class ResetDetected(Halted):
     """The log or the table contradicts the ledger; the incidents say how."""
+
+
+class UnreadableTable(Halted):
+    """The table's protocol asks readers for a feature that delta-rs does not have."""
 
 
 class ReplayUnavailable(Halted):

@@ -1,10 +1,12 @@
 """Databases with the ledger's tables."""
 
 import itertools
+import shutil
 
 import pytest
 from sqlalchemy.engine import URL
 
+from tests.lake import Lake
 from tests.ledger_database import create_tables
 
 _numbers = itertools.count(1)
@@ -20,3 +22,18 @@ def sqlite_tables(tmp_path):
 def postgres_tables(postgres):
     """A database on the PostgreSQL that all tests share."""
     return create_tables(postgres.create_database(f"ledgers-{next(_numbers)}"))
+
+
+@pytest.fixture(scope="session")
+def healthy_lake(tmp_path_factory):
+    """Built once, copied for each test."""
+    folder = tmp_path_factory.mktemp("healthy")
+    Lake(folder).build()
+    return folder
+
+
+@pytest.fixture
+def lake(healthy_lake, tmp_path):
+    """A stream with two landed runs, about to be damaged."""
+    shutil.copytree(healthy_lake, tmp_path, dirs_exist_ok=True)
+    return Lake(tmp_path)

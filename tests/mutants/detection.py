@@ -5,6 +5,8 @@ from tests.mutants.mutant import Mutant
 DETECTION = "tests/unit/test_detection.py"
 KAFKA_ANSWERS = "tests/unit/test_kafka_answers.py"
 TABLE_WATCH = "tests/unit/test_table_watch.py"
+TABLE_FEATURES = "tests/unit/test_table_features.py"
+APPROVALS = "tests/integration/test_table_approvals.py"
 MUTANTS = (
     Mutant(
         "another cluster (1)",
@@ -115,12 +117,92 @@ MUTANTS = (
     ),
     Mutant(
         "foreign removals (R13)",
-        "    if foreign:",
-        "    if False:",
+        "    elif foreign:",
+        "    elif False:",
         TABLE_WATCH,
         within="_foreign_changes",
     ),
-    Mutant("commits that nobody can look at (R13)", "    if unseen:", "    if False:", TABLE_WATCH),
+    Mutant(
+        "commits that nobody can look at (R13)", "    elif unseen:", "    elif False:", TABLE_WATCH
+    ),
+    Mutant(
+        "a commit is what its actions do (R13)",
+        "return bool(removed and (changed or not added))",
+        'return operation == "DELETE"',
+        TABLE_WATCH,
+    ),
+    Mutant(
+        "a restore that brings rows back (R13)",
+        'if operation == "RESTORE":',
+        "if False:",
+        TABLE_WATCH,
+    ),
+    Mutant(
+        "every foreign removal is in the finding (R9)",
+        "if len(foreign) > _SHOWN:",
+        "if False:",
+        TABLE_WATCH,
+    ),
+    Mutant(
+        "a table that cannot be written to is refused up front (R13)",
+        "elif any(refusals(table)):",
+        "elif False:",
+        TABLE_FEATURES,
+    ),
+    Mutant(
+        "an unknown feature is refused (R13)",
+        "if name not in _WITHOUT_EFFECT:",
+        "if name in _FEATURES:",
+        TABLE_FEATURES,
+    ),
+    Mutant(
+        "a commit of ours that vanished, by its version (R13)",
+        "logged[c.version] != (table.ledger_id, c.commit_id, c.token)",
+        "False",
+        f"{APPROVALS}::test_a_vanished_commit_is_noticed_at_the_next_planning",
+    ),
+    Mutant(
+        "a commit of ours that vanished, by its token (R13)",
+        "else newest < c.token",
+        "else False",
+        f"{APPROVALS}::test_a_token_that_the_table_no_longer_knows_is_noticed",
+    ),
+    Mutant(
+        "commits are looked at although the ledger knows their version (R13)",
+        "return min([self.table_version, *(c.version - 1 for c in self.commits)])",
+        "return self.table_version",
+        f"{APPROVALS}::test_a_vanished_commit_is_noticed_at_the_next_planning",
+    ),
+    Mutant(
+        "a table that changed again is another incident (R9)",
+        'return finding.kind == "table_changed" and finding.shown != known.shown',
+        "return False",
+        f"{APPROVALS}::test_a_further_change_after_the_decision_is_another_incident",
+    ),
+    Mutant(
+        "a frozen plan takes the table as it was shown (R9)",
+        "if incident.finding.shown not in {f.shown for f in findings}:",
+        "if False:",
+        f"{APPROVALS}::test_the_table_is_looked_at_once_more_before_it_is_taken",
+    ),
+    Mutant(
+        "an approval is not granted for the next change (R9)",
+        'if i.decision is not None and i.finding.kind != "table_changed"',
+        "if i.decision is not None",
+        f"{APPROVALS}::test_a_change_after_the_last_look_is_not_carried_out_along",
+    ),
+    Mutant(
+        "the known version goes no further than what was approved (R9)",
+        "table_version=finding.table_version,",
+        "table_version=table.version,",
+        "tests/unit/test_decisions.py::test_an_approved_table_is_taken_as_it_was_shown",
+    ),
+    Mutant(
+        "rows removed since the look are not lost by its approval (R9)",
+        "else run.table.stored(version)",
+        "else run.table.stored()",
+        f"{APPROVALS}::test_a_change_after_the_last_look_is_not_carried_out_along",
+    ),
     Mutant(
         "rows beyond the head are not lost (R3, R12)",
         "subtract(expired, coverage.get(position.identity, ()))",

@@ -137,8 +137,8 @@ MUTANTS = (
     ),
     Mutant(
         "unverified rows do not stay (R6)",
-        "head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)",
-        "head",
+        "removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)",
+        "removed = None",
         "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
     ),
     Mutant(

@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that asks for Delta's writer is refused",
-        "    if reasons:\n        raise Halted(",
+        "    if found:\n        raise Halted(",
         "    if False:\n        raise Halted(",
         f"{FILES}::test_a_table_that_asks_for_delta_s_writer_is_refused_by_name",
         within="refuse_unwritable",

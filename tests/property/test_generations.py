@@ -24,7 +24,7 @@ from tideline.rules.resolution import execute
 from tideline.rules.rewind import rewound_head, trimmed_record, undone_ranges, undone_record
 
 PLACE = ("orders", 0)
-TABLE = TableObservation(True, "t", 1, "orders", "l")
+TABLE = TableObservation(True, "t", 1, "orders", "l", token=1)
 sizes = st.integers(0, 12)
 actions = st.lists(
     st.one_of(

@@ -37,7 +37,7 @@ def test_nobody_starves_under_the_smallest_budget(available):
     assert served == set(range(len(available)))
 
 
-TABLE = TableObservation(True, "t", 1, "orders", "l")
+TABLE = TableObservation(True, "t", 1, "orders", "l", token=1)
 arrivals = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=1, max_size=8)
 
 

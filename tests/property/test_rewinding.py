@@ -64,6 +64,6 @@ def test_every_offset_gained_since_is_taken_away_once(actions, data):
     assert (again.positions, again.coverage) == (heads[target].positions, heads[target].coverage)
     for number, action in enumerate(actions[target:], 100):
         again, _ = advanced(again, number, *action)
-    assert replace(again, table_version=0, live_runs=0, bytes_per_record=0) == replace(
-        heads[-1], table_version=0, live_runs=0, bytes_per_record=0
+    assert replace(again, table_version=0, live_runs=0, bytes_per_record=0, commits=()) == replace(
+        heads[-1], table_version=0, live_runs=0, bytes_per_record=0, commits=()
     )

@@ -11,7 +11,6 @@ from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.documents import dump, load
 from tideline.errors import (
     AttemptFenced,
-    Halted,
     ReplayUnavailable,
     ServiceAway,
     VerificationFailed,
@@ -173,40 +172,6 @@ def test_an_older_attempt_s_files_are_not_added(stream, harness, spark, monkeypa
     monkeypatch.undo()
     assert harness.run(stream, "one", spark).status == "done"
     assert len(table_rows(stream)) == 2 * SENT
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        pytest.param(
-            "ALTER TABLE {} ADD CONSTRAINT positive CHECK (offset >= 0)",
-            "positive",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-            "deletionVectors",
-            marks=pytest.mark.slow,
-        ),
-        ("ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "columnMapping"),
-        ("ALTER TABLE {} SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
-    ],
-)
-def test_a_table_that_asks_for_delta_s_writer_is_refused(stream, harness, spark, change, named):
-    """ADR 19: by name, before anything is read; taken off again, the run goes on."""
-    harness.run(stream, "one", spark)
-    version = table_version(stream)
-    spark.session.sql(change.format(f"delta.`{stream.table.uri}`"))
-    table = TargetTable(stream.table.uri)
-    assert table.observe().partition_by is None
-    nothing = TableChange("l", "p", "r", 10**6, ())
-    with pytest.raises(Halted, match=f"asks for Delta's own writer: .*{named}"):
-        table.commit(nothing, (), table_version(stream))
-    harness.send(10)
-    submits = spark.submits
-    with pytest.raises(Halted):
-        harness.run(stream, "two", spark)
-    assert (spark.submits, table_version(stream)) == (submits, version + 1)
 
 
 def test_a_column_of_others_is_kept(stream, harness, spark):

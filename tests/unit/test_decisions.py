@@ -17,6 +17,7 @@ from tests.unit.build import (
     topic,
 )
 from tideline.model.coverage import Coverage
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Decision, Finding, Incident, one_interval
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -148,14 +149,18 @@ def test_an_accepted_gap_is_excused_and_moves_nothing():
     )
 
 
-def test_an_approved_table_is_taken_as_it_is():
-    """What verified coverage it lacks is on record."""
+def test_an_approved_table_is_taken_as_it_was_shown():
+    """What verified coverage it lacks is on record; later commits stay to be looked at (R9)."""
     gone = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 50),)),)
-    now = observation(table=TableObservation(True, "t2", 12))
+    now = observation(table=TableObservation(True, "t2", 14, ledger_id="l", token=9))
     incident = decided("table_changed", "approve", topic=None, partition=None)
-    effect = execute(head(position(100), table_id="t"), incident, now, gone)
+    shown = replace(incident.finding, table_version=12)
+    kept, lost = KnownCommit(7, 9, "p", "r"), KnownCommit(8, 10, "q", "r")
+    known = head(position(100), table_id="t", commits=(kept, lost))
+    effect = execute(known, replace(incident, finding=shown), now, gone)
     assert (effect.head.table_id, effect.head.table_version) == ("t2", 12)
     assert effect.head.accepted_loss == gone
+    assert effect.head.commits == (kept,)
 
 
 def test_generations_never_repeat():

@@ -87,6 +87,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
     output.answer(
         answer,
         *([grid(("flaw", *columns), rows)] if rows else []),
+        *(f"damaged: {file}" for file in result.damaged),
         *(str(finding) for finding in findings),
         f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
     )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tideline.contract.shapes import (
     Coverage,
+    DamagedFile,
     Finding,
     Flaw,
     Gone,
@@ -135,6 +136,7 @@ class Audit(Shape):
     missing: tuple[Flaw, ...]
     foreign: tuple[Flaw, ...]
     unverified: tuple[Flaw, ...]
+    damaged: tuple[DamagedFile, ...]
     table_version: int | None
     clean: bool
     findings: tuple[Finding, ...]

@@ -98,6 +98,7 @@ def build_audit(audit: Audit, findings: Sequence[Finding]) -> answers.Audit:
     return answers.Audit(
         rows=audit.rows,
         **{kind: getattr(audit, kind) for kind in kinds},
+        damaged=audit.damaged,
         table_version=audit.table_version,
         clean=audit.clean and not findings,
         findings=findings,

@@ -94,6 +94,13 @@ class LostRows(Coordinates):
     reason: str
 
 
+class DamagedFile(Shape):
+    """A data file that is gone or cannot be read; its rows count as missing."""
+
+    path: str
+    why: str
+
+
 class Flaw(Coordinates):
     """What an audit reports; `topic` is null where the ledger does not know the name.
 

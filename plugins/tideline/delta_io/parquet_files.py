@@ -71,6 +71,17 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> bytes:
+    """A data file as it is, to tell a damaged one from a store that is away.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with _store(table, options).open_input_file(unquote(path)) as file:
+        data: bytes = file.read()
+    return data
+
+
 def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
     if holding is None:
         return True

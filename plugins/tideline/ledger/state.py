@@ -108,6 +108,8 @@ class LedgerState:
             newest = max(versions, default=None)
         coverage = add_coverage(head.coverage, grown)
         merged = replace(head, coverage=coverage, table_id=table_id, table_version=newest)
+        if table_id == made_from.table_id:
+            merged = merged.with_commits(*self.head.commits)
         return replace(self, head=merged)
 
     def without_verifications(self) -> LedgerState:
@@ -178,13 +180,21 @@ class LedgerState:
     ) -> LedgerState:
         """Open an incident per finding; one that is open already learns what is at stake now.
 
+        A table that changed once more is another incident: whoever decided, or is about to, has
+        seen the first change only (R9).
+
         A plan is the landed one whose ranges the findings put in doubt, if there is one.
         """
         incidents = {i.key: i for i in self.control.incidents}
         opened = self.control.incidents_opened
+        overtaken: list[Incident] = []
         for finding in findings:
             known = incidents.get(incident_key(finding))
             unverified = () if plan is None else _in_scope(plan, finding)
+            if known is not None and _is_another_change(known.finding, finding):
+                outcome = f"the table has changed again: incident-{opened + 1}"
+                overtaken.append(incidents.pop(known.key).closed(outcome, now))
+                known = None
             if known is None:
                 opened += 1
                 known = Incident(f"incident-{opened}", run_id, now, finding)
@@ -192,13 +202,13 @@ class LedgerState:
                 known = replace(
                     known, plan_id=plan.plan_id, plan_run_id=plan.run_id, unverified=unverified
                 )
-            if finding.kind == "table_changed" and finding.actual != known.finding.actual:
-                known = replace(known, decision=None, asked_in=None)  # about another change
             incidents[known.key] = replace(known, finding=finding)
         after = tuple(incidents.values())
         if after == self.control.incidents:
             return self
-        return self._control(incidents=after, incidents_opened=opened)
+        opened_now = self._control(incidents=after, incidents_opened=opened)
+        ended = (*self.closed_incidents, *overtaken)
+        return replace(opened_now, closed_incidents=ended)
 
     def with_question(self, incidents: Iterable[Incident], run_id: str) -> LedgerState:
         """The state with a run's form asking about incidents."""
@@ -246,6 +256,10 @@ class LedgerState:
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
+
+
+def _is_another_change(known: Finding, finding: Finding) -> bool:
+    return finding.kind == "table_changed" and finding.shown != known.shown
 
 
 def _in_scope(plan: BatchPlan, finding: Finding) -> tuple[PlannedRange, ...]:

@@ -10,11 +10,16 @@ from tideline.model.coverage import Coverage, Intervals, add_coverage
 from tideline.model.generations import Beginning, Generations
 from tideline.model.headroom import Headroom
 from tideline.model.offsets import (
+    CoordinateRange,
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
     checked_topic_id,
 )
+from tideline.model.run import TableCommit
+
+_RANGES_SHOWN = 5
+_COMMITS_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,44 @@ class PartitionPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownCommit:
+    """A commit of this ledger that the table has to show for good: a landing or a removal.
+
+    Args:
+        version: The version that it made.
+        token: Fencing token of its attempt.
+        commit_id: The plan's id, or the removal's.
+        run_id: The run that runs again to land its rows once more, or that removed them.
+        ranges: Its first ranges, for people; the run's record has all of them.
+        more: How many further ranges there are.
+    """
+
+    version: int
+    token: int
+    commit_id: str
+    run_id: str
+    ranges: tuple[CoordinateRange, ...] = ()
+    more: int = 0
+
+    @classmethod
+    def of(
+        cls, made: TableCommit, commit_id: str, run_id: str, ranges: Iterable[CoordinateRange]
+    ) -> KnownCommit:
+        """The commit as the head keeps it."""
+        every = tuple(r.as_coordinates for r in ranges)
+        shown = every[:_RANGES_SHOWN]
+        return cls(made.version, made.token, commit_id, run_id, shown, len(every) - len(shown))
+
+    def __str__(self) -> str:
+        places = ", ".join(map(str, self.ranges))
+        more = f" and {self.more} more" if self.more else ""
+        return (
+            f"version {self.version} ({self.commit_id}, run {self.run_id}, token {self.token}:"
+            f" {places}{more})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """Everything that a live plan starts from. A new head replaces the old one as a whole.
 
@@ -86,6 +129,8 @@ class Head:
         set_aside: Topics with positions that the stream file did not mean when a run last planned;
             whoever sees them first tells it.
         beginnings: Where generations above 0 begin, at most one entry per partition identity.
+        commits: The newest commits of this ledger that a run has relied on, oldest first; at most
+            three. Whoever overwrites a commit does it within moments.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -104,6 +149,19 @@ class Head:
     headroom: tuple[Headroom, ...] = ()
     set_aside: tuple[str, ...] = ()
     beginnings: tuple[Beginning, ...] = ()
+    commits: tuple[KnownCommit, ...] = ()
+
+    def with_commits(self, *commits: KnownCommit) -> Head:
+        """The head after further commits of this ledger; only the newest are kept."""
+        every = sorted({*self.commits, *commits}, key=lambda c: (c.version, c.token))
+        return replace(self, commits=tuple(every[-_COMMITS_KEPT:]))
+
+    @property
+    def listed_after(self) -> int | None:
+        """The table version after which (exclusive) commits are looked at; None for no commit."""
+        if self.table_version is None:
+            return None
+        return min([self.table_version, *(c.version - 1 for c in self.commits)])
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}

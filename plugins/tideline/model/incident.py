@@ -29,6 +29,9 @@ class Finding:
         lost_until: The records at stake were written before this time; None if unknown.
         backfill: Id of the backfill plan, if the finding concerns only that plan; None if it
             concerns the live lane.
+        remedy: A more exact next step than the class gives; None if there is none.
+        table_version: Newest version of the table that the finding tells about: an approval covers
+            no later one. None where it is about no version.
     """
 
     kind: FindingClass
@@ -43,6 +46,8 @@ class Finding:
     lost_from: datetime | None = None
     lost_until: datetime | None = None
     backfill: str | None = None
+    remedy: str | None = None
+    table_version: int | None = None
 
     @property
     def cause(self) -> str:
@@ -52,6 +57,8 @@ class Finding:
     @property
     def next_step(self) -> str:
         """What a person can do."""
+        if self.remedy is not None:
+            return self.remedy
         if not self.decidable:
             return "give the stream a table and a ledger of its own, or restore what was there"
         return VERDICTS[self.kind].next_step
@@ -108,6 +115,11 @@ class Finding:
         if self.lost_from is not None or self.lost_until is not None:
             text += f", written{_when('after', self.lost_from)}{_when('before', self.lost_until)}"
         return text
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """What an approval of a changed table covers; with anything else it covers nothing."""
+        return (self.detail, self.actual, self.table_version)
 
     def __str__(self) -> str:
         at_stake = f" Offsets at stake: {self.at_stake}." if self.intervals else ""

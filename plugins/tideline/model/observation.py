@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from tideline.model.offsets import TopicPartition, checked_topic_id
 
@@ -112,17 +113,43 @@ class LoggedCommit:
 
     Args:
         version: The version that the commit made.
-        operation: Delta's name of the operation, for example `WRITE` or `DELETE`.
-        appends: Whether the commit only added rows.
+        operation: Delta's name of the operation, for example `WRITE` or `DELETE`; for people.
+        removes_rows: Whether its actions take rows out of the table. Of a commit of this ledger it
+            is not looked up, and false.
         ledger_id: The ledger in the commit metadata; None for a commit of another program.
         detail: Parameters of the operation, for people.
+        commit_id, token: Whose plan or removal it is, and of which attempt, in the commit metadata;
+            None for a commit of another program.
     """
 
     version: int
     operation: str
-    appends: bool
+    removes_rows: bool
     ledger_id: str | None
     detail: str
+    commit_id: str | None = None
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A column that is not as Tideline creates it, in a way that matters to a writer.
+
+    Args:
+        column: Its name.
+        change: What is different. A further column that may be null is none of these.
+    """
+
+    column: str
+    change: Literal["missing", "type", "required", "generated", "identity", "invariant"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperty:
+    """One property of the table, as the log stores it."""
+
+    name: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +165,13 @@ class TableObservation:
         newer: Commits after the version that was asked about, oldest first.
         partition_by: The partition columns, if data files can be added without Delta's writer.
             None if the table has columns, features or constraints that need Delta's writer.
+        features: Names of the table features in Delta's protocol. An older protocol, which has
+            numbers instead, counts as the features that its writer version stands for.
+        properties: The table's properties whose names begin with `delta.`.
+        columns: Columns that differ from those that Tideline creates.
+        token: Newest fencing token that the table has recorded for that ledger; None without one.
+        unreadable: Why the table cannot be read at all, a feature that delta-rs lacks; the rest is
+            empty then. None where it can.
     """
 
     exists: bool
@@ -147,6 +181,11 @@ class TableObservation:
     ledger_id: str | None = None
     newer: tuple[LoggedCommit, ...] = ()
     partition_by: tuple[str, ...] | None = None
+    features: tuple[str, ...] = ()
+    properties: tuple[TableProperty, ...] = ()
+    columns: tuple[ColumnChange, ...] = ()
+    token: int | None = None
+    unreadable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from tideline.errors import BadInput, StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
+from tideline.model.head import KnownCommit
 from tideline.model.rewind import Closing, Rewind
+from tideline.model.run import TableCommit
 from tideline.operations.rewind_losses import unavailable, with_losses
 from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
@@ -154,7 +156,8 @@ def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
 
 def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     """Remove the rows, then move head, records and incidents in one swap."""
-    version = _remove(run, rewind)
+    removed = _remove(run, rewind)
+    version = None if removed is None else removed.version
     reach("rewind:removed")
     state = run.ledger.read()
     head = state.head
@@ -169,7 +172,13 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     def swap(state: LedgerState) -> LedgerState:
         if state.control.rewind is None:
             return state
-        after = state.with_rewind_finished(done, rewound_head(state.head, then, done, known))
+        today = state.head
+        if removed is not None:
+            commit_id = removal_id(rewind.rewind_id)
+            today = today.with_commits(
+                KnownCommit.of(removed, commit_id, run.run_id, rewind.removes)
+            )
+        after = state.with_rewind_finished(done, rewound_head(today, then, done, known))
         for run_id in done.undone_runs:
             record = state.runs.get(run_id)
             if record is None or not record.is_open:  # a proposal has no plan to undo
@@ -189,8 +198,8 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     return done
 
 
-def _remove(run: RunContext, rewind: Rewind) -> int | None:
-    """Remove the rows behind a fresh token; the version that did it, None where there is no table.
+def _remove(run: RunContext, rewind: Rewind) -> TableCommit | None:
+    """Remove the rows behind a fresh token; None where there is no table.
 
     It is done also where no row stands now: the fence keeps an older attempt from adding some.
     """
@@ -203,4 +212,4 @@ def _remove(run: RunContext, rewind: Rewind) -> int | None:
         attempt = begin_attempt(run, state.control.ledger_id)
         change = removal(run, attempt, rewind.rewind_id, rewind.removes)
         removed = remove(run, change, after_version=rewind.known_version)
-    return removed.version
+    return removed

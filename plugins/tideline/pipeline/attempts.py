@@ -15,7 +15,8 @@ from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange
 from tideline.model.plan import BatchPlan
 from tideline.pipeline.context import RunContext
-from tideline.table.change import TableChange, app_id, removal_id
+from tideline.table.change import TableChange, removal_id
+from tideline.table.schema import app_id
 
 
 @dataclass(frozen=True, slots=True)

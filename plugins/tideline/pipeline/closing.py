@@ -10,7 +10,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
 from tideline.pipeline.context import RunContext, log, now
-from tideline.rules.advance import advance_head
+from tideline.rules.advance import advance_head, noted
 from tideline.rules.following import only_followed
 
 
@@ -41,7 +41,8 @@ def close_plan(
         if _is_closed_so(run, state, record, commit):
             return state  # by this very call, whose answer was lost, or by another attempt
         refuse_closed(state, record)
-        head = advance_head(state.head, plan, commit) if record.is_open else state.head
+        advance = advance_head if record.is_open else noted
+        head = advance(state.head, plan, commit)
         rows_are_there = [
             i.closed(f"verified after all by run {run.run_id}", now())
             for i in state.incidents_of_plan(plan.plan_id)

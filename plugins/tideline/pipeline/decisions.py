@@ -9,15 +9,15 @@ from functools import partial
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import Coverage, subtract
-from tideline.model.head import Head
+from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
 from tideline.model.plan import BatchPlan, PlannedRange
-from tideline.model.run import RunRecord
+from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.incidents import triage_incidents
+from tideline.pipeline.incidents import open_incidents, triage_incidents
 from tideline.pipeline.landed import (
     changes_after_read,
     count_rows,
@@ -28,6 +28,7 @@ from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
+from tideline.table.change import removal_id
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -55,7 +56,7 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
 def standing_table_incidents(
     run: RunContext, state: LedgerState, plan: BatchPlan | None = None
 ) -> tuple[LedgerState, tuple[Incident, ...]]:
-    """Open incidents about the table; closed here where the table is as it should be again.
+    """Open incidents about the table as it is now; closed where it is as it should be again.
 
     Args:
         run: This run.
@@ -65,8 +66,9 @@ def standing_table_incidents(
     known = state.incidents_of_table()
     if not known:
         return state, ()
-    if foreign_changes(run, state, plan)[1]:
-        return state, known
+    if findings := foreign_changes(run, state, plan)[1]:
+        standing = open_incidents(run, state, findings)  # another change is another incident
+        return run.ledger.read(), standing
     gone = tuple(i.closed(f"no longer found by run {run.run_id}", now()) for i in known)
     return run.ledger.update(lambda latest: latest.with_incidents_closed(gone)), ()
 
@@ -74,11 +76,17 @@ def standing_table_incidents(
 def take_decided_table(
     run: RunContext, state: LedgerState, plan: BatchPlan | None = None
 ) -> LedgerState:
-    """Carry out an approved change of the table that a frozen plan ran into."""
+    """Carry out an approved change of the table that a frozen plan ran into.
+
+    The table is held against what was approved once more: if it has changed since, nothing is
+    carried out, and the next check opens an incident about that (R9).
+    """
     state, standing = standing_table_incidents(run, state, plan)
     for incident in triage_incidents(run, standing).decided:
-        table = run.table.observe()
-        removed = rows_removed_by_others(run, incident)
+        table, findings = foreign_changes(run, state, plan)
+        if incident.finding.shown not in {f.shown for f in findings}:
+            continue
+        removed = rows_removed_by_others(run, state.head, table.version)
         state = run.ledger.update(partial(_take, run.run_id, incident, table, removed))
         reach("resolve:took_table")
     return state
@@ -91,7 +99,8 @@ def _take(
     removed: tuple[Coverage, ...],
     state: LedgerState,
 ) -> LedgerState:
-    effect = take_table(state.decided_alike([incident]).head, table, removed)
+    known = state.decided_alike([incident]).head
+    effect = take_table(known, table, incident.finding, removed)
     closed = incident.closed(effect.outcome, now())
     return _resolved(state, run_id, [closed]).with_head(effect.head).without_verifications()
 
@@ -139,9 +148,11 @@ def decide_unverified_rows(
     if landed is None or newest is None:
         return RowsDecided(head)
     if incident.finding.kind not in GAP_CLASSES:
-        return RowsDecided(
-            head, _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
-        )
+        removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
+        if removed is None:
+            return RowsDecided(head)
+        known = KnownCommit.of(removed, removal_id(plan.plan_id), run.run_id, incident.unverified)
+        return RowsDecided(head.with_commits(known), removed.version)
     good = count_rows(run, record, incident.unverified, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
     if not good or changes_after_read(run, part.on_cluster):
@@ -152,8 +163,8 @@ def decide_unverified_rows(
 
 def _remove_unverified(
     run: RunContext, ledger_id: str, plan: BatchPlan, ranges: tuple[PlannedRange, ...]
-) -> int | None:
-    """Remove rows at ranges that no verified coverage holds; the version that did it."""
+) -> TableCommit | None:
+    """Remove rows at ranges that no verified coverage holds; None where there are none."""
     newest = run.table.observe().version
     if newest is None or not run.table.landed(ranges, newest):
         return None
@@ -172,7 +183,7 @@ def _remove_unverified(
         removed = remove(run, change, after_version=newest)
     reach("resolve:removed")
     log.warning("unverified rows of plan %s are removed", plan.plan_id)
-    return removed.version
+    return removed
 
 
 def _resolved(state: LedgerState, run_id: str, closed: list[Incident]) -> LedgerState:

@@ -67,11 +67,7 @@ def _read_and_land(
 ) -> TableCommit:
     """Have Spark write beside the table, count, and swap in; landing and replay are one way."""
     if table.version is None or table.partition_by is None:
-        raise Halted(
-            f"table {run.stream.table.uri} asks for Delta's own writer: somebody gave it a feature,"
-            " a constraint, or a column with a condition. Nothing was read and nothing changed;"
-            " take it off the table, then run again"
-        )
+        raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     change = planned_change(run, attempt, plan)
     result = submit(run, read_job(run, change, plan, table.partition_by))
     try:

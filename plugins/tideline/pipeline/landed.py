@@ -93,10 +93,17 @@ def foreign_changes(
     if plan is not None:
         table_id = table_id or plan.table_id
         version = plan.table_version if version is None else version
-    table = run.table.observe(version)
+    listed_after = version if state.head.listed_after is None else state.head.listed_after
+    table = run.table.observe(listed_after)
     known_version = version if table_id else None
-    ledger_id = state.control.ledger_id
-    findings = table_findings(table_id, table, run.stream.stream, ledger_id, known_version)
+    findings = table_findings(
+        table_id,
+        table,
+        run.stream.stream,
+        state.control.ledger_id,
+        known_version,
+        state.head.commits,
+    )
     return table, tuple(findings)
 
 

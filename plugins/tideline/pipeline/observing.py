@@ -50,7 +50,7 @@ def observe(run: RunContext, head: Head) -> Observation:
         )
     # A topic that the pattern listed may be deleted by the time it is asked for.
     topics = tuple(t for t in observation.topics if t.topic not in absent)
-    return replace(observation, topics=topics, table=run.table.observe(head.table_version))
+    return replace(observation, topics=topics, table=run.table.observe(head.listed_after))
 
 
 def adopt(run: RunContext, head: Head, observation: Observation) -> Head:

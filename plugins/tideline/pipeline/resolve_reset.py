@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
+from tideline.model.coverage import Coverage
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
@@ -106,7 +107,12 @@ def _resolve_found(
     passed_over = tuple(i for i in decided if i.finding.kind == "unknown")
     to_execute = tuple(i for i in decided if i not in passed_over)
     if to_execute:
-        granted |= {i.key: i.decision for i in to_execute if i.decision is not None}
+        # A table is approved as it was shown, and as nothing else.
+        granted |= {
+            i.key: i.decision
+            for i in to_execute
+            if i.decision is not None and i.finding.kind != "table_changed"
+        }
         return _carry_out(run, state, to_execute, proposal.observation)
     closed = tuple(i.closed("left out of this run; its position stays", now()) for i in passed_over)
     return state, freeze_live(
@@ -182,7 +188,9 @@ def _execute_all(
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         is_gap = incident.finding.kind in GAP_CLASSES
         if is_gap or _is_seen(run, state, head, observation, incident):
-            removed = rows_removed_by_others(run, incident)
+            removed: tuple[Coverage, ...] = ()
+            if incident.finding.kind == "table_changed":
+                removed = rows_removed_by_others(run, state.head, observation.table.version)
             effect = execute(head, incident, observation, removed)
             head, outcome = effect.head, effect.outcome
         if incident.unverified and not (is_gap and in_doubt):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
-from tideline.errors import StreamBusy
-from tideline.model.coverage import Coverage
-from tideline.model.incident import Incident
+from tideline.errors import StreamBusy, VerificationFailed
+from tideline.model.coverage import Coverage, intersect, union
+from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.pipeline.context import RunContext
 from tideline.rules.audit import Audit, audit
@@ -36,14 +37,35 @@ def ledger_against_table(run: RunContext) -> Audit:
     raise StreamBusy("runs close faster than the table can be read; audit again")
 
 
-def rows_removed_by_others(run: RunContext, incident: Incident) -> tuple[Coverage, ...]:
-    """Verified offsets that a changed table no longer holds; none for other findings."""
-    if incident.finding.kind != "table_changed":
-        return ()
-    return tuple(
-        Coverage(
-            PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition),
-            (OffsetRange(flaw.start_offset, flaw.end_offset),),
+def rows_removed_by_others(
+    run: RunContext, head: Head, version: int | None
+) -> tuple[Coverage, ...]:
+    """Verified offsets that a changed table does not hold, in the version that was observed.
+
+    A later version is not looked at: what somebody removed there is nobody's decision yet.
+
+    Args:
+        run: This run.
+        head: Read before that observation.
+        version: The table's version then; None if the table is gone.
+
+    Raises:
+        VerificationFailed: A data file cannot be read: nobody approved the loss of its rows.
+    """
+    stored = () if version is None else run.table.stored(version)
+    result = audit(head, run.ledger.closed_runs(), (), stored)
+    if result.damaged:
+        shown = ", ".join(map(str, result.damaged[:5]))
+        raise VerificationFailed(
+            f"table {run.stream.table.uri}, version {version}: data files cannot be read: {shown}."
+            " Nothing was approved. Restore them; or take them out of the table (delete them, then"
+            " DeltaTable.repair() of deltalake): that is a finding of its own",
+            damaged=[file.path for file in result.damaged],
         )
-        for flaw in ledger_against_table(run).missing
-    )
+    covered = {c.identity: c.intervals for c in head.coverage}
+    gone: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+    for flaw in result.missing:
+        identity = PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition)
+        flawed = [OffsetRange(flaw.start_offset, flaw.end_offset)]
+        gone[identity] += intersect(flawed, covered.get(identity, ()))
+    return tuple(Coverage(i, union(ranges)) for i, ranges in gone.items() if ranges)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tideline.errors import StreamBusy
 from tideline.model.coverage import add_coverage, covered_until
-from tideline.model.head import Head, PartitionPosition
+from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import TableCommit
@@ -67,6 +67,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
         table_id=table_commit.table_id,
         table_version=max(table_commit.version, head.table_version or 0),
+        commits=noted(head, plan, table_commit).commits,
         headroom=tuple(
             h for h in head.headroom if _is_at(positions, h.topic, h.partition, h.next_offset)
         ),
@@ -81,6 +82,11 @@ def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) ->
     """Whether a range is part of a log that is followed today, in the generation meant there."""
     there = logs.get(item.identity)
     return there is not None and there.holds(item.offsets)
+
+
+def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
+    """The head that knows a plan's commit, also where no position moves: a replay."""
+    return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
 
 
 def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:

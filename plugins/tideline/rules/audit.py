@@ -30,6 +30,22 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A data file of the table that is gone or cannot be read; its rows count as missing.
+
+    Args:
+        path: As in the table's log.
+        why: What reading it said.
+    """
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
 class Flaw:
     """Offsets `[start_offset, end_offset)` of one log where table and ledger differ.
 
@@ -73,10 +89,11 @@ class Audit:
         duplicates: Coordinates with more than one row, and records with a row in two generations:
             below the first offset of the newer one, the log is the same.
         missing: Verified offsets without a row and without a recorded reason.
-        foreign: Rows at coordinates that no plan covers, and rows of a generation below its first
-            offset.
+        foreign: Rows at coordinates that no plan covers, rows of a generation below its first
+            offset, and rows where the log has a marker.
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
+        damaged: Data files that are gone or cannot be read.
     """
 
     rows: int
@@ -87,20 +104,21 @@ class Audit:
     foreign: tuple[Flaw, ...]
     unverified: tuple[Flaw, ...]
     table_version: int | None = None
+    damaged: tuple[DamagedFile, ...] = ()
 
     @property
     def clean(self) -> bool:
         """Whether table and ledger agree; unverified rows do not count."""
         wrong = (self.gaps, self.overlaps, self.duplicates, self.missing, self.foreign)
-        return not any(wrong)
+        return not any(wrong) and not self.damaged
 
     def __str__(self) -> str:
-        kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign")
+        kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "damaged")
         by_kind = {kind: getattr(self, kind) for kind in kinds}
         return "; ".join(f"{k}: {_shown(flaws)}" for k, flaws in by_kind.items() if flaws)
 
 
-def _shown(flaws: tuple[Flaw, ...]) -> str:
+def _shown(flaws: tuple[Flaw | DamagedFile, ...]) -> str:
     more = f" and {len(flaws) - 5} more" if len(flaws) > 5 else ""
     return f"{', '.join(map(str, flaws[:5]))}{more}"
 
@@ -113,6 +131,7 @@ class _Partition:
         self.verified: list[OffsetRange] = []
         self.accounted: list[OffsetRange] = []
         self.accepted_loss: list[OffsetRange] = []
+        self.markers: list[OffsetRange] = []
         self.open: list[OffsetRange] = []
         self.stored: list[Stored] = []
         self.topic: str | None = None
@@ -135,7 +154,7 @@ def audit(
     head: Head,
     closed: Iterable[RunRecord],
     open_runs: Iterable[RunRecord],
-    stored: Iterable[Stored],
+    stored: Iterable[Stored | DamagedFile],
 ) -> Audit:
     """Compare the ledger with the table.
 
@@ -159,6 +178,7 @@ def audit(
             partition.topic = verified.planned.topic
             partition.verified.append(verified.planned.offsets)
             partition.accepted_loss.extend(gap.offsets for gap in verified.gaps)
+            partition.markers += [gap.offsets for gap in verified.gaps if gap.reason == "marker"]
             if record.lane == "live":
                 partition.live.append(verified.planned.offsets)
     for record in open_runs:
@@ -166,15 +186,18 @@ def audit(
             partitions[planned.identity].topic = planned.topic
             partitions[planned.identity].open.append(planned.offsets)
     _take_head(partitions, head)
-    rows = 0
+    rows, damaged = 0, []
     for piece in stored:
+        if isinstance(piece, DamagedFile):
+            damaged.append(piece)
+            continue
         rows += piece.rows
         partitions[piece.identity].stored.append(piece)
     names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
     for identity, partition in partitions.items():
         partition.topic = partition.topic or names.get(identity.topic_id)
     _compare_generations(partitions, head)
-    return _judge(rows, partitions)
+    return replace(_judge(rows, partitions), damaged=tuple(damaged))
 
 
 def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
@@ -221,7 +244,11 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
             "gaps": _uncovered(known),
             "overlaps": overlaps(known.live),
             "missing": subtract(subtract(known.covered, known.accepted_loss), present),
-            "foreign": union(subtract(unplanned, known.open), misplaced),
+            "foreign": union(
+                subtract(unplanned, known.open),
+                misplaced,
+                intersect(known.present, union(known.markers)),
+            ),
             "unverified": intersect(unplanned, known.open),
         }.items():
             flaws[kind] += [_flaw(identity, known.topic, r, len(r)) for r in intervals]

@@ -53,7 +53,7 @@ def find_resets(
         observation; they are no verdict.
     """
     of_table = table_findings(
-        head.table_id, observation.table, stream, ledger_id, head.table_version
+        head.table_id, observation.table, stream, ledger_id, head.table_version, head.commits
     )
     return (*of_table, *_log_findings(head.cluster_id, head.topics, head.landed, observation))
 

@@ -25,6 +25,7 @@ from tideline.model.offsets import PartitionIdentity
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.reset_detection import lost_to_retention
 from tideline.rules.start_positions import log_start_of
+from tideline.rules.table_watch import vanished
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def execute(
     assert decision is not None
     assert decision.choice in finding.choices, (decision.choice, finding.kind)
     if finding.kind == "table_changed":
-        return take_table(head, observation.table, removed)
+        return take_table(head, observation.table, finding, removed)
     if finding.kind in GAP_CLASSES:
         return accept_gap(head, incident)
     if finding.kind == "cluster_changed":
@@ -242,12 +243,18 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
     )
 
 
-def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...]) -> Effect:
-    """Accept the table as it is now, and record the verified offsets that it no longer holds.
+def take_table(
+    head: Head, table: TableObservation, finding: Finding, removed: tuple[Coverage, ...]
+) -> Effect:
+    """Accept the table as it was shown, and record the verified offsets that it no longer holds.
+
+    Commits after the version that the finding tells about stay unknown: the next check looks at
+    them.
 
     Args:
         head: What the ledger knows.
-        table: The table now.
+        table: An observation that shows this very finding.
+        finding: What was approved.
         removed: Verified offsets that the table no longer holds.
     """
     gone = [(c.identity, r) for c in removed for r in c.intervals]
@@ -256,11 +263,12 @@ def take_table(head: Head, table: TableObservation, removed: tuple[Coverage, ...
         replace(
             head,
             table_id=table.table_id,
-            table_version=table.version,
+            table_version=finding.table_version,
+            commits=tuple(c for c in head.commits if c not in vanished(head.commits, table)),
             accepted_loss=add_coverage(head.accepted_loss, gone),
         ),
-        f"accepted the table at version {table.version}; it no longer holds {count} verified"
-        " offsets",
+        f"accepted the table at version {finding.table_version}; it no longer holds {count}"
+        " verified offsets",
     )
 
 

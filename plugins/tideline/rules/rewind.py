@@ -111,6 +111,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         accepted_loss=add_coverage(then.accepted_loss, [*stays, *passed]),
         table_id=head.table_id,
         table_version=table_version,
+        commits=head.commits,
         live_runs=head.live_runs,
         bytes_per_record=head.bytes_per_record,
         headroom=(),

@@ -2,26 +2,20 @@
 
 The table's properties hold the stream's name and the ledger's id. So a table or a ledger that was
 replaced, shared or created anew is detected. Every commit after the last known version is checked:
-those of the ledger carry its id in their commit metadata.
+those of the ledger carry its id in their commit metadata. Of others it counts whether their actions
+took rows away: what somebody called the operation proves nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import LoggedCommit, TableObservation
+from tideline.rules.table_features import refusals
 
-_MOVES_NO_ROW = {
-    "OPTIMIZE",
-    "VACUUM START",
-    "VACUUM END",
-    "SET TBLPROPERTIES",
-    "UNSET TBLPROPERTIES",
-    "COMPUTE STATS",
-    "CREATE TABLE",
-}
-"""Operations that change no row; other programs may commit them."""
+_SHOWN = 3
 
 
 def table_findings(
@@ -30,20 +24,24 @@ def table_findings(
     stream: str,
     ledger_id: str,
     known_version: int | None = None,
+    commits: tuple[KnownCommit, ...] = (),
 ) -> Iterator[Finding]:
     """Every reason not to write to the table (R13).
 
     Args:
         known_id: The table's id as the ledger knows it; None before the first commit.
-        table: The table now, with the commits after `known_version`.
+        table: The table now, with the commits after `known_version`, and from `commits` on.
         stream: Name of this stream, expected in the table's properties.
         ledger_id: Id of this ledger, expected in the table's properties.
         known_version: Newest version known to hold only what the ledger knows; commits after it
             (exclusive) are checked. None before the first commit: none is checked.
+        commits: This ledger's newest commits, which the table has to show for good.
     """
     if not table.exists:
         if known_id is not None:
             yield _changed("the table is gone", f"table {known_id}", "no table at the address")
+    elif table.unreadable is not None:
+        yield _refused(table)
     elif table.stream is None:
         yield _changed(
             "the table was not created by Tideline",
@@ -67,14 +65,46 @@ def table_findings(
         )
     elif known_id is not None and table.table_id != known_id:
         yield _changed(
-            "the table was replaced by another one", f"table {known_id}", f"table {table.table_id}"
+            "the table was replaced by another one",
+            f"table {known_id}",
+            f"table {table.table_id}, version {table.version}",
+            version=table.version,
         )
+    elif any(refusals(table)):
+        yield _refused(table)
     elif known_version is not None:
-        yield from _foreign_changes(table, known_version, ledger_id)
+        yield from _foreign_changes(table, known_version, ledger_id, commits)
+
+
+def vanished(commits: Iterable[KnownCommit], table: TableObservation) -> tuple[KnownCommit, ...]:
+    """Commits of this ledger that the table does not show any more.
+
+    The log shows another commit at its version: an engine without put-if-absent has overwritten it,
+    or an older copy of the table was put back and others committed since. Where the log no longer
+    has that version, the table's newest token tells: it never sinks.
+
+    Args:
+        commits: As the ledger knows them.
+        table: The table now, with the commits from these on, as far as the log has them.
+    """
+    logged = {c.version: (c.ledger_id, c.commit_id, c.token) for c in table.newer}
+    newest = -1 if table.token is None else table.token
+    return tuple(
+        c
+        for c in commits
+        if (
+            logged[c.version] != (table.ledger_id, c.commit_id, c.token)
+            if c.version in logged
+            else newest < c.token
+        )
+    )
 
 
 def _foreign_changes(
-    table: TableObservation, known_version: int, ledger_id: str
+    table: TableObservation,
+    known_version: int,
+    ledger_id: str,
+    commits: tuple[KnownCommit, ...],
 ) -> Iterator[Finding]:
     """Removals, restores and replacements by other programs; the audit finds their appends."""
     newest = table.version
@@ -82,32 +112,91 @@ def _foreign_changes(
     if newest < known_version:
         yield _changed(
             "the table is older than the ledger",
-            f"version {known_version} or newer",
+            "; ".join([f"version {known_version} or newer", *map(str, vanished(commits, table))]),
             f"version {newest}",
+            version=newest,
         )
         return
     seen = {commit.version for commit in table.newer}
     unseen = [v for v in range(known_version + 1, newest + 1) if v not in seen]
-    if unseen:
+    foreign = [c for c in table.newer if not _is_harmless(c, known_version, ledger_id)]
+    gone = vanished(commits, table)
+    if gone:
+        yield _vanished(gone, foreign, table, known_version)
+    elif unseen:
         yield _changed(
             "commits since the last known one are no longer in the table's log",
             f"commits {known_version + 1} to {newest}",
             f"none of version {unseen[0]}",
+            version=newest,
         )
-        return
-    foreign = [c for c in table.newer if not _is_harmless(c, ledger_id)]
-    if foreign:
-        shown = "; ".join(f"version {c.version}: {c.operation} {c.detail}" for c in foreign[:3])
+    elif foreign:
         yield _changed(
             "another program removed, restored or replaced rows",
             f"only commits of ledger {ledger_id} after version {known_version}",
-            shown,
+            _shown(foreign),
+            version=foreign[-1].version,
         )
 
 
-def _is_harmless(commit: LoggedCommit, ledger_id: str) -> bool:
-    return commit.ledger_id == ledger_id or commit.appends or commit.operation in _MOVES_NO_ROW
+def _vanished(
+    gone: tuple[KnownCommit, ...],
+    foreign: list[LoggedCommit],
+    table: TableObservation,
+    known_version: int,
+) -> Finding:
+    """What another engine, or whoever restored the table, does not know to have removed."""
+    logged = {c.version: c.operation for c in table.newer}
+    there = [f"version {c.version}: {logged.get(c.version, 'not in the log')}" for c in gone]
+    removals = f"; after that {_shown(foreign)}" if foreign else ""
+    runs = ", ".join(dict.fromkeys(c.run_id for c in gone))
+    return Finding(
+        "table_changed",
+        f"commits of ledger {table.ledger_id}: {'; '.join(map(str, gone))}",
+        f"{'; '.join(there)}; newest token {table.token}{removals}",
+        detail="commits of this ledger have vanished from the table",
+        remedy="find out who overwrote them (another engine on a store without put-if-absent) or"
+        " who restored the table; approve that, then run or clear again, by its id, each run that"
+        f" landed rows there ({runs}): they are read again while Kafka has them",
+        table_version=foreign[-1].version if foreign else known_version,
+    )
 
 
-def _changed(detail: str, expected: str, actual: str, decidable: bool = True) -> Finding:
-    return Finding("table_changed", expected, actual, detail=detail, decidable=decidable)
+def _shown(foreign: list[LoggedCommit]) -> str:
+    first = foreign[:_SHOWN]
+    text = "; ".join(f"version {c.version}: {c.operation} {c.detail}" for c in first)
+    if len(foreign) > _SHOWN:
+        text += f"; and {len(foreign) - _SHOWN} more, the last at version {foreign[-1].version}"
+    return text
+
+
+def _is_harmless(commit: LoggedCommit, known_version: int, ledger_id: str) -> bool:
+    is_known = commit.version <= known_version
+    return is_known or commit.ledger_id == ledger_id or not commit.removes_rows
+
+
+def _refused(table: TableObservation) -> Finding:
+    """Only the table itself can be changed back; then the finding goes away without a decision."""
+    found = tuple(refusals(table))
+    return Finding(
+        "table_changed",
+        "a table that takes plain data files",
+        "; ".join(f"{r.name}: {r.why}" for r in found),
+        detail=f"Tideline cannot write to a table with {', '.join(r.name for r in found)}",
+        decidable=False,
+        remedy="; ".join(dict.fromkeys(r.remedy for r in found))
+        + "; then the next run goes on by itself",
+    )
+
+
+def _changed(
+    detail: str, expected: str, actual: str, decidable: bool = True, version: int | None = None
+) -> Finding:
+    return Finding(
+        "table_changed",
+        expected,
+        actual,
+        detail=detail,
+        decidable=decidable,
+        table_version=version,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.model.offsets import CoordinateRange
-from tideline.table.schema import commit_metadata
+from tideline.table.schema import app_id, commit_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,6 @@ class TableChange:
             rows=rows,
             bytes=bytes,
         )
-
-
-def app_id(ledger_id: str) -> str:
-    """Delta application id of all attempts of one ledger."""
-    return f"tideline:{ledger_id}"
 
 
 def removal_id(name: str) -> str:

@@ -11,12 +11,14 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
 from tideline.errors import Halted
+from tideline.model.observation import TableObservation
+from tideline.rules.table_features import refusals
 from tideline.table.change import TableChange
 from tideline.table.coordinates import Reader
+from tideline.table.features import changed_columns, delta_properties, protocol_features
 from tideline.table.file_statistics import Coordinates, DataFile
 from tideline.table.footers import WrittenFile, read_footer
 from tideline.table.rewriting import kept_partition, rewrite
-from tideline.table.writable import asks_for_delta
 
 Action = AddAction | RemoveAction
 
@@ -66,18 +68,27 @@ def commit_change(
 
 
 def refuse_unwritable(table: DeltaTable) -> None:
-    """Refuse a table that asks for Delta's own writer (ADR 19).
+    """Refuse a table that asks for Delta's own writer (ADR 20).
+
+    Every look refuses it, too; a removal commits without one, and somebody may be quicker.
 
     Raises:
         Halted: It does; names what, and what to do.
     """
-    reasons = asks_for_delta(table)
-    if reasons:
+    asked = TableObservation(
+        exists=True,
+        features=protocol_features(table),
+        properties=delta_properties(table),
+        columns=changed_columns(table),
+    )
+    found = tuple(refusals(asked))
+    if found:
         raise Halted(
-            f"table {table.table_uri} asks for Delta's own writer: {', '.join(reasons)}. Tideline"
-            " adds and removes files itself and would break what this promises. Nothing was"
-            " changed; take it off the table, then run again",
-            reasons=list(reasons),
+            f"table {table.table_uri} asks for Delta's own writer:"
+            f" {'; '.join(f'{r.name}: {r.why}' for r in found)}. Tideline adds and removes files"
+            " itself and would break what this promises. Nothing was changed; do this, then run"
+            f" again: {'; '.join(dict.fromkeys(r.remedy for r in found))}",
+            reasons=[r.name for r in found],
         )
 
 

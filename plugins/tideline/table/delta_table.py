@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
-from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
+from tideline.delta_io.parquet_files import read_bytes
+from tideline.errors import CommitConflict, ServiceAway, UnreadableTable, VerificationFailed
 from tideline.launch.job import SparkResult
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
-from tideline.rules.audit import Stored
+from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.active_files import active_files
 from tideline.table.change import TableChange
 from tideline.table.commit import commit_change
-from tideline.table.coordinates import Reader, count_rows, read_coordinates
+from tideline.table.coordinates import Grouped, Reader, count_rows, read_coordinates
 from tideline.table.create import TableFolder
+from tideline.table.features import changed_columns, delta_properties, protocol_features
 from tideline.table.file_statistics import Coordinates, DataFile, copies, runs
 from tideline.table.footers import (
     WrittenFile,
@@ -38,8 +40,10 @@ from tideline.table.footers import (
     refuse_other_files,
 )
 from tideline.table.history import find_commit, newer_commits
-from tideline.table.schema import LEDGER_PROPERTY, STREAM_PROPERTY
-from tideline.table.writable import partition_columns
+from tideline.table.schema import LEDGER_PROPERTY, STREAM_PROPERTY, app_id
+
+_UNSUPPORTED = "is not supported"
+"""In delta-rs' message about a table whose protocol names a feature of readers that it lacks."""
 
 
 class TargetTable:
@@ -57,19 +61,29 @@ class TargetTable:
 
     def observe(self, known_version: int | None = None) -> TableObservation:
         """The newest version of the table, with the commits after a known version."""
-        table = self._open(None)
+        try:
+            table = self._open(None)
+        except UnreadableTable as error:
+            return TableObservation(exists=True, unreadable=str(error.__cause__))
         if table is None:
             return TableObservation(exists=False)
         metadata = table.metadata()
         properties = metadata.configuration
+        ledger_id = properties.get(LEDGER_PROPERTY)
+        with self._reachable():
+            newer = newer_commits(table, known_version, self._options)
         return TableObservation(
             exists=True,
             table_id=str(metadata.id),
             version=table.version(),
             stream=properties.get(STREAM_PROPERTY),
-            ledger_id=properties.get(LEDGER_PROPERTY),
-            newer=newer_commits(table, known_version),
-            partition_by=partition_columns(table),
+            ledger_id=ledger_id,
+            newer=newer,
+            partition_by=tuple(metadata.partition_columns),
+            features=protocol_features(table),
+            properties=delta_properties(table),
+            columns=changed_columns(table),
+            token=None if ledger_id is None else table.transaction_version(app_id(ledger_id)),
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -101,13 +115,22 @@ class TargetTable:
             wanted, read = Coordinates(ranges), self._reader(table)
             return count_rows(active_files(table), wanted, read, trusting=True)[0]
 
-    def stored(self) -> Iterator[Stored]:
-        """What every data file of the newest version holds, by coordinates."""
-        table = self._open(None)
-        if table is not None:
-            for file in active_files(table):
-                for identity, offsets in self.coordinates(table, file):
-                    yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
+    def stored(self, version: int | None = None) -> Iterator[Stored | DamagedFile]:
+        """What every data file of one version holds, by coordinates."""
+        table = self._open(version)
+        if table is None:
+            return
+        partitioned = tuple(table.metadata().partition_columns)
+        for file in active_files(table):
+            # Statistics are somebody's word: only partition values are not in the file itself.
+            constants = {k: v for k, v in file.constants.items() if k in partitioned}
+            try:
+                pieces = tuple(self.coordinates(table, replace(file, constants=constants)))
+            except VerificationFailed as error:
+                yield DamagedFile(file.path, str(error.why))
+                continue
+            for identity, offsets in pieces:
+                yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
     def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
         """Create the table without rows, with Tideline's properties, unless it exists."""
@@ -197,16 +220,29 @@ class TargetTable:
         except (delta_errors.DeltaError, OSError) as error:
             raise self._away(error) from error
 
-    def coordinates(
-        self, table: DeltaTable, file: DataFile
-    ) -> Iterator[tuple[PartitionIdentity, np.ndarray]]:
+    def coordinates(self, table: DeltaTable, file: DataFile) -> Grouped:
         """The offsets in one file, by identity, in the order of the file; reads coordinates only.
 
         Raises:
             ServiceAway: The store cannot be reached.
+            VerificationFailed: The file is gone or cannot be read.
         """
         with self._reachable():
-            yield from read_coordinates(table, file, self._options)
+            try:
+                return iter(tuple(read_coordinates(table, file, self._options)))
+            except (pa.ArrowInvalid, FileNotFoundError) as error:
+                why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
+            except OSError as error:
+                why = str(error)
+                read_bytes(table, file.path, self._options)  # if that works, it is not the store
+        why = " ".join(why.split())[:200]
+        raise VerificationFailed(
+            f"table {self.uri}: data file {file.path} cannot be read: {why}. No position has moved."
+            " Restore the file; or take it out of the table (delete it, then DeltaTable.repair() of"
+            " deltalake), approve that, and run again the runs that landed its rows",
+            path=file.path,
+            why=why,
+        )
 
     def _open(self, version: int | None) -> DeltaTable | None:
         try:
@@ -214,6 +250,12 @@ class TargetTable:
         except delta_errors.TableNotFoundError:
             return None
         except (delta_errors.DeltaError, OSError) as error:
+            if _UNSUPPORTED in str(error):
+                raise UnreadableTable(
+                    f"table {self.uri} cannot be read: {error}; no position has moved, drop the"
+                    " feature or restore the table, then run again",
+                    table=self.uri,
+                ) from error
             raise self._away(error) from error
 
     def _away(self, error: Exception) -> ServiceAway:

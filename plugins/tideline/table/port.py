@@ -30,7 +30,7 @@ from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
-from tideline.rules.audit import Stored
+from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.change import TableChange
 
 
@@ -104,15 +104,20 @@ class TablePort(Protocol):
 
         Raises:
             ServiceAway: Also for a version that is not in the log, or no longer.
+            VerificationFailed: A data file is gone or cannot be read.
         """
 
-    def stored(self) -> Iterator[Stored]:
-        """What every data file of the newest version holds, by coordinates.
+    def stored(self, version: int | None = None) -> Iterator[Stored | DamagedFile]:
+        """What every data file of one version holds, by coordinates.
+
+        Args:
+            version: The version to read; None for the newest.
 
         Returns:
             One item per file and partition identity, files in the log's order. Duplicates within a
             file are in the item; those across files are for the caller to find. Nothing if there
-            is no table.
+            is no table. The identities are those of the rows themselves, whatever the log's
+            statistics say. A file that cannot be read is an item of its own.
         """
 
     def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:

@@ -34,6 +34,11 @@ STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
 
 
+def app_id(ledger_id: str) -> str:
+    """Delta application id of all attempts of one ledger."""
+    return f"tideline:{ledger_id}"
+
+
 def commit_metadata(
     *,
     ledger_id: str,
