@@ -53,11 +53,12 @@ def _drop(feature: str) -> str:
     return f"in Spark: ALTER TABLE t DROP FEATURE {feature}"
 
 
-def _drop_of_readers(feature: str, purge: str = "") -> str:
+def _drop_of_readers(feature: str, disable: str = "", purge: str = "") -> str:
     """A feature that readers of older versions need as well: these have to go."""
     return (
-        f"once nobody reads older versions, in Spark: ALTER TABLE t SET TBLPROPERTIES ({_NOW});"
-        f" {purge}ALTER TABLE t DROP FEATURE {feature} TRUNCATE HISTORY"
+        "once nobody reads older versions, in Spark: ALTER TABLE t SET TBLPROPERTIES"
+        f" ({disable}{_NOW}); {purge}ALTER TABLE t DROP FEATURE {feature} TRUNCATE HISTORY, again"
+        " a moment later if Delta asks for it"
     )
 
 
@@ -71,7 +72,11 @@ _FEATURES = {
     "clustering": ("files have to be placed by columns", _NEW_TABLE),
     "deletionVectors": (
         "rows can be hidden in files that still count them",
-        _drop_of_readers("deletionVectors", "REORG TABLE t APPLY (PURGE); "),
+        _drop_of_readers(
+            "deletionVectors",
+            "'delta.enableDeletionVectors' = 'false', ",
+            "REORG TABLE t APPLY (PURGE); ",
+        ),
     ),
     "domainMetadata": ("delta-rs does not know it", _drop("domainMetadata")),
     "identityColumns": ("values have to be generated", _NEW_TABLE),
@@ -117,7 +122,7 @@ def refusals(table: TableObservation) -> Iterator[Refusal]:
     if table.unreadable is not None:
         why = f"it cannot even be read: {table.unreadable}"
         yield Refusal("a feature of its readers", why, "drop the feature, or restore the table")
-    for name in table.features:
+    for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
         if name not in _WITHOUT_EFFECT:
             remedy = f"{_drop(name)}, or give the stream a new table"
             yield Refusal(name, *_FEATURES.get(name, ("Tideline does not know it", remedy)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from deltalake import DeltaTable
 from deltalake.schema import Field
@@ -62,10 +63,21 @@ def changed_columns(table: DeltaTable) -> tuple[ColumnChange, ...]:
 
 
 def _changes(field: Field, wanted: Field | None) -> Iterator[ColumnChange]:
-    if wanted is not None and field.type != wanted.type:
+    if wanted is not None and _plain(field) != _plain(wanted):
         yield ColumnChange(field.name, "type")
     if not field.nullable:
         yield ColumnChange(field.name, "required")
     for key, change in _MARKS.items():
         if key in field.metadata:
             yield ColumnChange(field.name, change)
+
+
+def _plain(field: Field) -> Any:
+    """The column's type without the metadata of nested fields, which column mapping adds."""
+
+    def stripped(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {k: stripped(v) for k, v in data.items() if k != "metadata"}
+        return [stripped(item) for item in data] if isinstance(data, list) else data
+
+    return stripped(json.loads(field.to_json())["type"])
