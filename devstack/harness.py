@@ -120,6 +120,38 @@ class StreamHarness:
             record.get(30)
         producer.close()
 
+    def send_stamped(self, count: int, stamps: Mapping[int, int], *, partition: int = 0) -> None:
+        """Send records to a partition of the topic `orders`, some with a CreateTime of their own.
+
+        Args:
+            count: How many.
+            stamps: CreateTime by position among them; of any size.
+            partition: Where to.
+        """
+        producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=20)
+        sent = [
+            producer.send(
+                self.topic(), b"x", partition=partition, timestamp_ms=stamps.get(position)
+            )
+            for position in range(count)
+        ]
+        for record in sent:
+            record.get(30)
+        producer.close()
+
+    def send_batch(self, count: int, *, compression: str | None = None) -> None:
+        """Send records to partition 0 of the topic `orders` as one batch."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.broker.bootstrap_servers,
+            linger_ms=500,
+            compression_type=compression,
+        )
+        sent = [producer.send(self.topic(), b"x", partition=0) for _ in range(count)]
+        producer.flush()
+        for record in sent:
+            record.get(30)
+        producer.close()
+
     def transactions(self, *batches: tuple[bytes, int, bool], suffix: str = "orders") -> None:
         """Send transactions to partition 0, each (value, records, whether it commits)."""
         producer = KafkaProducer(

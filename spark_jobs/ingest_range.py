@@ -19,6 +19,7 @@ from tideline.documents import dump, load
 from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.launch.job import SparkJob, SparkResult
+from tideline.spark.failures import failed
 from tideline.spark.session import build_session
 from tideline.spark.sink import write_files
 from tideline.spark.source import read_ranges
@@ -32,23 +33,17 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     return write_files(rows, job)
 
 
-def _said(error: Exception) -> str:
-    """What failed and what lies at the bottom of it, without the stack between."""
-    lines = str(error).split("\n")
-    causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
-    return " ".join([*lines[:2], *causes[-1:]])[:1000]
-
-
 def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     """Run a job file to its result, good or bad; never raises for a failed ingest."""
     job = load(SparkJob, Path(job_file).read_bytes(), f"job file {job_file}")
     try:
-        result = execute(spark or build_session(f"tideline {job.stream} {job.run_id}"), job)
+        spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
+        result = execute(spark, job)
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:
         traceback.print_exc()
-        result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {_said(error)}")
+        result = failed(spark, job, error)
     draft = Path(f"{job.result_path}.{os.getpid()}")
     draft.write_text(dump(result))
     draft.replace(job.result_path)

@@ -14,7 +14,8 @@
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
     |   |-- UnreadableTable            the table has a feature that cannot be read here
     |   |-- ReplayUnavailable          Kafka no longer has what a plan has to read
-    |   `-- WindowUnavailable          a backfill's window cannot be read as requested
+    |   |-- WindowUnavailable          a backfill's window cannot be read as requested
+    |   `-- UnreadableRecords          Spark fails at the same records again and again
     |-- Transient                      exit 4, run again later; the only retriable ones
     |   |-- ServiceAway                a broker, a store or Spark did not answer
     |   |-- StreamBusy                 another attempt works on the stream
@@ -122,6 +123,10 @@ class ReplayUnavailable(Halted):
 
 class WindowUnavailable(Halted):
     """Part of a backfill has expired, or the log is not in time order; nothing was read."""
+
+
+class UnreadableRecords(Halted):
+    """Spark cannot read some records, however often it tries; the facts name their offsets."""
 
 
 class Transient(TidelineError):

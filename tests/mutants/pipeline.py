@@ -4,6 +4,8 @@ from tests.mutants.mutant import Mutant
 
 STABILITY = "tests/unit/test_stability.py"
 ANEW = "tests/unit/test_planned_anew.py"
+UNREADABLE = "tests/unit/test_unreadable.py"
+SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
 MUTANTS = (
     Mutant(
         "an undone run is planned anew (R3)",
@@ -105,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay is checked again after it was read (R4)",
-        "        refuse_unreadable(run, record, plan, landed)  # reading took its time (R4)\n",
+        "        refuse_unserved(run, record, plan, landed)  # reading took its time (R4)\n",
         "",
         "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_committed",
     ),
@@ -190,5 +192,47 @@ MUTANTS = (
         "if changed := ():",
         "tests/spark/test_halting.py::"
         "test_a_topic_that_was_recreated_after_verifying_blocks_the_advance",
+    ),
+    Mutant(
+        "brokers that refuse Spark are not away",
+        "if refusal := refusal_in_java(str(error)):",
+        "if False:",
+        "tests/unit/test_refusals.py",
+    ),
+    Mutant(
+        "an unreadable offset fails twice",
+        "reason = attempt(part) and attempt(part)",
+        "reason = attempt(part)",
+        UNREADABLE,
+    ),
+    Mutant(
+        "both halves of unreadable ranges are looked at",
+        "if attempt(second) is not None:",
+        "if False:",
+        UNREADABLE,
+    ),
+    Mutant(
+        "an error that may pass is no record's fault",
+        "if _MAY_PASS.search(text):",
+        "if False:",
+        UNREADABLE,
+    ),
+    Mutant(
+        "a decision covers the unreadable offsets that were shown (R9)",
+        'if finding.kind == "unreadable_record" and finding.intervals != known.finding.intervals:',
+        "if False:",
+        UNREADABLE,
+    ),
+    Mutant(
+        "unreadable records halt until somebody has decided (R8)",
+        "if len(accepted) < len(incidents):",
+        "if False:",
+        f"{SPARK_UNREADABLE}::test_the_partitions_beside_it_go_on",
+    ),
+    Mutant(
+        "unreadable offsets are read around",
+        "return readable_layers(joined(job.ranges), job.unreadable)",
+        "return readable_layers(joined(job.ranges), ())",
+        f"{SPARK_UNREADABLE}::test_a_policy_skips_them_at_once",
     ),
 )

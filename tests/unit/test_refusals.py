@@ -7,6 +7,9 @@ from types import SimpleNamespace
 import pytest
 from kafka import errors as kafka_errors
 
+import ingest_range
+from tests.unit.build import planned
+from tideline.documents import dump
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka_io import client
 from tideline.kafka_io.connecting import CutAtConnect
@@ -14,6 +17,7 @@ from tideline.kafka_io.listener import Spoken
 from tideline.kafka_io.python_errors import is_cut, refusal_of
 from tideline.kafka_io.refusals import refusal_in_java
 from tideline.kafka_io.settings import KafkaSettings
+from tideline.launch.job import SparkJob
 
 JAVA = "org.apache.kafka.common.errors."
 TLS = "Caused by: javax.net.ssl."
@@ -227,3 +231,20 @@ def test_java_s_refusals_are_read_from_their_text(text, cause, said):
 def test_java_s_other_errors_may_pass(text):
     """Nothing else is final."""
     assert refusal_in_java(text) is None
+
+
+def test_the_spark_application_says_that_it_was_refused(tmp_path, monkeypatch):
+    """At once, and before anything else is made of the error."""
+    said = f"{JAVA}TopicAuthorizationException: Not authorized: [orders]\n\tat x"
+
+    def execute(session, job):
+        raise RuntimeError(f"{said}\nCaused by: java.lang.ArithmeticException: long overflow")
+
+    monkeypatch.setattr(ingest_range, "execute", execute)
+    ranges = (planned().as_coordinates,)
+    place = ("file:/t", "landed", ())
+    job = SparkJob("s", "r", "p", *place, "read_committed", ranges, {}, str(tmp_path / "result"))
+    (tmp_path / "job").write_text(dump(job))
+    result = ingest_range.run(str(tmp_path / "job"), object())
+    assert (result.error, result.unreadable) == ("AccessRefused", ())
+    assert result.message.startswith("authorization: TopicAuthorizationException: Not authorized")

@@ -97,6 +97,12 @@ def test_excuses_of_what_stays_stay():
     assert rewound_head(today, THEN, REWIND, 11).accepted_loss == covered((10, 20))
 
 
+def test_what_was_found_unreadable_later_is_read_again():
+    """In what stays it stays; in what goes a run asks for it once more."""
+    today = replace(TODAY, unreadable=covered((10, 20), (150, 160)))
+    assert rewound_head(today, THEN, REWIND, 11).unreadable == covered((10, 20))
+
+
 def test_an_accepted_loss_moves_the_position_over_what_expired():
     """Across epochs and over what is covered; the new epoch reaches that far."""
     then = replace(THEN, coverage=covered((0, 100), (120, 130)))

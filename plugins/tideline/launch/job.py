@@ -5,6 +5,7 @@ Shapes:
     SparkJob        input: what to read, and where to write it; a file, readable by its owner
                     only, because it holds secrets
     SparkResult     output: a file that the driver writes, since an exit status cannot hold it
+    Unreadable      part of the output of a job that failed at records
 
 Both files are JSON. `SparkPort.submit` gets the path of the first; the second lies at
 `SparkJob.result_path`.
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tideline.model.offsets import CoordinateRange
+from tideline.model.unreadable import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class SparkJob:
         ranges: Coordinates to read; ends are exclusive.
         kafka_options: Options of Spark's Kafka source; secret.
         result_path: Where the driver writes a `SparkResult`.
+        unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
     """
 
     stream: str
@@ -48,6 +51,7 @@ class SparkJob:
     ranges: tuple[CoordinateRange, ...]
     kafka_options: Mapping[str, str]
     result_path: str = ""
+    unreadable: tuple[CoordinateRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,14 @@ class SparkResult:
             not URL-encoded.
         error: Class of the error in `tideline.errors`; None after success.
         message: The error's message.
+        unreadable: Where the error will come again.
     """
 
     rows: int = 0
     files: tuple[str, ...] = ()
     error: str | None = None
     message: str = ""
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class SparkPort(Protocol):

@@ -202,6 +202,8 @@ class LedgerState:
                 known = replace(
                     known, plan_id=plan.plan_id, plan_run_id=plan.run_id, unverified=unverified
                 )
+            if finding.kind == "unreadable_record" and finding.intervals != known.finding.intervals:
+                known = replace(known, decision=None, asked_in=None)  # about other offsets
             incidents[known.key] = replace(known, finding=finding)
         after = tuple(incidents.values())
         if after == self.control.incidents:

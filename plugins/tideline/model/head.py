@@ -125,6 +125,7 @@ class Head:
             first.
         accepted_loss: Offsets without a row whose loss a decision has accepted.
         retired: Positions of topics and partitions that are no longer followed.
+        unreadable: Accepted losses at offsets that Spark cannot read: no run asks for them again.
         headroom: The partitions that retention reaches first, as last measured; at most 200.
         set_aside: Topics with positions that the stream file did not mean when a run last planned;
             whoever sees them first tells it.
@@ -150,6 +151,7 @@ class Head:
     set_aside: tuple[str, ...] = ()
     beginnings: tuple[Beginning, ...] = ()
     commits: tuple[KnownCommit, ...] = ()
+    unreadable: tuple[Coverage, ...] = ()
 
     def with_commits(self, *commits: KnownCommit) -> Head:
         """The head after further commits of this ledger; only the newest are kept."""

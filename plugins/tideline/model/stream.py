@@ -153,6 +153,7 @@ class OnReset(_Section):
     cluster_changed: Literal["fail", "approve", "restart"] = "fail"
     log_hole: Literal["fail", "approve", "accept_loss"] = "fail"
     unexplained_gap: Literal["fail", "approve", "accept_loss"] = "fail"
+    unreadable_record: Literal["fail", "approve", "accept_loss"] = "fail"
     table_changed: Literal["fail", "approve"] = "fail"
     unknown: Literal["fail", "approve"] = "fail"
 

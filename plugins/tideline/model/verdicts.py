@@ -20,6 +20,7 @@ FindingClass = Literal[
     "cluster_changed",
     "log_hole",
     "unexplained_gap",
+    "unreadable_record",
     "table_changed",
     "unknown",
 ]
@@ -119,6 +120,19 @@ VERDICTS: dict[FindingClass, Verdict] = {
         " if the rows are still missing, decide",
         choices=_GAP_CHOICES,
     ),
+    "unreadable_record": Verdict(
+        cause="Spark cannot read records, and fails at them again however often it tries",
+        told_by="the ranges were read in halves until single offsets were left; each of them"
+        " failed twice with an error that a record's content causes, such as a timestamp in"
+        " nanoseconds or a damaged batch. A run names at most 1,000 offsets",
+        next_step="look at the offsets with another reader, mend the producer or the broker's disk,"
+        " then decide; clearing the halted run tries once more",
+        choices={
+            "accept_loss": "the unreadable offsets are recorded as lost and never read again;"
+            " everything around them is landed",
+            "retry": "read them once more; if they still cannot be read, a new incident is opened",
+        },
+    ),
     "table_changed": Verdict(
         cause="the table was changed by something other than this ledger's runs",
         told_by="the table's id and properties, and the metadata of every commit since the last"
@@ -141,14 +155,16 @@ VERDICTS: dict[FindingClass, Verdict] = {
 
 HALTING: tuple[FindingClass, ...] = tuple(kind for kind in VERDICTS if kind != "transient")
 
-GAP_CLASSES: tuple[FindingClass, ...] = ("log_hole", "unexplained_gap")
-"""The classes of offsets without a row: verification finds them, in rows that are committed."""
+GAP_CLASSES: tuple[FindingClass, ...] = ("log_hole", "unexplained_gap", "unreadable_record")
+"""The classes of offsets without a row. `accept_loss` records exactly them as lost, and the plan
+that they belong to goes on."""
 
 POLICIES: dict[str, tuple[str, ...]] = {
-    kind: ("fail", "approve", *(c for c in VERDICTS[kind].choices if c != "approve"))
+    kind: ("fail", "approve", *(c for c in VERDICTS[kind].choices if c not in ("approve", "retry")))
     for kind in HALTING
 }
-"""The values that `on_reset` of a stream file allows, per class."""
+"""The values that `on_reset` of a stream file allows, per class. To try again is a person's choice:
+as a policy it would start Spark in vain with every run."""
 
 
 def valid_choices(kind: str, decidable: bool = True) -> tuple[str, ...]:

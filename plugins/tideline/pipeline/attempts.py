@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tideline import errors
 from tideline.documents import dump, load
-from tideline.errors import ServiceAway, TidelineError
+from tideline.errors import ServiceAway, TidelineError, UnreadableRecords
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange
 from tideline.model.plan import BatchPlan
+from tideline.model.unreadable import within
 from tideline.pipeline.context import RunContext
 from tideline.table.change import TableChange, removal_id
 from tideline.table.schema import app_id
@@ -82,13 +83,18 @@ def _change(
 
 
 def read_job(
-    run: RunContext, change: TableChange, plan: BatchPlan, partition_by: Sequence[str]
+    run: RunContext,
+    attempt: Attempt,
+    change: TableChange,
+    plan: BatchPlan,
+    partition_by: Sequence[str],
 ) -> SparkJob:
     """What Spark is given to read a plan.
 
     Args:
         run: This run.
-        change: The attempt; says where the files go.
+        attempt: Its ledger knows which offsets cannot be read.
+        change: Says where the files go.
         plan: Whose rows are read.
         partition_by: The table's partition columns.
     """
@@ -102,6 +108,7 @@ def read_job(
         isolation_level=plan.isolation_level,
         ranges=change.ranges,
         kafka_options=run.kafka_options,
+        unreadable=within(change.ranges, attempt.state.head.unreadable),
     )
 
 
@@ -128,6 +135,11 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
         result = None
         if result_file.exists():
             result = load(SparkResult, result_file.read_bytes(), f"result file {result_file}")
+    if result is not None and result.unreadable:
+        raise UnreadableRecords(
+            f"plan {job.plan_id}: Spark cannot read {'; '.join(map(str, result.unreadable[:3]))}",
+            unreadable=result.unreadable,
+        )
     if result is not None and result.error is not None:
         raise getattr(errors, result.error, ServiceAway)(
             f"plan {job.plan_id}: Spark could not read {_shown(job.ranges)} into files:"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tideline.errors import AttemptFenced, Halted, ServiceAway, VerificationFailed
+from tideline.errors import (
+    AttemptFenced,
+    Halted,
+    ServiceAway,
+    UnreadableRecords,
+    VerificationFailed,
+)
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
@@ -13,9 +19,11 @@ from tideline.model.run import RunRecord, TableCommit
 from tideline.pipeline.attempts import Attempt, begin_attempt, planned_change, read_job, submit
 from tideline.pipeline.closing import refuse_closed
 from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes, proven_commit, verified_after_all
-from tideline.pipeline.table_commit import Landing, land, refuse_unreadable
+from tideline.pipeline.table_commit import Landing, land, refuse_unserved
+from tideline.pipeline.unreadable import meet_unreadable
 
 
 def ingest_ranges(run: RunContext) -> TableCommit | None:
@@ -25,8 +33,11 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
     from being verified: then this is the second reading that a person asked for. What Spark has
     read lies beside the table; it is counted and checked, and only then put in place (R4).
 
+    Records that Spark cannot read are read around once their loss is accepted.
+
     Raises:
-        ResetDetected: The table is not the one that the ledger knows.
+        ResetDetected: The table is not the one that the ledger knows, or Spark cannot read records
+            and nobody has decided about them.
         ReplayUnavailable: Kafka cannot serve the plan as it was; the table stays as it is.
         Halted: The table asks for Delta's own writer.
         VerificationFailed: Spark's files are not what it reported, or hold other rows.
@@ -34,6 +45,14 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         StreamBusy: Somebody else writes the table, or has closed the run meanwhile.
         ServiceAway: Spark failed in a way that may pass.
     """
+    while True:  # each round loses offsets that no round before has lost
+        try:
+            return _ingest(run)
+        except UnreadableRecords as error:
+            accept_gaps(run, meet_unreadable(run, error))
+
+
+def _ingest(run: RunContext) -> TableCommit | None:
     state, record, plan = run.frozen()
     if plan is None:
         return None
@@ -48,7 +67,7 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
-        refuse_unreadable(run, record, plan, landed)
+        refuse_unserved(run, record, plan, landed)
         reach("ingest:leased")
         if not table.exists:
             table = _create_table(run, plan, attempt)
@@ -69,8 +88,8 @@ def _read_and_land(
     if table.version is None or table.partition_by is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     change = planned_change(run, attempt, plan)
-    result = submit(run, read_job(run, change, plan, table.partition_by))
     try:
+        result = submit(run, read_job(run, attempt, change, plan, table.partition_by))
         read = run.table.written(change, result)
         reach("ingest:written")
         seen = Landing(attempt.state, record, plan, change, result.files, read)

@@ -82,7 +82,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         landed = run.table.landed(plan.ranges, version)
         if not landed:
             return
-        refuse_unreadable(run, record, plan, landed)  # reading took its time (R4)
+        refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
         shorter = shorter_than_landed(plan.ranges, landing.read, landed)
         if shorter:
             raise _unavailable(plan, shorter, landed)
@@ -188,7 +188,7 @@ def _refuse_fenced(run: RunContext, change: TableChange) -> None:
         )
 
 
-def refuse_unreadable(
+def refuse_unserved(
     run: RunContext,
     record: RunRecord,
     plan: BatchPlan,

@@ -224,8 +224,14 @@ def _retire(head: Head, positions: list[PartitionPosition]) -> Effect:
 
 
 def accept_gap(head: Head, incident: Incident) -> Effect:
-    """Accept the loss of an incident's offsets: they have neither a row nor a reason."""
-    finding = incident.finding
+    """Accept the loss of an incident's offsets: they have neither a row nor a reason.
+
+    Offsets that Spark cannot read are not asked for again. With the choice `retry` they are:
+    nothing is recorded.
+    """
+    finding, decision = incident.finding, incident.decision
+    if decision is not None and decision.choice == "retry":
+        return Effect(head, "read once more; nothing is recorded as lost")
     assert finding.partition is not None
     identity = PartitionIdentity(str(finding.topic_id), 0, finding.partition)
     landed = [(identity, r) for r in finding.intervals]
@@ -238,7 +244,13 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
     lost = ", ".join(str(r) for r in finding.intervals[:5])
     more = f" and {len(finding.intervals) - 5} more" if len(finding.intervals) > 5 else ""
     return Effect(
-        replace(head, accepted_loss=add_coverage(head.accepted_loss, landed)),
+        replace(
+            head,
+            accepted_loss=add_coverage(head.accepted_loss, landed),
+            unreadable=add_coverage(head.unreadable, landed)
+            if finding.kind == "unreadable_record"
+            else head.unreadable,
+        ),
         f"lost: {lost}{more}: {finding.offsets_at_stake} offsets",
     )
 

@@ -77,9 +77,10 @@ def layers(ranges: Iterable[ReadRange]) -> Iterator[tuple[ReadRange, ...]]:
 def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | None) -> Head:
     """The head to store: positions and coverage as they were, the table as it is now.
 
-    Accepted losses inside the restored coverage stay. A position moves over offsets that have
-    expired in Kafka, as decision `accept_loss` does. On its way it also moves over offsets whose
-    loss was accepted before they were ever read: nobody is asked about them twice.
+    Accepted losses inside the restored coverage stay, unreadable offsets among them. A position
+    moves over offsets that have expired in Kafka, as decision `accept_loss` does. On its way it
+    also moves over offsets whose loss was accepted before they were ever read: nobody is asked
+    about them twice.
 
     Args:
         head: The head now.
@@ -92,6 +93,11 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     stays = [
         (c.identity, r)
         for c in head.accepted_loss
+        for r in intersect(c.intervals, kept.get(c.identity, ()))
+    ]
+    unreadable = [
+        (c.identity, r)
+        for c in head.unreadable
         for r in intersect(c.intervals, kept.get(c.identity, ()))
     ]
     landed, generations = then.landed, then.generations
@@ -109,6 +115,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         then,
         positions=tuple(position for position, _ in moved.values()),
         accepted_loss=add_coverage(then.accepted_loss, [*stays, *passed]),
+        unreadable=add_coverage(then.unreadable, unreadable),
         table_id=head.table_id,
         table_version=table_version,
         commits=head.commits,

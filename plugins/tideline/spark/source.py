@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tideline.errors import VerificationFailed
 from tideline.launch.job import SparkJob
 from tideline.model.offsets import CoordinateRange, TopicPartition
+from tideline.model.unreadable import readable_layers
 
 READER_OPTIONS = {
     # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
@@ -58,13 +60,30 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
 
     `assign` names exactly the planned partitions. `failOnDataLoss` is on, but guarantees nothing
     (see the faults catalogue), so verification counts the rows after the commit.
+
+    Unreadable offsets are read around: the source takes one range per partition, so what lies
+    behind them is another read.
     """
+    layers = read_layers(job)
+    if not layers:
+        return _read_layer(spark, job, job.ranges[:1]).limit(0)
+    rows = reduce(DataFrame.unionAll, (_read_layer(spark, job, layer) for layer in layers))
+    counts = [len(piece.offsets) for layer in layers for piece in layer]
+    pieces, tasks = split_and_packed(counts)
+    return rows.coalesce(tasks) if tasks < pieces else rows
+
+
+def read_layers(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
+    """What is read: the ranges without unreadable offsets, at most one piece per partition each."""
+    return readable_layers(joined(job.ranges), job.unreadable)
+
+
+def _read_layer(spark: SparkSession, job: SparkJob, layer: Sequence[CoordinateRange]) -> DataFrame:
     reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
-    ranges = joined(job.ranges)
-    rows = (
-        reader.option("assign", _by_topic(ranges, None))
-        .option("startingOffsets", _by_topic(ranges, "start_offset"))
-        .option("endingOffsets", _by_topic(ranges, "end_offset"))
+    return (
+        reader.option("assign", _by_topic(layer, None))
+        .option("startingOffsets", _by_topic(layer, "start_offset"))
+        .option("endingOffsets", _by_topic(layer, "end_offset"))
         .option("maxRecordsPerPartition", str(_LONGEST))
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
@@ -74,8 +93,6 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
             "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
         )
     )
-    pieces, tasks = split_and_packed([len(planned.offsets) for planned in ranges])
-    return rows.coalesce(tasks) if tasks < pieces else rows
 
 
 def joined(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:

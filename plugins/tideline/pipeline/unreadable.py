@@ -1,0 +1,53 @@
+"""Records that Spark cannot read: name them, and halt unless their loss is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tideline.errors import ReplayUnavailable, UnreadableRecords
+from tideline.model.incident import Incident
+from tideline.model.unreadable import Unreadable
+from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.incidents import halt, open_incidents, triage_incidents
+from tideline.rules.unreadable import unreadable_findings
+
+_SHOWN = 5
+
+
+def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident, ...]:
+    """Open incidents about records that Spark cannot read, and halt.
+
+    Args:
+        run: This run.
+        error: What Spark found.
+
+    Returns:
+        The incidents, if a policy or a person accepts the loss of all of it already.
+
+    Raises:
+        ResetDetected: A person has to decide.
+        ReplayUnavailable: A closed run is read again. The table holds what it landed.
+    """
+    state, record, plan = run.frozen()
+    if plan is None:
+        raise error
+    if not record.is_open:
+        raise ReplayUnavailable(
+            f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read again:"
+            f" {_shown(error.unreadable)}. The table stays as it is",
+            plan_id=plan.plan_id,
+        ) from error
+    findings = unreadable_findings(error.unreadable, plan)
+    incidents = open_incidents(run, state, findings, plan)
+    decided = triage_incidents(run, incidents).decided
+    accepted = [i for i in decided if i.decision and i.decision.choice == "accept_loss"]
+    if len(accepted) < len(incidents):
+        halt(run, incidents)
+    log.warning("left out and recorded as lost: %s", _shown(error.unreadable))
+    return tuple(accepted)
+
+
+def _shown(unreadable: Iterable[Unreadable]) -> str:
+    texts = [str(item) for item in unreadable]
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"{'; '.join(texts[:_SHOWN])}{more}"

@@ -1,0 +1,34 @@
+"""What the application reports when its job has failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from tideline.kafka_io.refusals import refusal_in_java
+from tideline.launch.job import SparkJob, SparkResult
+from tideline.spark.unreadable import find_unreadable
+
+
+def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> SparkResult:
+    """The result of a failed job: refused for good, failed at records, or what may pass.
+
+    Args:
+        spark: The session that failed; None if there was none yet.
+        job: What it was to read.
+        error: How it failed.
+    """
+    if refusal := refusal_in_java(str(error)):
+        return SparkResult(error="AccessRefused", message=str(refusal))
+    result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {_said(error)}")
+    if spark is not None and (found := find_unreadable(spark, job, error)):
+        return replace(result, error="UnreadableRecords", unreadable=found)
+    return result
+
+
+def _said(error: Exception) -> str:
+    """What failed and what lies at the bottom of it, without the stack between."""
+    lines = str(error).split("\n")
+    causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
+    return " ".join([*lines[:2], *causes[-1:]])[:1000]

@@ -1,0 +1,300 @@
+"""Records that Spark cannot read: found by offset, skipped by a decision, recorded as lost."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+import ingest_range
+from devstack.broker import Broker
+from devstack.harness import StreamHarness
+from tests.harness import (
+    closed_incidents,
+    decide,
+    gap_reasons,
+    halts,
+    head,
+    is_clean,
+    spans,
+    table_rows,
+    table_version,
+)
+from tests.spark_doubles import HookedSpark
+from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.model.coverage import total
+from tideline.model.offsets import OffsetRange
+from tideline.model.request import RunRequest
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.spark import source, unreadable
+from tideline.wiring import open_ledger, open_run
+
+NANOSECONDS = 1_790_000_000_000_000_000
+"""A CreateTime in nanoseconds, which Spark's clock of microseconds cannot hold."""
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+"""A topic that takes such records; the default of newer brokers is one hour."""
+
+
+def offsets(stream, partition=0):
+    """Landed offsets of a partition."""
+    return sorted(o for p, o in table_rows(stream, "partition", "offset") if p == partition)
+
+
+def rewind(stream, to_run, spark):
+    """As `tideline rewind` does."""
+    with open_run(stream, "rewind", RunRequest(), spark) as run:
+        rewind_stream(run, RewindRequest(to_run, "try", "ann"))
+
+
+def lost(stream):
+    """How many offsets are recorded as lost, and how many of them as unreadable."""
+    known = open_ledger(stream).read().head
+    return [
+        total(r for c in part for r in c.intervals)
+        for part in (known.accepted_loss, known.unreadable)
+    ]
+
+
+@pytest.fixture
+def stream(harness):
+    """A stream of a topic with one partition, and nothing in it yet."""
+    harness.create(partitions=1, **ANY_TIME)
+    return harness.stream()
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param([4], id="middle"),
+        pytest.param([0], id="start", marks=pytest.mark.slow),
+        pytest.param([9], id="end", marks=pytest.mark.slow),
+        pytest.param([3, 7], id="two"),
+        pytest.param([4, 5, 6], id="adjacent", marks=pytest.mark.slow),
+    ],
+)
+def test_exactly_the_unreadable_offsets_are_named_and_skipped(harness, stream, spark, at):
+    """The run halts at once, later ones start no Spark, and a decision loses these alone."""
+    harness.send_stamped(10, dict.fromkeys(at, NANOSECONDS))
+    with pytest.raises(ResetDetected, match="ArithmeticException: long overflow") as found:
+        harness.run(stream, "halted", spark)
+    (incident,) = found.value.incidents
+    assert incident.finding.kind == "unreadable_record"
+    assert [o for r in incident.finding.intervals for o in range(r.start_offset, r.end_offset)] == (
+        at
+    )
+    assert not list(Path(stream.table.uri).glob("landed-*"))
+    submits = spark.submits
+    assert halts(harness, stream, spark, "later") == ["unreadable_record"]
+    assert spark.submits == submits
+    assert head(stream) == {(harness.topic(), 0): 0}
+    decide(stream, "accept_loss", by="ann")
+    record = harness.run(stream, "decided", spark)
+    assert (record.status, record.plan.run_id, spark.submits) == ("done", "halted", submits + 1)
+    assert gap_reasons(record) == {"accepted": len(at)}
+    assert offsets(stream) == [o for o in range(10) if o not in at]
+    assert lost(stream) == [len(at)] * 2
+    (incident,) = closed_incidents(stream)
+    assert (incident.decision.by, incident.outcome[:5]) == ("ann", "lost:")
+    assert is_clean(harness, stream)
+
+
+@pytest.mark.connect_too
+def test_the_partitions_beside_it_go_on(harness, spark):
+    """on_incident: proceed lands them; the decision lands what is around the offset."""
+    name = harness.create(partitions=3, **ANY_TIME)
+    for partition in range(3):
+        harness.send_stamped(6, {2: NANOSECONDS} if partition == 1 else {}, partition=partition)
+    stream = harness.stream(on_incident="proceed")
+    assert halts(harness, stream, spark) == ["unreadable_record"]
+    harness.send(3, partition=1)
+    record = harness.run(stream, "beside", spark)
+    assert spans(record) == [(0, 0, 6), (2, 0, 6)]
+    assert harness.run(stream, "halted", spark).status == "superseded"
+    decide(stream, "accept_loss")
+    assert spans(harness.run(stream, "decided", spark)) == [(1, 0, 9)]
+    assert head(stream) == {(name, 0): 6, (name, 1): 9, (name, 2): 6}
+    assert offsets(stream, 1) == [0, 1, 3, 4, 5, 6, 7, 8]
+    assert is_clean(harness, stream)
+
+
+def test_a_decided_loss_is_not_read_again(harness, stream, spark):
+    """A replay and a backfill go around it, and land the same rows once."""
+    harness.send_stamped(10, {4: NANOSECONDS})
+    assert halts(harness, stream, spark) == ["unreadable_record"]
+    decide(stream, "accept_loss")
+    harness.run(stream, "decided", spark)
+    harness.run(stream, "decided", spark)
+    whole = {"topic": harness.topic(), "partition": 0, "start_offset": 0, "end_offset": 10}
+    record = harness.run(stream, "backfill", spark, ranges=[whole])
+    assert (record.status, gap_reasons(record)) == ("done", {"accepted": 1})
+    alone = {**whole, "start_offset": 4, "end_offset": 5}
+    assert harness.run(stream, "alone", spark, ranges=[alone]).status == "done"
+    assert offsets(stream) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert is_clean(harness, stream)
+
+
+def test_a_backfill_s_unreadable_records_are_its_own(harness, spark):
+    """They do not stop the live lane; the same backfill carries the decision out."""
+    harness.create(partitions=1, **ANY_TIME)
+    harness.send_stamped(6, {2: NANOSECONDS})
+    stream = harness.stream(start="latest")
+    harness.run(stream, "first", spark)
+    whole = {"topic": harness.topic(), "partition": 0, "start_offset": 0, "end_offset": 6}
+    with pytest.raises(ResetDetected, match="unreadable_record"):
+        harness.run(stream, "backfill", spark, ranges=[whole])
+    harness.send(4)
+    assert spans(harness.run(stream, "live", spark)) == [(0, 6, 10)]
+    decide(stream, "accept_loss")
+    assert harness.run(stream, "backfill", spark, ranges=[whole]).status == "done"
+    assert offsets(stream) == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+    assert is_clean(harness, stream)
+
+
+def test_a_policy_skips_them_at_once(harness, spark):
+    """on_reset.unreadable_record: accept_loss; the same run lands the rest."""
+    harness.create(partitions=1, **ANY_TIME)
+    harness.send_stamped(10, {4: NANOSECONDS, 8: NANOSECONDS})
+    stream = harness.stream(on_reset={"unreadable_record": "accept_loss"})
+    assert harness.run(stream, "run", spark).status == "done"
+    assert offsets(stream) == [0, 1, 2, 3, 5, 6, 7, 9]
+    (incident,) = closed_incidents(stream)
+    assert incident.decision.by == "policy"
+    assert is_clean(harness, stream)
+
+
+def test_a_person_may_have_them_read_once_more(harness, stream, spark):
+    """`retry` loses nothing; what still fails is a new incident. So is it after a rewind."""
+    harness.send(5)
+    harness.run(stream, "before", spark)
+    harness.send_stamped(5, {2: NANOSECONDS})
+    assert halts(harness, stream, spark) == ["unreadable_record"]
+    decide(stream, "retry")
+    assert halts(harness, stream, spark, "again") == ["unreadable_record"]
+    (incident,) = open_ledger(stream).read().control.incidents
+    assert (incident.incident_id, lost(stream)) == ("incident-2", [0, 0])
+    decide(stream, "accept_loss")
+    harness.run(stream, "decided", spark)
+    rewind(stream, "before", spark)
+    assert (offsets(stream), lost(stream)) == ([0, 1, 2, 3, 4], [0, 0])
+    assert halts(harness, stream, spark, "anew") == ["unreadable_record"]
+    decide(stream, "accept_loss")
+    harness.run(stream, "decided anew", spark)
+    assert offsets(stream) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    assert is_clean(harness, stream)
+
+
+def damage_second_batch(harness):
+    """Change a byte on the stopped broker's disk, inside the records of the second batch."""
+    (segment,) = (harness.broker.data / f"{harness.topic()}-0").glob("*.log")
+    data = bytearray(segment.read_bytes())
+    (size,) = struct.unpack_from(">i", data, 8)  # of the first batch, behind offset and size
+    data[12 + size + 70] ^= 0xFF  # behind the header of 61 bytes
+    segment.write_bytes(data)
+
+
+def test_a_date_past_the_year_9999_lands(harness, stream, spark):
+    """Spark's clock of microseconds holds it; rows, verification and audit do not mind."""
+    harness.send_stamped(5, {2: (2**63 - 1) // 1000})
+    assert harness.run(stream, "run", spark).status == "done"
+    assert offsets(stream) == list(range(5))
+    assert is_clean(harness, stream)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A harness with a broker of its own, to be stopped and damaged."""
+    server = Broker(tmp_path / "own").start()
+    yield StreamHarness(server, tmp_path, "own")
+    server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_damaged_batch(own, spark, compression):
+    """A broken disk: its whole batch is unreadable, and what is around it lands."""
+    own.create(partitions=1)
+    for count in (4, 3, 4):
+        own.send_batch(count, compression=compression)
+    own.broker.stop()
+    damage_second_batch(own)
+    own.broker.start()
+    stream = own.stream()
+    with pytest.raises(ResetDetected, match="unreadable_record") as found:
+        own.run(stream, "halted", spark)
+    (incident,) = found.value.incidents
+    assert incident.finding.intervals == (OffsetRange(4, 7),)
+    decide(stream, "accept_loss")
+    assert own.run(stream, "decided", spark).status == "done"
+    assert offsets(stream) == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert is_clean(own, stream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before reading", "while looking for the offset"])
+def test_a_broker_that_is_away_is_no_unreadable_record(own, spark, when, monkeypatch):
+    """It passes: exit status 4, no incident; the same run goes on when it is back."""
+    own.create(partitions=1, **ANY_TIME)
+    own.send_stamped(10, {} if when == "before reading" else {4: NANOSECONDS})
+    stream = own.stream()
+    fast = {"kafkaConsumer.pollTimeoutMs": "3000", "kafka.default.api.timeout.ms": "3000"}
+    fast["kafka.request.timeout.ms"] = "2000"
+    monkeypatch.setattr(source, "READER_OPTIONS", {**source.READER_OPTIONS, **fast})
+    real, stopped = unreadable.narrow, []
+
+    def narrow(*args, **kwargs):
+        stop()
+        return real(*args, **kwargs)
+
+    def stop():
+        if not stopped:
+            stopped.append(own.broker.stop())
+
+    if when != "before reading":
+        monkeypatch.setattr(unreadable, "narrow", narrow)
+    hooked = HookedSpark(spark, before=stop if when == "before reading" else None)
+    with pytest.raises(ServiceAway):
+        own.run(stream, "run", hooked)
+    assert stopped
+    assert open_ledger(stream).read().control.incidents == ()
+    own.broker.start()
+    if when == "before reading":
+        assert own.run(stream, "run", spark).status == "done"
+        assert offsets(stream) == list(range(10))
+    else:
+        assert halts(own, stream, spark, "run") == ["unreadable_record"]
+
+
+def test_an_error_that_does_not_come_again_is_no_unreadable_record(
+    harness, stream, spark, monkeypatch
+):
+    """The application failed as at a record; read again, all of it can be read."""
+    harness.send(10)
+    real = ingest_range.execute
+
+    def execute(session, job):
+        monkeypatch.setattr(ingest_range, "execute", real)
+        raise RuntimeError("java.lang.ArithmeticException: long overflow")
+
+    monkeypatch.setattr(ingest_range, "execute", execute)
+    with pytest.raises(ServiceAway, match="long overflow"):
+        harness.run(stream, "run", spark)
+    assert open_ledger(stream).read().control.incidents == ()
+    assert harness.run(stream, "run", spark).status == "done"
+    assert offsets(stream) == list(range(10))
+
+
+@pytest.mark.slow
+def test_a_landed_run_that_can_no_longer_be_read_keeps_its_rows(own, spark):
+    """A replay of a closed run halts and names the offsets; nothing is taken away."""
+    own.create(partitions=1)
+    for count in (4, 3):
+        own.send_batch(count)
+    stream = own.stream()
+    own.run(stream, "landed", spark)
+    version = table_version(stream)
+    own.broker.stop()
+    damage_second_batch(own)
+    own.broker.start()
+    with pytest.raises(ReplayUnavailable, match=r"cannot be read again.*\[4, 7\)"):
+        own.run(stream, "landed", spark)
+    assert (offsets(stream), table_version(stream)) == (list(range(7)), version)
+    assert open_ledger(stream).read().control.incidents == ()
