@@ -194,7 +194,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     state = run.ledger.update(swap)
     log.warning("%s is finished: %d runs undone", done.rewind_id, len(done.undone_runs))
     reach("rewind:finished")
-    commit_group_offsets(run, state.head)
+    commit_group_offsets(run)
     return done
 
 

@@ -39,7 +39,7 @@ def advance_offsets(run: RunContext) -> RunRecord:
         if changed := changes_after_read(run, plan.on_cluster):
             halt(run, open_incidents(run, state, changed, plan))
     state = close_plan(run, record, plan, commit, record.verified)
-    commit_group_offsets(run, state.head)
+    commit_group_offsets(run)
     closed = run.record_in(state)
     assert closed is not None
     return closed

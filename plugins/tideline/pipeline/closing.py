@@ -5,7 +5,6 @@ from __future__ import annotations
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
-from tideline.model.head import Head
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
@@ -114,13 +113,16 @@ def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> 
     log.warning("plan %s is closed: the same run is planned anew when asked again", plan.plan_id)
 
 
-def commit_group_offsets(run: RunContext, head: Head) -> None:
-    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run."""
+def commit_group_offsets(run: RunContext) -> None:
+    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run.
+
+    The head is read here: an attempt that was stopped for a while must not take the group back.
+    """
     group = run.stream.kafka.commit_group
     if group is None:
         return
     try:
-        followed = only_followed(head, run.stream.kafka).positions
+        followed = only_followed(run.ledger.read().head, run.stream.kafka).positions
         run.kafka.commit_group(group, {p.topic_partition: p.next_offset for p in followed})
     except Exception as error:
         log.warning("group %s was not told: %s", group, error)

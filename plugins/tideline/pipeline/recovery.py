@@ -67,7 +67,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     if commit is not None and verified is not None:
         log.info("its rows are in the table: verified, nothing is read again")
         state = close_plan(run, left_open, plan, commit, verified)
-        commit_group_offsets(run, state.head)
+        commit_group_offsets(run)
         run.recovered = run.ledger.find_run(left_open.run_id, state)
         return state
     if held:
