@@ -29,7 +29,7 @@ def mend(spark, finding, table):
         return True
 
     for command in named_commands(finding, table):
-        wait_until(partial(is_done, command), f"Delta refuses {command}", 30)
+        wait_until(partial(is_done, command), f"Delta refuses {command}", 120)
 
 
 @pytest.mark.parametrize(
