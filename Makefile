@@ -60,6 +60,9 @@ soak: $(READY)  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGE
 	PYTHONPATH=plugins:dags:spark_jobs $(BIN)/python -m tests.soak --seed $(or $(SEED),1) \
 	  --minutes $(or $(MINUTES),10) --ledger $(or $(LEDGER),delta) $(if $(ACTIONS),--actions $(ACTIONS))
 
+simulation: $(READY)  ## Random histories in a simulated world: SEED=1 MINUTES=10
+	PYTHONPATH=plugins:. $(BIN)/python -m tests.simulation --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
+
 bench: $(READY)  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench $(NAMES)
@@ -98,4 +101,4 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-browser soak bench bench-quick mutants lint format schema verdicts lock clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock clean

@@ -1,0 +1,76 @@
+"""Explore, or replay one history: `make simulation SEED=1 MINUTES=10`.
+
+    python -m tests.simulation --minutes 10 --seed 1      from that seed on
+    python -m tests.simulation --seed 7 --only            that one, shrunk if it fails
+    python -m tests.simulation --replay FILE              a printed history
+
+Exit status 1 if a history fails; it is printed, shrunk, so that it can be replayed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from pathlib import Path
+
+from tests.simulation.explore import Tally, explore
+from tests.simulation.histories import History, Outcome, make_history, play
+from tests.simulation.known import known_fault
+from tests.simulation.shrink import kind_of, shrink
+
+
+def main() -> int:
+    """Explore or replay."""
+    options = _options()
+    if options.replay or options.only:
+        history = (
+            History.load(Path(options.replay).read_text())
+            if options.replay
+            else make_history(options.seed, options.length)
+        )
+        return _show(history, play(history), shorten=not options.replay)
+    failed: dict[str, int] = {}
+    tally = Tally()
+    seeds = itertools.count(options.seed)
+    for history, outcome in explore(seeds, tally, options.length, 60 * options.minutes):
+        kind = kind_of(outcome.problems)
+        if kind and not known_fault(outcome.problems) and kind not in failed:
+            failed[kind] = history.seed
+            _show(history, outcome, shorten=True)
+    print(tally)
+    print(f"failed: {failed or 'none'}")
+    return 1 if failed else 0
+
+
+def _show(history: History, outcome: Outcome, *, shorten: bool) -> int:
+    if not outcome.problems:
+        print(f"seed {history.seed}: nothing is wrong")
+        return 0
+    if shorten:
+        history = shrink(history)
+        outcome = play(history)
+    print(f"---- seed {history.seed}\n{history.dump()}")
+    for process in outcome.world.processes:
+        print(f"{process}: {_ended(process.dead, process.error)}")
+    for problem in outcome.problems:
+        print(f"!! {problem}")
+    return 1
+
+
+def _ended(dead: bool, error: Exception | None) -> str:
+    return "killed" if dead else f"{type(error).__name__}: {error}"[:300] if error else "ended well"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--minutes", type=float, default=10, help="how long")
+    parser.add_argument("--length", type=int, default=40, help="events in a history, at most")
+    parser.add_argument("--only", action="store_true", help="that seed only")
+    parser.add_argument("--replay", metavar="FILE", help="a printed history")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

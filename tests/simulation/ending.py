@@ -1,0 +1,146 @@
+"""How a history ends: what can pass passes, people decide, runs are tried until all is landed.
+
+Every halt must have a way out that ends: a bounded number of runs leads back to landing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+
+from tests.simulation import log_events, run_events
+from tests.simulation.process import Process
+from tests.simulation.properties import Watch
+from tests.simulation.world import World
+from tideline.errors import Halted, LedgerElsewhere, TidelineError
+from tideline.model.request import RunRequest
+
+ROUNDS = 16
+"""So many live runs may be needed at most, each after all open incidents have been decided."""
+
+
+def heal(world: World) -> None:
+    """What can pass has passed: brokers and stores answer, transactions end, time goes by."""
+    world.cluster.moods.clear()
+    log_events.grant(world)
+    log_events.end_transactions(world, 1)
+    world.store.away = world.store.lost_answers = world.table.lost_answers = 0
+    world.spark.loses = world.spark.fails = 0
+    for process in world.alive:
+        process.go_on()
+    run_events.pass_time(world, 300, 0)
+
+
+def end(world: World, watch: Watch, random: Random) -> Iterator[str]:
+    """Bring a world to rest; yields what is wrong on the way.
+
+    Args:
+        world: Anything may have happened to it.
+        watch: Looks at it after each step.
+        random: Which choice a person takes.
+    """
+    heal(world)
+    _create_what_was_never_there(world)
+    _finish_move(world)
+    _finish_rewind(world)
+    errors: list[str] = []
+    for number in range(ROUNDS):
+        _decide_all(world, random)
+        error = _complete(world, f"end-{number}", RunRequest(), as_tasks=number % 3 == 2)
+        yield from watch.problems()
+        if error is not None:
+            errors.append(f"{type(error).__name__}: {error}")
+            continue
+        state = world.state()
+        record = world.ledger().find_run(f"end-{number}")
+        if record is not None and record.status == "nothing_to_do" and state is not None:
+            if not state.live_incidents():
+                break
+            errors.append("nothing to do beside open incidents")
+    else:
+        yield f"STUCK: {ROUNDS} runs did not lead back to landing: {errors[-3:]}"
+        return
+    yield from _finish_backfills(world, watch, random)
+
+
+def _finish_backfills(world: World, watch: Watch, random: Random) -> Iterator[str]:
+    """Each backfill that is open still ends, one way or another."""
+    for _ in range(4):
+        state = world.state()
+        assert state is not None
+        left = [r for r in state.runs.values() if r.status == "planned"]
+        if not left:
+            return
+        for record in left:
+            _decide_all(world, random)
+            error = _complete(world, record.run_id, record.request, as_tasks=False)
+            yield from watch.problems()
+        _decide_all(world, random)
+        _complete(world, f"after-{world.number('after')}", RunRequest(), as_tasks=False)
+    yield f"STUCK: {left[0].run_id} stays open: {error}"
+
+
+def _complete(
+    world: World, run_id: str, request: RunRequest, *, as_tasks: bool
+) -> TidelineError | None:
+    """One run with the retries that Airflow gives it; the error that is left."""
+    error: TidelineError | None = None
+    for _ in range(3):
+        process = run_events.ask(world, run_id, request, 0 if as_tasks else None)
+        error = _through(process)
+        if error is None or not error.retriable:
+            return error
+        run_events.pass_time(world, 100, 0)
+    return error
+
+
+def _through(process: Process) -> TidelineError | None:
+    process.go_on()
+    return process.error
+
+
+def _decide_all(world: World, random: Random) -> None:
+    """A person answers every open incident with something that can be carried out."""
+    state = world.state()
+    for incident in state.control.incidents if state is not None else ():
+        choices = incident.finding.executable
+        if choices and not incident.is_decided:
+            run_events.decide_so(world, incident.incident_id, random.choice(choices))
+
+
+def _create_what_was_never_there(world: World) -> None:
+    """A topic of the stream file that no run has ever seen is a mistake of the file."""
+    state = world.state()
+    head = state.head if state is not None else None
+    followed = {p.topic for p in (*head.positions, *head.retired)} if head is not None else set()
+    if set(world.topics) - set(world.cluster.topics) - followed:
+        log_events.create_topics(world, 1)
+
+
+def _finish_move(world: World) -> None:
+    """An interrupted move of the ledger is finished by the same command."""
+    for target in range(3):
+        if world.state() is not None:
+            return
+        _retried(world, partial(run_events.move, world, target))
+
+
+def _finish_rewind(world: World) -> None:
+    """An interrupted rewind is finished by the same command."""
+    state = world.state()
+    if state is None or state.control.rewind is None:
+        return
+    wanted = state.control.rewind.to_run
+    _decide_all(world, Random(0))
+    asked = [n for n, a in enumerate(reversed(world.asked)) if a.run_id == wanted]
+    _retried(world, partial(run_events.rewind, world, asked[0], 1))
+
+
+def _retried(world: World, begin: Callable[[], None]) -> None:
+    for _ in range(3):
+        begin()
+        error = _through(world.processes[-1])
+        if error is None or isinstance(error, Halted | LedgerElsewhere):
+            return
+        run_events.pass_time(world, 100, 0)

@@ -1,0 +1,129 @@
+"""A history: a stream file, and a list of events; played, it ends well or names a breach."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.simulation import clock, ending, oracle
+from tests.simulation.events import KINDS, Event, Kind, apply, draw
+from tests.simulation.properties import Watch
+from tests.simulation.world import World
+from tideline.model.stream import Stream
+
+
+@dataclass(frozen=True)
+class History:
+    """What happens in a world.
+
+    Args:
+        seed: What it was drawn from; also decides what people choose in the end.
+        topics: Partitions by topic name.
+        options: Keys of the stream file.
+        events: In their order.
+    """
+
+    seed: int
+    topics: dict[str, int]
+    options: dict[str, Any]
+    events: tuple[Event, ...]
+
+    def dump(self) -> str:
+        """As a file that `python -m tests.simulation --replay` reads: one event a line."""
+        head = {"seed": self.seed, "topics": self.topics, "options": self.options}
+        return "\n".join([json.dumps(head), *(json.dumps(e) for e in self.events)]) + "\n"
+
+    @classmethod
+    def load(cls, text: str) -> History:
+        """What `dump` has written."""
+        first, *rest = (json.loads(line) for line in text.splitlines() if line.strip())
+        return cls(first["seed"], first["topics"], first["options"], tuple(map(tuple, rest)))
+
+
+@dataclass
+class Outcome:
+    """How a history went.
+
+    Args:
+        problems: What broke; empty if all went well.
+        events: How many events happened before that.
+        ended: Processes by how they ended.
+        incidents: Opened incidents by class.
+        world: As it is in the end.
+    """
+
+    problems: list[str]
+    events: int
+    world: World
+    ended: Counter[str] = field(default_factory=Counter)
+    incidents: Counter[str] = field(default_factory=Counter)
+
+
+def make_history(seed: int, length: int = 40) -> History:
+    """A random history.
+
+    Each seed leaves some kinds of events out, so that the others meet more often ("swarm testing").
+    """
+    random = Random(seed)
+    topics = random.choice([{"t": 1}, {"t": 2}, {"t": 1, "u": 1}, {"t": 1}])
+    kinds: dict[str, Kind] = {
+        name: kind for name, kind in KINDS.items() if kind.weight >= 4 or random.random() < 0.5
+    }
+    events = [draw(random, kinds) for _ in range(random.randint(length // 4, length))]
+    return History(seed, topics, _options(random, topics), tuple(events))
+
+
+def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:
+    """Keys of a stream file that change what the rules do."""
+    kafka: dict[str, Any] = {"topics": sorted(topics)}
+    if random.random() < 0.3:
+        kafka = {"topic_pattern": "[a-z]"}
+    if random.random() < 0.2:
+        kafka["isolation_level"] = "read_uncommitted"
+    options: dict[str, Any] = {"kafka": kafka, "patience_seconds": 2}
+    if random.random() < 0.4:
+        options["on_incident"] = "proceed"
+    if random.random() < 0.3:
+        options["limits"] = {"max_records_per_run": random.randint(2, 12)}
+    if random.random() < 0.3:
+        options["on_reset"] = random.choice(
+            [
+                {"retention_loss": "accept_loss"},
+                {"truncation": "accept_loss"},
+                {"truncation": "restart"},
+                {"topic_recreated": "restart"},
+                {"unexplained_gap": "accept_loss", "retention_loss": "accept_loss"},
+            ]
+        )
+    if random.random() < 0.1:
+        options["start"] = "latest"
+    return options
+
+
+def play(history: History) -> Outcome:
+    """Have a history happen, bring it to its end, and judge it."""
+    stream = Stream.model_validate({"stream": "s", "table": {"uri": "/lake/s"}, **history.options})
+    world = World(stream, history.topics)
+    watch = Watch(world)
+    with clock.simulated(world.machine()):
+        problems, happened = [], 0
+        for event in history.events:
+            apply(world, event)
+            happened += 1
+            if problems := watch.problems():
+                break
+        if not problems:
+            problems = [*ending.end(world, watch, Random(history.seed))]
+        if not problems:
+            problems = [*oracle.judge(world, watch.first)]
+        for process in world.alive:
+            process.kill()
+    outcome = Outcome(problems, happened, world)
+    for process in world.processes:
+        name = "killed" if process.dead else type(process.error).__name__
+        outcome.ended["ended well" if name == "NoneType" else name] += 1
+    outcome.incidents.update(watch.incidents.values())
+    return outcome

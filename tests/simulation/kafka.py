@@ -1,0 +1,289 @@
+"""A Kafka in memory: logs with epochs, transactions, retention; and `KafkaPort` on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from tideline.errors import Halted, ServiceAway
+from tideline.model.coverage import Intervals
+from tideline.model.gaps import Gap, GapReason, merge_gaps
+from tideline.model.observation import (
+    UNDEFINED_EPOCH_END,
+    Observation,
+    PartitionObservation,
+    TimedOffset,
+    TopicObservation,
+)
+from tideline.model.offsets import OffsetRange, TopicPartition
+
+RECORD, OPEN, MARKER, ABORTED, HOLE = "record", "open", "marker", "aborted", "hole"
+
+
+class Entry(NamedTuple):
+    """What stands at one offset.
+
+    Args:
+        kind: A record; one of an open or an aborted transaction; a marker; a hole.
+        serial: Names the record in the whole world, whatever offset it gets; 0 for none.
+        written_at: In milliseconds.
+        producer: Of the transaction; 0 for none.
+    """
+
+    kind: str
+    serial: int = 0
+    written_at: int = 0
+    producer: int = 0
+
+
+@dataclass
+class Log:
+    """One partition's log; `entries[n]` stands at offset n, also below the log start."""
+
+    entries: list[Entry] = field(default_factory=list)
+    log_start: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+
+    @property
+    def end(self) -> int:
+        """The high watermark."""
+        return len(self.entries)
+
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset."""
+        for offset in range(self.log_start, self.end):
+            if self.entries[offset].kind == OPEN:
+                return offset
+        return self.end
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch."""
+        return self.epochs[-1][0]
+
+    def elect(self, at: int) -> None:
+        """A new leader, whose log ends at an offset; below the end it is an unclean election."""
+        del self.entries[at:]
+        kept = [(epoch, start) for epoch, start in self.epochs if start < at] or self.epochs[:1]
+        self.epochs = [*kept, (self.epoch + 1, at)]
+
+    def epoch_end(self, epoch: int) -> int:
+        """OffsetsForLeaderEpoch, as LeaderEpochFileCache.endOffsetFor answers."""
+        if epoch == self.epoch:
+            return self.end
+        later = [start for known, start in self.epochs if known > epoch]
+        return later[0] if later else UNDEFINED_EPOCH_END
+
+    def end_transaction(self, producer: int, commit: bool, now: int) -> None:
+        """Commit or abort what a producer has open, and write the marker."""
+        final = RECORD if commit else ABORTED
+        self.entries = [
+            e._replace(kind=final) if (e.kind, e.producer) == (OPEN, producer) else e
+            for e in self.entries
+        ]
+        self.entries.append(Entry(MARKER, 0, now, producer))
+
+
+@dataclass
+class Topic:
+    """One incarnation of a topic."""
+
+    topic_id: str
+    logs: list[Log]
+
+
+@dataclass
+class Cluster:
+    """One cluster: its topics, and the moods in which its brokers answer.
+
+    Args:
+        cluster_id: The cluster's id.
+        topics: By name.
+        refused: Topics that the client may not describe.
+        moods: What the next looks meet, one each: see `SimulatedKafka.observe`.
+        groups: Committed offsets by group.
+    """
+
+    cluster_id: str
+    topics: dict[str, Topic] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    moods: list[str] = field(default_factory=list)
+    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+
+class SimulatedKafka:
+    """`KafkaPort` on a cluster.
+
+    Args:
+        cluster: Which one, asked at every call: a connection may lead elsewhere by then.
+        tick: Called before and after each look, with a label.
+        now: The time.
+    """
+
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        tick: Callable[[str], None] = lambda label: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cluster = cluster
+        self._tick = tick
+        self._now = now
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """Names, without those that the client may not see."""
+        self._tick("kafka.topics")
+        cluster = self._cluster()
+        seen = set(cluster.topics) - cluster.refused
+        return sorted(name for name in seen if re.fullmatch(pattern, name))
+
+    def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
+        """One look. A mood spoils it: `away`, `absent`, `fault`, `lagging`, `stale`."""
+        self._tick("kafka.observe<")
+        cluster = self._cluster()
+        mood = cluster.moods.pop(0) if cluster.moods else ""
+        if mood == "away":
+            raise ServiceAway("no broker answers")
+        seen = tuple(self._topic(cluster, name, epochs, mood) for name in sorted(set(topics)))
+        observation = Observation(self._now(), cluster.cluster_id, seen)
+        self._tick("kafka.observe>")
+        return observation
+
+    def _topic(
+        self, cluster: Cluster, name: str, epochs: Mapping[TopicPartition, int], mood: str
+    ) -> TopicObservation:
+        topic = cluster.topics.get(name)
+        if topic is None or mood == "absent":
+            return TopicObservation(name, None)
+        if name in cluster.refused:
+            return TopicObservation(name, None, refusal="TOPIC_AUTHORIZATION_FAILED")
+        return TopicObservation(
+            name,
+            topic.topic_id,
+            tuple(
+                _partition(number, log, epochs.get(TopicPartition(name, number)), mood)
+                for number, log in enumerate(topic.logs)
+            ),
+        )
+
+    def offsets_at(
+        self, instant: datetime, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """The first record that is not older."""
+        self._tick("kafka.offsets_at")
+        wanted = -(-instant.timestamp() * 1000 // 1)
+        found: dict[TopicPartition, TimedOffset | None] = {}
+        for place in partitions:
+            log = self._log(place)
+            found[place] = next(
+                (
+                    TimedOffset(offset, log.entries[offset].written_at)
+                    for offset in range(log.log_start, log.end)
+                    if log.entries[offset].kind in (RECORD, OPEN, ABORTED)
+                    and log.entries[offset].written_at >= wanted
+                ),
+                None,
+            )
+        return found
+
+    def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """What `commit_group` was told."""
+        known = self._cluster().groups.get(group, {})
+        return {place: known.get(place) for place in partitions}
+
+    def examine(
+        self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
+    ) -> dict[TopicPartition, tuple[Gap, ...]]:
+        """Why offsets have no row."""
+        self._tick("kafka.examine<")
+        found = {
+            place: merge_gaps(
+                Gap(OffsetRange(offset, offset + 1), self._reason(place, offset, isolation_level))
+                for interval in intervals
+                for offset in range(interval.start_offset, interval.end_offset)
+            )
+            for place, intervals in missing.items()
+        }
+        self._tick("kafka.examine>")
+        return found
+
+    def _reason(self, place: TopicPartition, offset: int, isolation_level: str) -> GapReason:
+        if place.topic in self._cluster().refused:
+            raise Halted(f"{place}: TOPIC_AUTHORIZATION_FAILED")
+        log = self._log(place)
+        if offset < log.log_start:
+            return "expired"
+        committed = isolation_level == "read_committed"
+        if offset >= (log.stable_end if committed else log.end):
+            raise ServiceAway(f"{place}: offset {offset} is not served yet")
+        kind = log.entries[offset].kind
+        if kind == MARKER:
+            return "marker"
+        if kind == HOLE:
+            return "hole"
+        return "aborted" if kind == ABORTED and committed else "record"
+
+    def written_at(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, datetime | None]:
+        """When the record at an offset was written, where it is known."""
+        found: dict[TopicPartition, datetime | None] = {}
+        for place, offset in offsets.items():
+            topic = self._cluster().topics.get(place.topic)
+            known = topic is not None and place.partition < len(topic.logs)
+            log = topic.logs[place.partition] if topic is not None and known else None
+            inside = log is not None and log.log_start <= offset < log.end
+            found[place] = (
+                datetime.fromtimestamp(log.entries[offset].written_at / 1000, UTC)
+                if log is not None and inside
+                else None
+            )
+        return found
+
+    def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
+        """Time deletes nothing here; events do."""
+        return dict.fromkeys(topics)
+
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """None of them."""
+        return set()
+
+    def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Remember a group's offsets."""
+        self._tick("kafka.commit_group")
+        self._cluster().groups.setdefault(group, {}).update(next_offsets)
+
+    def _log(self, place: TopicPartition) -> Log:
+        topic = self._cluster().topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.logs):
+            raise ServiceAway(f"{place}: UNKNOWN_TOPIC_OR_PARTITION")
+        return topic.logs[place.partition]
+
+
+def _partition(number: int, log: Log, asked: int | None, mood: str) -> PartitionObservation:
+    if mood == "fault":
+        return PartitionObservation(number, fault="LEADER_NOT_AVAILABLE")
+    end, stable, epoch = log.end, log.stable_end, log.epoch
+    epoch_end = None if asked is None else log.epoch_end(asked)
+    if mood == "lagging":  # a new leader that does not know yet how far the others are
+        end = max(log.log_start, end - 3)
+        stable = min(stable, end)
+    if mood == "stale" and epoch > 0:  # an old leader that nobody has told, with what it had then
+        epoch -= 1
+        end = max(log.log_start, min(end, log.epochs[-1][1]))
+        stable = min(stable, end)
+        epoch_end = UNDEFINED_EPOCH_END if asked is not None and asked > epoch else epoch_end
+    return PartitionObservation(
+        number,
+        leader_epoch=epoch if log.entries else None,
+        log_start_offset=log.log_start,
+        high_watermark=end,
+        last_stable_offset=stable,
+        epoch_end_offset=epoch_end,
+    )

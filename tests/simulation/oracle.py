@@ -1,0 +1,161 @@
+"""What must hold in the end: what was produced has landed once, or is recorded as lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from tests.simulation.kafka import RECORD
+from tests.simulation.properties import Log
+from tests.simulation.table_events import FOREIGN
+from tests.simulation.world import World
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.request import RunRequest
+from tideline.pipeline.table_audit import ledger_against_table
+
+_WHOLE_TOPIC = ("topic_recreated", "topic_missing", "partition_missing")
+
+
+class Recorded:
+    """Every offset that the ledger names as lost, by log, whatever the generation."""
+
+    def __init__(self, world: World, state: LedgerState) -> None:
+        self._ranges: dict[Log, list[OffsetRange]] = defaultdict(list)
+        self._topics: set[str] = set()
+        self.clusters = False
+        self.restarted: set[str] = set()
+        for lost in state.head.accepted_loss:
+            self._add(lost.identity, lost.intervals)
+        ledger = world.ledger()
+        for incident in (*ledger.closed_incidents(), *state.control.incidents):
+            self._of_incident(incident)
+        for rewind in ledger.rewinds():
+            for gone in rewind.lost:
+                self._add(gone.planned.identity, (gone.planned.offsets,))
+
+    def _add(self, identity: PartitionIdentity, intervals: tuple[OffsetRange, ...]) -> None:
+        self._ranges[identity.topic_id, identity.partition] += intervals
+
+    def _of_incident(self, incident: Incident) -> None:
+        finding = incident.finding
+        if finding.kind == "cluster_changed":
+            self.clusters = True
+        elif finding.kind in _WHOLE_TOPIC:
+            self._topics.add(str(finding.topic_id))
+        elif finding.topic_id is not None and finding.partition is not None:
+            self._ranges[finding.topic_id, finding.partition] += finding.intervals
+        if incident.decision is not None and incident.decision.choice == "restart":
+            self.restarted.add(str(finding.topic_id))
+
+    def holds(self, topic_id: str, partition: int, offset: int) -> bool:
+        """Whether an offset is recorded as lost."""
+        return topic_id in self._topics or any(
+            r.start_offset <= offset < r.end_offset for r in self._ranges[topic_id, partition]
+        )
+
+
+def judge(world: World, first: dict[Log, int]) -> Iterator[str]:
+    """What is wrong after the end of a history.
+
+    Args:
+        world: After its ending.
+        first: Where the stream began, by log.
+    """
+    state = world.state()
+    if state is None:
+        yield "the ledger is nowhere"
+        return
+    recorded = Recorded(world, state)
+    yield from _audit(world)
+    yield from _covered(world, state)
+    yield from _produced(world, state, first, recorded)
+    yield from _reached(world, state)
+
+
+def _audit(world: World) -> Iterator[str]:
+    result = ledger_against_table(world.context(None, "audit", RunRequest()))
+    every = (result.gaps, result.overlaps, result.duplicates, result.missing, result.foreign)
+    if any(flaw.start_offset < FOREIGN for flaws in every for flaw in flaws):
+        yield f"audit: {result}"
+    if result.unverified:
+        yield f"audit: unverified rows are left: {', '.join(map(str, result.unverified))}"
+
+
+def _covered(world: World, state: LedgerState) -> Iterator[str]:
+    """Each verified offset has the row of a record that was written there, or has none rightly."""
+    lost = {c.identity: c.intervals for c in state.head.accepted_loss}
+    rows = {(r.identity, r.offset): r for r in world.table.rows()}
+    records = _records(world)
+    for covered in state.head.coverage:
+        log = (covered.identity.topic_id, covered.identity.partition)
+        accepted = _offsets(lost.get(covered.identity, ()))
+        for offset in sorted(_offsets(covered.intervals)):
+            row = rows.get((covered.identity, offset))
+            if row is not None:
+                origin = world.origins[row.serial]
+                if origin[1:] != (*log, offset):
+                    yield f"wrong origin: {row} is {origin}"
+            elif (*log, offset) in records and offset not in accepted:
+                yield f"verified without a row: {covered.identity} offset {offset}"
+
+
+def _offsets(intervals: Iterable[OffsetRange]) -> set[int]:
+    return {o for r in intervals for o in range(r.start_offset, r.end_offset)}
+
+
+def _records(world: World) -> set[tuple[str, int, int]]:
+    """Where a record stands, in logs that were never cut: in others it may have been another."""
+    return {
+        (topic.topic_id, number, offset)
+        for cluster in world.clusters
+        for topic in cluster.topics.values()
+        for number, log in enumerate(topic.logs)
+        if len(log.epochs) == 1
+        for offset, entry in enumerate(log.entries)
+        if entry.kind == RECORD
+    }
+
+
+def _produced(
+    world: World, state: LedgerState, first: dict[Log, int], recorded: Recorded
+) -> Iterator[str]:
+    """Each record that a reader could see has landed once, or is recorded as lost."""
+    landed: dict[int, int] = defaultdict(int)
+    for row in world.table.rows():
+        if row.offset < FOREIGN:
+            landed[row.serial] += 1
+    open_or_not = world.readable()
+    for serial, origin in enumerate(world.origins[1:], 1):
+        log = (origin.topic_id, origin.partition)
+        copies = landed[serial]
+        if copies > 1 and not recorded.clusters and origin.topic_id not in recorded.restarted:
+            yield f"landed {copies} times: record {serial}, {origin}"
+        if copies or serial in world.unseen or serial not in open_or_not:
+            continue
+        if log not in first or origin.offset < first[log]:
+            if log not in first and _is_followed(world, state, origin.topic_id):
+                yield f"never followed: {origin}"
+            continue
+        if not recorded.clusters and not recorded.holds(*log, origin.offset):
+            yield f"LOST: record {serial}, {origin}"
+
+
+def _is_followed(world: World, state: LedgerState, topic_id: str) -> bool:
+    return any(p.topic_id == topic_id for p in state.head.positions)
+
+
+def _reached(world: World, state: LedgerState) -> Iterator[str]:
+    """The head is at the end of every log that is followed."""
+    positions = {(p.topic_id, p.partition): p for p in state.head.positions}
+    retired = {(p.topic_id, p.partition) for p in state.head.retired}
+    for name, topic, number, log in world.live_logs():
+        key = (topic.topic_id, number)
+        if key in retired and key not in positions:
+            continue
+        position = positions.get(key)
+        if position is None:
+            yield f"{name}-{number} of {topic.topic_id} is not followed"
+        elif position.next_offset != log.stable_end:
+            yield f"{position} is at {position.next_offset}, the log ends at {log.stable_end}"

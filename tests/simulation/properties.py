@@ -1,0 +1,197 @@
+"""What must hold after each event: the fourteen rules, as far as a moment shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.world import World
+from tideline.ledger.state import LedgerState
+from tideline.model.coverage import Intervals, intersect, subtract
+from tideline.model.incident import Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.plan import BatchPlan
+
+Log = tuple[str, int]
+"""Topic id and partition."""
+
+_ALSO_BY: dict[str, tuple[str, ...]] = {
+    "truncation": ("retention_loss",),
+    "topic_recreated": ("topic_missing", "partition_missing"),
+    "topic_missing": ("topic_recreated",),
+    "table_changed": ("unexplained_gap",),
+}
+"""Further classes that a fact justifies: what a run finds depends on when it looks."""
+
+
+class Watch:
+    """Looks at a world after each event, and remembers what it needs for the next look.
+
+    Args:
+        world: The world.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: LedgerState | None = None
+        self._plans: dict[str, BatchPlan] = {}
+        self.incidents: dict[str, str] = {}
+        self._versions = 0
+        self._found: list[str] = []
+        self._proposed_from: dict[str, dict[PartitionIdentity, Intervals]] = {}
+        self.first: dict[Log, int] = {}
+        world.committed = self._look_at_ledger
+
+    def _look_at_ledger(self) -> None:
+        """At each commit to the ledger: a later look would take two changes for one."""
+        state = self._world.state()
+        if state is not None and state is not self._seen:
+            self._found += self._of_ledger(state)
+            self._seen = state
+
+    def problems(self) -> list[str]:
+        """Every promise that is broken now, or was broken since the last look."""
+        found, self._found = [*self._found, *self._of_processes()], []
+        if len(self._world.table.versions) != self._versions:
+            found += self._of_table()
+            self._versions = len(self._world.table.versions)
+        return found
+
+    def _of_processes(self) -> Iterator[str]:
+        for process in self._world.processes:
+            if process.crash is not None:
+                where = process.trace[-1] if process.trace else "its start"
+                yield f"{process} crashed after {where}: {process.crash!r}"
+            elif process.error is not None and process.error.exit_code == 1:
+                yield f"{process} calls it a bug: {process.error}"
+
+    def _of_table(self) -> Iterator[str]:
+        """R2: one copy of each coordinate. R5: tokens grow."""
+        table = self._world.table
+        rows = [r for r in table.rows() if (r.identity, r.offset) not in self._world.foreign]
+        if len({(r.identity, r.offset) for r in rows}) < len(rows):
+            seen: set[object] = set()
+            twice = next(r for r in rows if (r[:2] in seen) or seen.add(r[:2]))
+            yield f"R2: two copies of {twice}"
+        tokens = [v.token for v in table.versions if v.token is not None]
+        if tokens != sorted(set(tokens)):
+            yield f"R5: tokens do not grow: {tokens}"
+
+    def _of_ledger(self, state: LedgerState) -> Iterator[str]:
+        before = self._seen
+        yield from self._of_plans(state)
+        yield from self._of_incidents(state)
+        for position in state.head.positions:
+            self.first.setdefault((position.topic_id, position.partition), position.next_offset)
+        if before is not None and before.control.rewind is state.control.rewind is None:
+            yield from self._of_positions(before, state)
+            yield from self._of_losses(before, state)
+
+    def _of_plans(self, state: LedgerState) -> Iterator[str]:
+        """R1: frozen once. R3: one live plan. R8: no range of what halts. R12: coverage counts."""
+        own = [
+            r.run_id
+            for r in state.runs.values()
+            if r.is_open and r.lane == "live" and r.finishes is None
+        ]
+        if len(own) > 1:
+            yield f"R3: two live plans are open: {own}"
+        coverage = {c.identity: c.intervals for c in state.head.coverage}
+        for record in state.runs.values():
+            if record.plan is None:  # what a backfill verifies from here on is read once more
+                before = self._seen.runs.get(record.run_id) if self._seen is not None else None
+                if before is None or before.proposal != record.proposal:
+                    self._proposed_from[record.run_id] = coverage
+                continue
+            known = self._plans.get(record.run_id)
+            if record.finishes is not None:
+                continue  # another run's plan; when that is closed, this run makes its own
+            if known is not None and known != record.plan:
+                yield f"R1: the plan of {record.run_id} is another one"
+            if known is None and record.lane == "live":
+                yield from self._of_new_plan(state, record.plan)
+            self._plans[record.run_id] = record.plan
+
+    def _of_new_plan(self, state: LedgerState, plan: BatchPlan) -> Iterator[str]:
+        coverage = self._proposed_from.get(plan.run_id, {})
+        asked_before = self._seen.control.incidents if self._seen is not None else ()
+        ids = {i.incident_id for i in asked_before}
+        for planned in plan.ranges:
+            for incident in state.live_incidents():
+                if incident.incident_id in ids and incident.finding.concerns(
+                    planned.topic_partition
+                ):
+                    yield f"R8: {planned} is planned beside {incident.incident_id}"
+            covered = intersect([planned.offsets], coverage.get(planned.identity, ()))
+            if covered:
+                yield f"R12: {planned} is planned again: {covered} is verified"
+
+    def _of_incidents(self, state: LedgerState) -> Iterator[str]:
+        """R14, and no false alarm: what is found has happened."""
+        for incident in state.control.incidents:
+            if incident.incident_id not in self.incidents:
+                self.incidents[incident.incident_id] = incident.finding.kind
+                if not self._is_justified(incident):
+                    yield f"false alarm: {incident}"
+
+    def _is_justified(self, incident: Incident) -> bool:
+        finding, facts = incident.finding, self._world.facts
+        if facts["cluster_changed"]:
+            return True
+        kinds = {finding.kind, *(k for k, also in _ALSO_BY.items() if finding.kind in also)}
+        return any(
+            place is None
+            or finding.topic is None
+            or (place[0] == finding.topic and place[1] in (-1, finding.partition))
+            for kind in kinds
+            for place in facts.get(kind, ())
+        )
+
+    def _of_positions(self, before: LedgerState, state: LedgerState) -> Iterator[str]:
+        """A position never goes back; it passes what is verified, or recorded as lost."""
+        known = {p.identity: p for p in before.head.positions}
+        coverage = {c.identity: c.intervals for c in state.head.coverage}
+        lost = {c.identity: c.intervals for c in state.head.accepted_loss}
+        for position in state.head.positions:
+            earlier = known.get(position.identity)
+            if earlier is None or earlier.next_offset == position.next_offset:
+                continue
+            if position.next_offset < earlier.next_offset:
+                if self._closed("truncation", before, state):
+                    continue  # only unread records were cut: the generation stays
+                yield f"the position of {position} went back from {earlier.next_offset}"
+                continue
+            passed = [OffsetRange(earlier.next_offset, position.next_offset)]
+            rest = subtract(
+                subtract(passed, coverage.get(position.identity, ())),
+                lost.get(position.identity, ()),
+            )
+            if rest:
+                yield f"the head of {position} passed {rest[0]}, which is not verified"
+
+    def _closed(self, kind: str, before: LedgerState, state: LedgerState) -> bool:
+        left = {i.incident_id for i in state.control.incidents}
+        return any(
+            i.finding.kind == kind and i.incident_id not in left for i in before.control.incidents
+        )
+
+    def _of_losses(self, before: LedgerState, state: LedgerState) -> Iterator[str]:
+        """R3: rows that stand in the table are never reported lost."""
+        if before.head.accepted_loss == state.head.accepted_loss:
+            return
+        known = {c.identity: c.intervals for c in before.head.accepted_loss}
+        newest = self._world.table.newest
+        for lost in state.head.accepted_loss:
+            new = subtract(lost.intervals, known.get(lost.identity, ()))
+            rows = newest.rows.get(lost.identity, ()) if newest is not None else ()
+            standing = {r.offset for r in rows}
+            covered = {
+                o
+                for c in state.head.coverage
+                if c.identity == lost.identity
+                for r in c.intervals
+                for o in range(r.start_offset, r.end_offset)
+            }
+            for interval in new:
+                offsets = set(range(interval.start_offset, interval.end_offset))
+                if told := offsets & standing & covered:
+                    yield f"R3: offsets {sorted(told)[:5]} of {lost.identity} stand in the table"

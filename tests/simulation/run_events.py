@@ -1,0 +1,188 @@
+"""What people, Airflow and the machine may do: runs, retries, kills, decisions, rewinds, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from tests.simulation.process import Process
+from tests.simulation.world import Asked, World
+from tideline.ledger.move import move_ledger
+from tideline.model.incident import Decision
+from tideline.model.request import RequestedRange, RunRequest
+from tideline.model.window import Window
+from tideline.operations.audit import audit_stream
+from tideline.operations.dry_run import dry_run
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline.advance_offsets import advance_offsets
+from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.lane import hold_lane
+from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.resolve_reset import resolve_reset
+from tideline.pipeline.run_batch import run_batch
+from tideline.pipeline.verify_ranges import verify_ranges
+
+STEPS: tuple[Callable[..., object], ...] = (
+    plan_offset_ranges,
+    detect_earliest_reset,
+    resolve_reset,
+    ingest_ranges,
+    verify_ranges,
+    advance_offsets,
+)
+
+
+def ask(world: World, run_id: str, request: RunRequest, first_step: int | None) -> Process:
+    """A process that works on a run.
+
+    Args:
+        world: The world.
+        run_id: The run's id.
+        request: What is requested of it.
+        first_step: None: all steps in one process, as `tideline run` does. Otherwise each step from
+            that one on is a task of its own, with a lease of its own, as Airflow runs it.
+    """
+    if first_step is None:
+        return world.start(f"run {run_id}", lambda p: run_batch(world.context(p, run_id, request)))
+
+    def tasks(process: Process) -> None:
+        for step in STEPS[first_step:]:
+            process.tick("task")
+            run = world.context(process, run_id, request)
+            with hold_lane(run):
+                step(run)
+
+    return world.start(f"tasks {run_id} from {STEPS[first_step].__name__}", tasks)
+
+
+def live(world: World, as_tasks: int) -> None:
+    """A live run begins; it stands still at its first boundary."""
+    asked = Asked(f"live-{world.number('live')}", RunRequest())
+    world.asked.append(asked)
+    ask(world, asked.run_id, asked.request, 0 if as_tasks else None)
+
+
+def backfill(world: World, topic: int, partition: int, start: int, length: int) -> None:
+    """A backfill of offsets begins: from a percentage of the log on."""
+    logs = list(world.live_logs())
+    if not logs:
+        return
+    name, _, number, log = logs[(topic + partition) % len(logs)]
+    first = log.log_start + (log.stable_end - log.log_start) * start // 100
+    end = min(first + length, log.stable_end)
+    if end > first:
+        request = RunRequest(ranges=(RequestedRange(name, number, first, end),))
+        asked = Asked(f"backfill-{world.number('backfill')}", request)
+        world.asked.append(asked)
+        ask(world, asked.run_id, asked.request, None)
+
+
+def window(world: World, start: int, end: int) -> None:
+    """A backfill of a time window begins; both are percentages of the time that has passed."""
+    now = world.clock.now()
+    passed = timedelta(milliseconds=world.clock.milliseconds)
+    first, last = (now - passed * (100 - percent) / 100 for percent in sorted((start, end)))
+    if last - first > timedelta(milliseconds=1):
+        asked = Asked(f"window-{world.number('window')}", RunRequest(window=Window(first, last)))
+        world.asked.append(asked)
+        ask(world, asked.run_id, asked.request, 0)
+
+
+def again(world: World, run: int, first_step: int) -> None:
+    """A run is tried again, or cleared from a step on; 0: all of it in one process.
+
+    Airflow starts no task before those that come first have succeeded once.
+    """
+    if world.asked:
+        asked = world.asked[-1 - run % len(world.asked)]
+        with world.calm():
+            known = world.ledger().find_run(asked.run_id, world.state())
+        has_plan = known is not None and known.status != "proposed"
+        later = first_step % 6 if has_plan else 0
+        ask(world, asked.run_id, asked.request, None if first_step == 0 else later)
+
+
+def rewind(world: World, run: int, accept_loss: int) -> None:
+    """Somebody rewinds to a run that has been asked for."""
+    if world.asked:
+        to_run = world.asked[-1 - run % len(world.asked)].run_id
+        wanted = RewindRequest(to_run, "simulated", "ann", bool(accept_loss))
+        world.start(
+            f"rewind to {to_run}",
+            lambda p: rewind_stream(world.context(p, "rewind", RunRequest()), wanted),
+        )
+        world.happened("rewound")
+
+
+def audit(world: World) -> None:
+    """Somebody audits."""
+    world.start("audit", lambda p: audit_stream(world.context(p, "audit", RunRequest())))
+
+
+def look(world: World) -> None:
+    """Somebody asks what a run would do."""
+    world.start("dry run", lambda p: dry_run(world.context(p, "look", RunRequest())))
+
+
+def move(world: World, to: int) -> None:
+    """Somebody moves the ledger, and corrects the stream file afterwards."""
+    target = f"/lake/ledger-{1 + to % 3}"
+
+    def work(process: Process) -> None:
+        source = world.location
+        moved = move_ledger(
+            world.locate(source),
+            world.locate(target),
+            lambda location: world.open_store(location.address, process),
+        )
+        if not moved.is_empty:
+            world.location = target
+
+    world.start(f"move to {target}", work)
+
+
+def decide(world: World, incident: int, choice: int) -> None:
+    """Somebody decides about an open incident, in a shell."""
+    state = world.state()
+    if state is not None and state.control.incidents:
+        known = state.control.incidents[incident % len(state.control.incidents)]
+        chosen = known.finding.choices[choice % len(known.finding.choices)]
+        decide_so(world, known.incident_id, chosen)
+
+
+def decide_so(world: World, incident_id: str, choice: str) -> None:
+    """`tideline resolve --incident ... --choice ...`."""
+    decision = Decision(choice, "ann", world.clock.now(), "simulated")
+    with world.calm():
+        world.ledger().update(lambda state: state.with_decision(incident_id, decision))
+
+
+def step(world: World, process: int, ticks: int) -> None:
+    """One of the processes goes on for that many boundaries."""
+    if alive := world.alive:
+        alive[process % len(alive)].go_on(ticks)
+
+
+def finish(world: World, process: int) -> None:
+    """One of the processes goes on to its end."""
+    if alive := world.alive:
+        alive[process % len(alive)].go_on()
+
+
+def kill(world: World, process: int, is_noticed: int) -> None:
+    """One of the processes is killed; others may notice at once (1) or by expiry only (0)."""
+    if alive := world.alive:
+        alive[process % len(alive)].kill(bool(is_noticed))
+
+
+def pass_time(world: World, seconds: int, stopped: int) -> None:
+    """The clock goes on; processes whose bit is set in `stopped` renew no lease meanwhile."""
+    for _ in range(max(1, seconds // 20)):
+        world.clock.milliseconds += 1000 * min(seconds, 20)
+        _keep_leases(p for n, p in enumerate(world.alive) if not stopped >> n & 1)
+
+
+def _keep_leases(processes: Iterable[Process]) -> None:
+    for process in processes:
+        process.keep_leases()

@@ -1,0 +1,290 @@
+"""A Delta table in memory: versions with rows by coordinate; and `TablePort` on it.
+
+Data files have names and rows, and no bytes. A version's rows are kept by identity; which file
+holds which row does not matter to anybody here, only to the rewriting that the real port does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
+from tideline.model.coverage import union
+from tideline.model.observation import LoggedCommit, TableObservation
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.run import TableCommit
+from tideline.model.verification import LandedRange
+from tideline.rules.audit import Stored
+
+
+class Row(NamedTuple):
+    """One row: where it says it comes from, and the record that it is."""
+
+    identity: PartitionIdentity
+    offset: int
+    serial: int
+
+
+Rows = Mapping[PartitionIdentity, tuple[Row, ...]]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of the table.
+
+    Args:
+        rows: All rows, by identity.
+        operation: Delta's name of what made it.
+        appends: Whether it only added rows.
+        ledger_id, plan_id, token: What the commit says about itself; None for others' commits.
+        written: Rows that it wrote.
+        tokens: The newest token by application, up to here.
+    """
+
+    rows: Rows
+    operation: str
+    appends: bool
+    ledger_id: str | None = None
+    plan_id: str | None = None
+    token: int | None = None
+    written: int = 0
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class TableState:
+    """What stands at the table's address.
+
+    Args:
+        table_id: None where there is no table.
+        files: Rows of the data files that attempts have written, by file name.
+        lost_answers: How many of the next commits happen, and nobody hears of it.
+        created: How many tables there ever were.
+    """
+
+    table_id: str | None = None
+    stream: str = ""
+    ledger_id: str = ""
+    versions: list[Version] = field(default_factory=list)
+    files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    lost_answers: int = 0
+    created: int = 0
+
+    @property
+    def newest(self) -> Version | None:
+        """The newest version."""
+        return self.versions[-1] if self.versions else None
+
+    def rows(self) -> list[Row]:
+        """All rows of the newest version."""
+        return [] if not self.versions else [r for g in self.versions[-1].rows.values() for r in g]
+
+    def add_foreign(self, rows: Iterable[Row], operation: str, appends: bool) -> None:
+        """A commit of another program."""
+        assert self.newest is not None
+        self.versions.append(Version(grouped(rows), operation, appends, tokens=self.newest.tokens))
+
+
+class SimulatedTable:
+    """`TablePort` on a table in memory.
+
+    Args:
+        state: The table.
+        tick: Called before and after each access, with a label.
+    """
+
+    def __init__(self, state: TableState, tick: Callable[[str], None] = lambda label: None) -> None:
+        self._state = state
+        self._tick = tick
+
+    def observe(self, known_version: int | None = None) -> TableObservation:
+        """The newest version and the commits up to it."""
+        self._tick("table.observe")
+        state = self._state
+        if state.table_id is None:
+            return TableObservation(exists=False)
+        newer = ()
+        if known_version is not None:
+            newer = tuple(
+                LoggedCommit(number, v.operation, v.appends, v.ledger_id, "")
+                for number, v in enumerate(state.versions)
+                if number > known_version
+            )
+        return TableObservation(
+            exists=True,
+            table_id=state.table_id,
+            version=len(state.versions) - 1,
+            stream=state.stream,
+            ledger_id=state.ledger_id,
+            newer=newer,
+            partition_by=("topic_id",),
+        )
+
+    def newest_record(self, identity: PartitionIdentity) -> datetime | None:
+        """Unknown: there are no statistics."""
+        return None
+
+    def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
+        """The newest commit that carries a plan's id."""
+        self._tick("table.find_commit")
+        state = self._state
+        if state.table_id is None:
+            return None
+        first = -1 if after_version is None else after_version
+        for number in range(len(state.versions) - 1, first, -1):
+            made = state.versions[number]
+            if made.plan_id == plan_id and made.token is not None:
+                return TableCommit(
+                    state.table_id, number, made.token, made.written, 10 * made.written
+                )
+        return None
+
+    def newest_token(self, app_id: str) -> int | None:
+        """The newest token of an application."""
+        newest = self._state.newest
+        return None if newest is None else newest.tokens.get(app_id)
+
+    def landed(
+        self, ranges: Iterable[CoordinateRange], version: int
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """Rows and distinct offsets inside ranges."""
+        self._tick("table.landed")
+        if self._state.table_id is None:
+            return {}
+        if not 0 <= version < len(self._state.versions):
+            raise ServiceAway(f"no version {version} in the table's log")
+        rows = self._state.versions[version].rows
+        found = {}
+        for planned in ranges:
+            inside = [
+                r.offset
+                for r in rows.get(planned.identity, ())
+                if planned.start_offset <= r.offset < planned.end_offset
+            ]
+            if inside:
+                assert planned.identity not in found, "one range per identity"
+                found[planned.identity] = LandedRange(
+                    planned.identity, len(inside), intervals(inside)
+                )
+        return found
+
+    def stored(self) -> Iterator[Stored]:
+        """What the newest version holds."""
+        self._tick("table.stored")
+        newest = self._state.newest
+        for identity, rows in newest.rows.items() if newest is not None else ():
+            counts = Counter(r.offset for r in rows)
+            copies = tuple(
+                (OffsetRange(o, o + 1), n - 1) for o, n in sorted(counts.items()) if n > 1
+            )
+            yield Stored(identity, len(rows), intervals(counts), copies)
+
+    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+        """An empty table, unless there is one."""
+        self._tick("table.create<")
+        state = self._state
+        if state.table_id is None:
+            state.created += 1
+            state.table_id, state.stream = f"table-{state.created}", stream
+            state.ledger_id = ledger_id
+            state.versions = [Version({}, "CREATE TABLE", appends=True)]
+        self._tick("table.create>")
+
+    def written(self, change: Any, result: Any) -> dict[PartitionIdentity, LandedRange]:
+        """What an attempt's files hold, held against Spark's report."""
+        self._tick("table.written")
+        rows = self._rows_of(change, result.files)
+        if len(rows) != result.rows:
+            raise VerificationFailed(
+                f"Spark counted {result.rows} rows, its files hold {len(rows)}"
+            )
+        if outside := [r for r in rows if not is_inside(change.ranges, r)]:
+            raise VerificationFailed(f"row {outside[0]} is at no planned coordinate")
+        return {
+            identity: LandedRange(identity, len(part), intervals(r.offset for r in part))
+            for identity, part in grouped(rows).items()
+        }
+
+    def commit(self, change: Any, files: Sequence[str], based_on: int) -> None:
+        """Replace the rows at coordinates: one transaction, valid for one version."""
+        self._tick("table.commit<")
+        if len(self._state.versions) - 1 != based_on:
+            raise CommitConflict(f"the table is no longer at version {based_on}")
+        if (self.newest_token(change.app_id) or 0) >= change.token:
+            raise CommitConflict(f"token {change.token} is not the newest")
+        rows = self._rows_of(change, files)
+        self._append(
+            change.app_id, change.ledger_id, change.commit_id, change.token, change.ranges, rows
+        )
+        if self._state.lost_answers:
+            self._state.lost_answers -= 1
+            raise ServiceAway("the table's store did not answer")
+        self._tick("table.commit>")
+
+    def discard(self, change: Any) -> None:
+        """Delete an attempt's files."""
+        for name in [n for n in self._state.files if n.startswith(f"{change.folder}/")]:
+            del self._state.files[name]
+        self._tick("table.discarded")
+
+    def _rows_of(self, change: Any, files: Sequence[str]) -> list[Row]:
+        if missing := [name for name in files if name not in self._state.files]:
+            raise VerificationFailed(f"data file {missing[0]} is not there")
+        return [row for name in files for row in self._state.files[name]]
+
+    def _append(
+        self,
+        app_id: str,
+        ledger_id: str,
+        commit_id: str,
+        token: int,
+        ranges: Iterable[CoordinateRange],
+        rows: Sequence[Row],
+    ) -> None:
+        newest = self._state.newest
+        assert newest is not None
+        asked = tuple(ranges)
+        kept = [r for group in newest.rows.values() for r in group if not is_inside(asked, r)]
+        appends = len(kept) == sum(map(len, newest.rows.values()))
+        self._state.versions.append(
+            Version(
+                grouped([*kept, *rows]),
+                "WRITE",
+                appends,
+                ledger_id,
+                commit_id,
+                token,
+                len(rows),
+                {**newest.tokens, app_id: token},
+            )
+        )
+
+
+def grouped(rows: Iterable[Row]) -> dict[PartitionIdentity, tuple[Row, ...]]:
+    """Rows by identity, in their order."""
+    found: dict[PartitionIdentity, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.identity, []).append(row)
+    return {identity: tuple(group) for identity, group in found.items()}
+
+
+def is_inside(ranges: Iterable[CoordinateRange], row: Row) -> bool:
+    """Whether a row is at one of the coordinates."""
+    return any(
+        r.identity == row.identity and r.start_offset <= row.offset < r.end_offset for r in ranges
+    )
+
+
+def intervals(offsets: Iterable[int]) -> tuple[OffsetRange, ...]:
+    """Offsets as normalized ranges."""
+    return union(OffsetRange(o, o + 1) for o in set(offsets))
+
+
+def digest(rows: Iterable[Row]) -> str:
+    """A fingerprint of rows, whatever their order."""
+    return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]

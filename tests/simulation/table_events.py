@@ -1,0 +1,78 @@
+"""What others may do to the table, and what its store, the ledger's store and Spark may suffer."""
+
+from __future__ import annotations
+
+from tests.simulation.table import Row, Version
+from tests.simulation.world import World
+
+FOREIGN = 100_000
+"""Rows that others append are at offsets from here on."""
+
+
+def optimize(world: World) -> None:
+    """Somebody compacts the table: files hold rows of several plans afterwards."""
+    if world.table.versions:
+        world.table.add_foreign(world.table.rows(), "OPTIMIZE", appends=False)
+
+
+def foreign_delete(world: World, percent: int) -> None:
+    """Somebody deletes the rows with the highest offsets."""
+    rows = sorted(world.table.rows(), key=lambda r: (r.offset, r.identity))
+    if rows:
+        world.table.add_foreign(rows[: len(rows) * (100 - percent) // 100], "DELETE", False)
+        world.happened("table_changed")
+
+
+def foreign_append(world: World, copies: int) -> None:
+    """Somebody appends rows: copies of some that are there."""
+    rows = world.table.rows()
+    if rows and not world.foreign:
+        added = [Row(r.identity, r.offset + FOREIGN, r.serial) for r in rows[:copies]]
+        world.table.add_foreign([*rows, *added], "WRITE", appends=True)
+        world.foreign |= {(r.identity, r.offset) for r in added}
+
+
+def restore(world: World, back: int) -> None:
+    """Somebody restores an earlier version, as a commit of its own."""
+    versions = world.table.versions
+    if len(versions) > 1:
+        earlier = versions[max(0, len(versions) - 1 - back)]
+        rows = [row for group in earlier.rows.values() for row in group]
+        world.table.add_foreign(rows, "RESTORE", appends=False)
+        world.happened("table_changed")
+
+
+def vanish(world: World) -> None:
+    """Another engine overwrites the newest commit, as on a store without conditional put."""
+    versions = world.table.versions
+    if len(versions) > 1:
+        before = versions[-2]
+        versions[-1] = Version(before.rows, "OPTIMIZE", appends=False, tokens=before.tokens)
+        world.happened("table_changed")
+
+
+def lose_table_answer(world: World) -> None:
+    """The next commit to the table happens, and its answer is lost."""
+    world.table.lost_answers = 1
+
+
+def lose_ledger_answer(world: World) -> None:
+    """The next commit to the ledger happens, and its answer is lost."""
+    world.store.lost_answers = 1
+
+
+def ledger_away(world: World, calls: int) -> None:
+    """The ledger's store does not answer for a while."""
+    world.store.away = calls
+
+
+def spark_loses(world: World, reads: int) -> None:
+    """Spark's next reads lose a record each."""
+    world.spark.loses = reads
+    for name, _, number, _ in world.live_logs():
+        world.happened("unexplained_gap", (name, number))
+
+
+def spark_fails(world: World, times: int) -> None:
+    """The next Spark applications end badly."""
+    world.spark.fails = times

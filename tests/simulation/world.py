@@ -1,0 +1,254 @@
+"""Everything that outlives a process, and the services that a process is given."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.simulation.clock import Clock, Machine
+from tests.simulation.kafka import (
+    ABORTED,
+    HOLE,
+    OPEN,
+    RECORD,
+    Cluster,
+    Entry,
+    Log,
+    SimulatedKafka,
+    Topic,
+)
+from tests.simulation.ports import SimulatedSpark, SimulatedTable
+from tests.simulation.process import Process, running
+from tests.simulation.spark import SparkState
+from tests.simulation.store import MemoryStore, StoreState
+from tests.simulation.table import TableState
+from tideline.errors import LedgerElsewhere
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import LedgerStore
+from tideline.ledger.state import LedgerState
+from tideline.model.ledger_location import LedgerLocation
+from tideline.model.request import RunRequest
+from tideline.model.stream import Stream
+from tideline.pipeline.context import RunContext
+
+STREAM = "s"
+
+
+class Origin(NamedTuple):
+    """Where a record was written, and where a transaction left it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run id stands for, so that it can be asked again."""
+
+    run_id: str
+    request: RunRequest
+
+
+@dataclass
+class World:
+    """The world of one history.
+
+    Args:
+        stream: The stream file's content.
+        topics: Partitions by topic name, to begin with.
+    """
+
+    stream: Stream
+    topics: Mapping[str, int]
+    clock: Clock = field(default_factory=Clock)
+    clusters: list[Cluster] = field(default_factory=list)
+    connected_to: int = 0
+    table: TableState = field(default_factory=TableState)
+    spark: SparkState = field(default_factory=SparkState)
+    stores: dict[str, StoreState] = field(default_factory=dict)
+    location: str = "/lake/ledger-1"
+    processes: list[Process] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=lambda: [Origin("", "", -1, -1)])
+    facts: dict[str, set[tuple[str, int] | None]] = field(default_factory=lambda: defaultdict(set))
+    unseen: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+    foreign: set[tuple[Any, int]] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    committed: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        cluster = self.new_cluster()
+        for name, partitions in self.topics.items():
+            self.new_topic(cluster, name, partitions)
+        self._state: tuple[tuple[str, int], LedgerState] | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that the stream's connection leads to."""
+        return self.clusters[self.connected_to]
+
+    @property
+    def store(self) -> StoreState:
+        """The documents at the location that the stream file names."""
+        return self._at(self.location)
+
+    def _at(self, location: str) -> StoreState:
+        if location not in self.stores:
+            self.stores[location] = StoreState(committed=lambda: self.committed())
+        return self.stores[location]
+
+    def number(self, what: str) -> int:
+        """The next number of its kind, from 1."""
+        self.counts[what] += 1
+        return self.counts[what]
+
+    def new_cluster(self) -> Cluster:
+        """Another cluster; nothing leads to it yet."""
+        cluster = Cluster(f"cluster-{len(self.clusters) + 1}")
+        self.clusters.append(cluster)
+        return cluster
+
+    def new_topic(self, cluster: Cluster, name: str, partitions: int) -> Topic:
+        """A new incarnation of a topic, empty."""
+        topic = Topic(
+            f"{self.number('topic'):08d}-0000-4000-8000-000000000000",
+            [Log() for _ in range(partitions)],
+        )
+        cluster.topics[name] = topic
+        return topic
+
+    def produce(self, name: str, partition: int, count: int, producer: int = 0) -> None:
+        """Append records; with a producer, as part of its open transaction."""
+        topic = self.cluster.topics[name]
+        log = topic.logs[partition]
+        for _ in range(count):
+            kind = OPEN if producer else RECORD
+            entry = Entry(kind, len(self.origins), self.clock.epoch_ms(), producer)
+            self.clock.milliseconds += 1
+            self.origins.append(Origin(name, topic.topic_id, partition, log.end))
+            log.entries.append(entry)
+
+    def happened(self, kind: str, place: tuple[str, int] | None = None) -> None:
+        """Note that a class of findings is justified from now on, at a place or everywhere."""
+        self.facts[kind].add(place)
+
+    # ---- services
+
+    def open_store(self, location: str, process: Process | None = None) -> LedgerStore:
+        """The store at a location."""
+        tick = process.tick if process is not None else lambda label: None
+        state = self._at(location)
+        return MemoryStore(state, location, tick, self.clock.now)
+
+    def ledger(self, process: Process | None = None) -> Ledger:
+        """The stream's ledger, where the stream file says it is."""
+        return Ledger(self.open_store(self.location, process), STREAM)
+
+    def context(self, process: Process | None, run_id: str, request: RunRequest) -> RunContext:
+        """What a run is given."""
+        tick = process.tick if process is not None else lambda label: None
+        kafka = SimulatedKafka(lambda: self.cluster, tick, self.clock.now)
+        return RunContext(
+            stream=self.stream,
+            run_id=run_id,
+            request=request,
+            ledger=self.ledger(process),
+            connect=lambda: kafka,
+            table=SimulatedTable(self.table, tick),
+            spark=SimulatedSpark(self.spark, lambda: self.cluster, self.table, tick),
+        )
+
+    def locate(self, address: str) -> LedgerLocation:
+        """A ledger's location as the stream file would name it."""
+        return LedgerLocation("delta", address, STREAM)
+
+    # ---- processes
+
+    def start(self, name: str, work: Callable[[Process], object]) -> Process:
+        """A process that has not done anything yet."""
+        process = Process(name, work)
+        self.processes.append(process)
+        return process
+
+    @property
+    def alive(self) -> list[Process]:
+        """Processes that have not ended."""
+        return [p for p in self.processes if not p.is_over]
+
+    def machine(self) -> Machine:
+        """What the product's modules ask."""
+        return Machine(
+            self.clock,
+            reach=lambda place: _with_running(lambda p: p.tick(f"@{place}")),
+            pause=self._pause,
+            elapsed=lambda: p.slept if (p := running()) is not None else 0.0,
+            renew=lambda renew: p.keeper(renew) if (p := running()) is not None else (lambda: None),
+            is_gone=lambda lease: lease.holder in self._gone(),
+            named=lambda name: _with_running(lambda p: p.holders.add(name)),
+        )
+
+    def _pause(self, seconds: float) -> None:
+        process = running()
+        if process is not None:
+            process.slept += seconds
+            process.tick("pause")
+
+    def _gone(self) -> set[str]:
+        return {h for p in self.processes if p.is_over and p.is_noticed for h in p.holders}
+
+    # ---- looking
+
+    def state(self) -> LedgerState | None:
+        """The ledger as it is; None where it has been moved and nobody has told the stream file."""
+        key = (self.location, self.store.version)
+        if self._state is None or self._state[0] != key:
+            try:
+                with self.calm():
+                    self._state = (key, self.ledger().read())
+            except LedgerElsewhere:
+                return None
+        return self._state[1]
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """For whoever stands outside of the world, the ledger's store always answers."""
+        store = self.store
+        troubles = (store.away, store.lost_answers)
+        store.away = store.lost_answers = 0
+        try:
+            yield
+        finally:
+            store.away, store.lost_answers = troubles
+
+    def live_logs(self) -> Iterable[tuple[str, Topic, int, Log]]:
+        """Every partition of the connected cluster: topic name, topic, number, log."""
+        for name, topic in sorted(self.cluster.topics.items()):
+            for number, log in enumerate(topic.logs):
+                yield name, topic, number, log
+
+    def readable(self) -> set[int]:
+        """The records that a reader of this stream may see, or could have seen before they went."""
+        hidden = {HOLE, OPEN}
+        if self.stream.kafka.isolation_level == "read_committed":
+            hidden.add(ABORTED)
+        unread = {
+            e.serial
+            for cluster in self.clusters
+            for topic in cluster.topics.values()
+            for log in topic.logs
+            for e in log.entries
+            if e.kind in hidden
+        }
+        return set(range(1, len(self.origins))) - unread - self.aborted
+
+
+def _with_running(act: Callable[[Process], object]) -> None:
+    process = running()
+    if process is not None:
+        act(process)
