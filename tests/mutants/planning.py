@@ -164,8 +164,14 @@ MUTANTS = (
     ),
     Mutant("a backfill never moves the head", 'if plan.lane == "live":', "if True:", ADVANCING),
     Mutant(
+        "a backfill may have landed a plan's beginning (R12)",
+        "first, last = sorted((position.next_offset, item.start_offset))",
+        "first, last = position.next_offset, item.start_offset",
+        "tests/unit/test_advancing.py",
+    ),
+    Mutant(
         "the head moves only from the plan's start (advance)",
-        "if item.start_offset not in (position.next_offset, reached):",
+        "if not _leads_to(position, item, coverage.get(position.identity, ())):",
         "if False:",
         ADVANCING,
     ),

@@ -60,6 +60,15 @@ def test_the_head_moves_over_what_is_covered():
     assert advanced(known, plan(planned(150, 200))).positions[0].next_offset == 200
 
 
+def test_a_plan_whose_beginning_a_backfill_has_landed_since_is_advanced():
+    """R12: freezing moved the position over the coverage, into the plan; it must not stick."""
+    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
+    known = head(position(150), coverage=(landed,))
+    assert advanced(known, plan(planned(100, 200))).positions[0].next_offset == 200
+    with pytest.raises(StreamBusy):
+        advanced(head(position(160), coverage=(landed,)), plan(planned(100, 200)))
+
+
 def test_a_backfill_beyond_the_head_leaves_what_it_saw():
     """A truncation of its rows would go unnoticed otherwise, when the head moves over them."""
     ahead = plan(planned(150, 200, epoch=6), lane="backfill")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.errors import StreamBusy
-from tideline.model.coverage import add_coverage, covered_until
+from tideline.model.coverage import Intervals, add_coverage, covered_until
 from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
@@ -16,9 +16,10 @@ from tideline.model.run import TableCommit
 def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head after a plan's rows have been verified in the table.
 
-    A position at the start of its planned range moves to the end of the range. A position at or
-    past the end, in the same log, stays. Any other position is an error. A range below the first
-    offset of the position's generation is of the same log if it has the older generation.
+    A position at the start of its planned range, or at the end of what is covered from there on,
+    moves to the end of the range. A position at or past the end, in the same log, stays. Any other
+    position is an error. A range below the first offset of the position's generation is of the
+    same log if it has the older generation.
 
     A backfill adds coverage and moves no position. If it landed offsets beyond a position, the
     position takes the newer leader epoch, so that their truncation is detected (R12).
@@ -29,8 +30,8 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         table_commit: The verified commit.
 
     Raises:
-        StreamBusy: A position is neither at the start nor at or past the end of its range, or the
-            commit was made to another table than the head's.
+        StreamBusy: A position is neither at the start (or where coverage leads from there) nor at
+            or past the end of its range, or the commit was made to another table than the head's.
     """
     if head.table_id not in (None, table_commit.table_id):
         raise StreamBusy(
@@ -49,8 +50,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
                 raise _refused(item, position)
             if position.next_offset >= item.end_offset:
                 continue
-            reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
-            if item.start_offset not in (position.next_offset, reached):
+            if not _leads_to(position, item, coverage.get(position.identity, ())):
                 raise _refused(item, position)
             positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
             moved = True
@@ -87,6 +87,15 @@ def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) ->
 def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head that knows a plan's commit, also where no position moves: a replay."""
     return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
+
+
+def _leads_to(position: PartitionPosition, item: PlannedRange, covered: Intervals) -> bool:
+    """Whether a position is at a range's start, or verified offsets are all that lies between.
+
+    A backfill may have landed them before the range was planned, or the range's beginning since.
+    """
+    first, last = sorted((position.next_offset, item.start_offset))
+    return first == last or covered_until(covered, first) >= last
 
 
 def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:
