@@ -6,6 +6,7 @@ INCIDENTS = "tests/unit/test_incidents.py"
 DECISIONS = "tests/unit/test_decisions.py"
 REWINDING = "tests/unit/test_rewinding.py"
 GENERATIONS = "tests/unit/test_generations.py"
+FOUND = "tests/simulation/test_found.py"
 MUTANTS = (
     Mutant(
         "only narrow incidents may be left open (R8)",
@@ -80,4 +81,22 @@ MUTANTS = (
         REWINDING,
     ),
     Mutant("coverage by an undone run", "        verified=(),\n", "", REWINDING),
+    Mutant(
+        "rows of a gap that nothing will verify do not stay (R6)",
+        "if good and changes_after_read(run, part.on_cluster):  # nothing",
+        "if False:  # nothing",
+        FOUND,
+    ),
+    Mutant(
+        "gaps are decided before losses (R9)",
+        "sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES)",
+        "decided",
+        FOUND,
+    ),
+    Mutant(
+        "a range is verified once in a record",
+        "kept = (v for v in record.verified if v.planned not in again)",
+        "kept = record.verified",
+        FOUND,
+    ),
 )

@@ -155,9 +155,14 @@ def decide_unverified_rows(
         return RowsDecided(head.with_commits(known), removed.version)
     good = count_rows(run, record, incident.unverified, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
-    if not good or changes_after_read(run, part.on_cluster):
+    if good and changes_after_read(run, part.on_cluster):  # nothing will ever verify them
+        removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
+        return RowsDecided(head, removed)
+    if not good:  # their range is planned anew, which replaces them
         return RowsDecided(head)
-    learns = replace(record, verified=(*record.verified, *good), updated_at=now())
+    again = {v.planned for v in good}  # a closed run may have been verified before
+    kept = (v for v in record.verified if v.planned not in again)
+    learns = replace(record, verified=(*kept, *good), updated_at=now())
     return RowsDecided(advance_head(head, part, landed), amended=learns)
 
 

@@ -184,8 +184,11 @@ def _execute_all(
     in_doubt = any(
         i.unverified and i.finding.kind not in GAP_CLASSES for i in state.control.incidents
     )
-    for incident in decided:
+    # Gaps first: rows that verify then are not lost, whatever the log has lost since.
+    for incident in sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES):
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
+        if not incident.unverified:
+            outcome = "nothing of it is lost by now: other decisions of this run came first"
         is_gap = incident.finding.kind in GAP_CLASSES
         if is_gap or _is_seen(run, state, head, observation, incident):
             removed: tuple[Coverage, ...] = ()
