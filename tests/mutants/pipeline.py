@@ -235,4 +235,11 @@ MUTANTS = (
         "return readable_layers(joined(job.ranges), ())",
         f"{SPARK_UNREADABLE}::test_a_policy_skips_them_at_once",
     ),
+    Mutant(
+        "a log that is another one now does not pass for a broker that is away",
+        "if not changes_after_read(run, record.plan.on_cluster):",
+        "if True:",
+        "tests/simulation/test_found.py",
+        within="_examine",
+    ),
 )

@@ -148,22 +148,27 @@ def decide_unverified_rows(
     if landed is None or newest is None:
         return RowsDecided(head)
     if incident.finding.kind not in GAP_CLASSES:
-        removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
-        if removed is None:
-            return RowsDecided(head)
-        known = KnownCommit.of(removed, removal_id(plan.plan_id), run.run_id, incident.unverified)
-        return RowsDecided(head.with_commits(known), removed.version)
+        return _without_unverified(run, state, head, plan, incident)
     good = count_rows(run, record, incident.unverified, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
     if good and changes_after_read(run, part.on_cluster):  # nothing will ever verify them
-        removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
-        return RowsDecided(head, removed)
+        return _without_unverified(run, state, head, plan, incident)
     if not good:  # their range is planned anew, which replaces them
         return RowsDecided(head)
     again = {v.planned for v in good}  # a closed run may have been verified before
     kept = (v for v in record.verified if v.planned not in again)
     learns = replace(record, verified=(*kept, *good), updated_at=now())
     return RowsDecided(advance_head(head, part, landed), amended=learns)
+
+
+def _without_unverified(
+    run: RunContext, state: LedgerState, head: Head, plan: BatchPlan, incident: Incident
+) -> RowsDecided:
+    removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
+    if removed is None:
+        return RowsDecided(head)
+    known = KnownCommit.of(removed, removal_id(plan.plan_id), run.run_id, incident.unverified)
+    return RowsDecided(head.with_commits(known), removed.version)
 
 
 def _remove_unverified(
