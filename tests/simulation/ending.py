@@ -18,6 +18,16 @@ from tideline.model.request import RunRequest
 
 ROUNDS = 16
 """So many live runs may be needed at most, each after all open incidents have been decided."""
+Choose = Callable[[tuple[str, ...]], str]
+"""Takes one of the choices that can be carried out."""
+
+
+def chooser(seed: int, choice: int | None) -> Choose:
+    """People choose by chance, or always the one with that number."""
+    random = Random(seed)
+    if choice is None:
+        return random.choice
+    return lambda choices: choices[choice % len(choices)]
 
 
 def heal(world: World) -> None:
@@ -32,13 +42,13 @@ def heal(world: World) -> None:
     run_events.pass_time(world, 300, 0)
 
 
-def end(world: World, watch: Watch, random: Random) -> Iterator[str]:
+def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     """Bring a world to rest; yields what is wrong on the way.
 
     Args:
         world: Anything may have happened to it.
         watch: Looks at it after each step.
-        random: Which choice a person takes.
+        choose: Which choice a person takes.
     """
     heal(world)
     _create_what_was_never_there(world)
@@ -46,7 +56,7 @@ def end(world: World, watch: Watch, random: Random) -> Iterator[str]:
     _finish_rewind(world)
     errors: list[str] = []
     for number in range(ROUNDS):
-        _decide_all(world, random)
+        _decide_all(world, choose)
         error = _complete(world, f"end-{number}", RunRequest(), as_tasks=number % 3 == 2)
         yield from watch.problems()
         if error is not None:
@@ -61,10 +71,10 @@ def end(world: World, watch: Watch, random: Random) -> Iterator[str]:
     else:
         yield f"STUCK: {ROUNDS} runs did not lead back to landing: {errors[-3:]}"
         return
-    yield from _finish_backfills(world, watch, random)
+    yield from _finish_backfills(world, watch, choose)
 
 
-def _finish_backfills(world: World, watch: Watch, random: Random) -> Iterator[str]:
+def _finish_backfills(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     """Each backfill that is open still ends, one way or another."""
     for _ in range(4):
         state = world.state()
@@ -73,10 +83,10 @@ def _finish_backfills(world: World, watch: Watch, random: Random) -> Iterator[st
         if not left:
             return
         for record in left:
-            _decide_all(world, random)
+            _decide_all(world, choose)
             error = _complete(world, record.run_id, record.request, as_tasks=False)
             yield from watch.problems()
-        _decide_all(world, random)
+        _decide_all(world, choose)
         _complete(world, f"after-{world.number('after')}", RunRequest(), as_tasks=False)
     yield f"STUCK: {left[0].run_id} stays open: {error}"
 
@@ -100,13 +110,13 @@ def _through(process: Process) -> TidelineError | None:
     return process.error
 
 
-def _decide_all(world: World, random: Random) -> None:
+def _decide_all(world: World, choose: Choose) -> None:
     """A person answers every open incident with something that can be carried out."""
     state = world.state()
     for incident in state.control.incidents if state is not None else ():
         choices = incident.finding.executable
         if choices and not incident.is_decided:
-            run_events.decide_so(world, incident.incident_id, random.choice(choices))
+            run_events.decide_so(world, incident.incident_id, choose(choices))
 
 
 def _create_what_was_never_there(world: World) -> None:
@@ -132,7 +142,7 @@ def _finish_rewind(world: World) -> None:
     if state is None or state.control.rewind is None:
         return
     wanted = state.control.rewind.to_run
-    _decide_all(world, Random(0))
+    _decide_all(world, chooser(0, 0))
     asked = [n for n, a in enumerate(reversed(world.asked)) if a.run_id == wanted]
     _retried(world, partial(run_events.rewind, world, asked[0], 1))
 

@@ -24,23 +24,28 @@ class History:
         topics: Partitions by topic name.
         options: Keys of the stream file.
         events: In their order.
+        choice: What people choose in the end, as a number among what can be carried out; None:
+            by chance.
     """
 
     seed: int
     topics: dict[str, int]
     options: dict[str, Any]
     events: tuple[Event, ...]
+    choice: int | None = None
 
     def dump(self) -> str:
         """As a file that `python -m tests.simulation --replay` reads: one event a line."""
-        head = {"seed": self.seed, "topics": self.topics, "options": self.options}
+        head: dict[str, Any] = {"seed": self.seed, "topics": self.topics, "options": self.options}
+        head |= {} if self.choice is None else {"choice": self.choice}
         return "\n".join([json.dumps(head), *(json.dumps(e) for e in self.events)]) + "\n"
 
     @classmethod
     def load(cls, text: str) -> History:
         """What `dump` has written."""
         first, *rest = (json.loads(line) for line in text.splitlines() if line.strip())
-        return cls(first["seed"], first["topics"], first["options"], tuple(map(tuple, rest)))
+        events = tuple(map(tuple, rest))
+        return cls(first["seed"], first["topics"], first["options"], events, first.get("choice"))
 
 
 @dataclass
@@ -116,7 +121,8 @@ def play(history: History) -> Outcome:
             if problems := watch.problems():
                 break
         if not problems:
-            problems = [*ending.end(world, watch, Random(history.seed))]
+            chooser = ending.chooser(history.seed, history.choice)
+            problems = [*ending.end(world, watch, chooser)]
         if not problems:
             problems = [*oracle.judge(world, watch.first)]
         for process in world.alive:

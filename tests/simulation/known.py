@@ -11,6 +11,7 @@ KNOWN: dict[str, str] = {
     "passed [": "a log truncated and expired: what has expired is not recorded",
     "audit: gaps": "two closed records of one plan: only the first is read",
     "audit: missing": "a commit that another engine has overwritten goes unnoticed",
+    "table_changed: the table is gone": "an open plan remembers the table that is gone",
 }
 
 

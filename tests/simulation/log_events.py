@@ -109,6 +109,13 @@ def grow(world: World, topic: int) -> None:
         at[1].logs.append(Log())
 
 
+def drop_partition(world: World, topic: int) -> None:
+    """The topic's last partition is gone, and the topic's id is as it was: metadata is damaged."""
+    if (at := _place(world, topic, 0)) and len(at[1].logs) > 1:
+        at[1].logs.pop()
+        world.happened("partition_missing", (at[0], -1))
+
+
 def delete_topic(world: World, topic: int) -> None:
     """The topic is deleted."""
     if at := _place(world, topic, 0):

@@ -97,7 +97,8 @@ def again(world: World, run: int, first_step: int) -> None:
     if world.asked:
         asked = world.asked[-1 - run % len(world.asked)]
         with world.calm():
-            known = world.ledger().find_run(asked.run_id, world.state())
+            state = world.state()
+            known = None if state is None else world.ledger().find_run(asked.run_id, state)
         has_plan = known is not None and known.status != "proposed"
         later = first_step % 6 if has_plan else 0
         ask(world, asked.run_id, asked.request, None if first_step == 0 else later)

@@ -76,3 +76,10 @@ def spark_loses(world: World, reads: int) -> None:
 def spark_fails(world: World, times: int) -> None:
     """The next Spark applications end badly."""
     world.spark.fails = times
+
+
+def drop_table(world: World) -> None:
+    """Somebody deletes the whole table, log and all."""
+    if world.table.table_id is not None:
+        world.table.table_id, world.table.versions = None, []
+        world.happened("table_changed")

@@ -1,0 +1,122 @@
+"""Two processes of one stream, and one event, at every boundary: exhaustive.
+
+Each duel is a history: a beginning, a first process that goes on for some boundaries, what befalls
+it there, and a second one that does all of its work; then the first goes on, if it still can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.simulation.events import Event
+from tests.simulation.histories import History, play
+
+Events = tuple[Event, ...]
+LANDED: Events = (("produce", 0, 0, 6), ("live", 0), ("finish", 0))
+SETUPS: dict[str, Events] = {
+    "first run": (("produce", 0, 0, 6),),
+    "later run": (*LANDED, ("produce", 0, 0, 3), ("transaction", 0, 0, 3, 1), ("produce", 0, 0, 1)),
+}
+PROCESSES: dict[str, Event] = {
+    "live": ("live", 0),
+    "live as tasks": ("live", 1),
+    "backfill ahead": ("backfill", 0, 0, 60, 4),
+    "backfill of landed": ("backfill", 0, 0, 10, 4),
+    "replay": ("again", 0, 0),
+    "rewind": ("rewind", 0, 0),
+    "rewind to the first": ("rewind", 5, 1),
+    "move": ("move", 1),
+    "audit": ("audit",),
+}
+BEFALLS: dict[str, Events] = {
+    "nothing": (),
+    "killed": (("kill", 0, 1),),
+    "killed on another host": (("kill", 0, 0),),
+    "killed, and its leases run out": (("kill", 0, 0), ("pass_time", 100, 1)),
+    "stopped, and its leases run out": (("pass_time", 100, 1),),
+    "the ledger's answer is lost": (("lose_ledger_answer",), ("step", 0, 8)),
+    "the table's answer is lost": (("lose_table_answer",), ("step", 0, 8)),
+}
+WORLDLY: dict[str, Events] = {
+    "truncated": (("truncate", 0, 0, 3, 0),),
+    "truncated and refilled": (("truncate", 0, 0, 3, 6),),
+    "truncated far and refilled": (("truncate", 0, 0, 9, 14),),
+    "expired": (("expire", 0, 0, 100),),
+    "expired in part": (("expire", 0, 0, 60),),
+    "re-created": (("recreate", 0, 14),),
+    "deleted": (("delete_topic", 0),),
+    "grown": (("grow", 0), ("produce", 0, 1, 3)),
+    "elected": (("elect", 0, 0), ("produce", 0, 0, 2)),
+    "swapped": (("swap_cluster", 14),),
+    "optimized": (("optimize",),),
+    "rows deleted": (("foreign_delete", 50),),
+    "restored": (("restore", 1),),
+    "refused": (("refuse", 0),),
+}
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One exhaustive series: every boundary of a first process.
+
+    Args:
+        setup, first, befalls, second: Names of the tables above; `second` may be none.
+        worldly: What happens at the boundary besides.
+    """
+
+    setup: str
+    first: str
+    befalls: str
+    second: str | None = None
+    worldly: str | None = None
+
+    def at(self, boundary: int) -> History:
+        """The history in which it happens at a boundary of the first process."""
+        events: list[Event] = [*SETUPS[self.setup], PROCESSES[self.first], ("step", 0, boundary)]
+        events += BEFALLS[self.befalls]
+        if self.worldly is not None:
+            events += WORLDLY[self.worldly]
+        if self.second is not None:
+            # The second one is the youngest process that lives.
+            events += [PROCESSES[self.second], ("finish", 1), ("finish", 0)]
+        options = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
+        return History(boundary, {"t": 1}, options, tuple(events))
+
+    def boundaries(self) -> int:
+        """How many the first process has if nothing befalls it."""
+        events = (*SETUPS[self.setup], PROCESSES[self.first], ("finish", 0))
+        outcome = play(History(0, {"t": 1}, self.at(0).options, events))
+        earlier = sum(event[0] == "live" for event in SETUPS[self.setup])
+        return outcome.world.processes[earlier].ticks
+
+
+def duels() -> Iterator[Duel]:
+    """Every pair of processes with everything that may befall the first."""
+    for setup in SETUPS:
+        for first in PROCESSES:
+            for befalls in BEFALLS:
+                for second in PROCESSES:
+                    yield Duel(setup, first, befalls, second)
+
+
+def surprises() -> Iterator[Duel]:
+    """Every process, with one change of the world at each boundary, or a crash right after it."""
+    for setup in SETUPS:
+        for first in PROCESSES:
+            for worldly in WORLDLY:
+                for befalls in ("nothing", "killed"):
+                    yield Duel(setup, first, befalls, worldly=worldly)
+
+
+def fight(duel: Duel, every: int = 1, first: int = 0) -> Iterator[tuple[History, list[str]]]:
+    """Play a duel at its boundaries; yields what failed, and an empty list where nothing did.
+
+    Args:
+        duel: Which.
+        every: Only each n-th boundary.
+        first: The first of them.
+    """
+    for boundary in range(first, duel.boundaries() + 1, every):
+        history = duel.at(boundary)
+        yield history, play(history).problems
