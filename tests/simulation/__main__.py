@@ -38,6 +38,8 @@ def main() -> int:
         if kind and not known_fault(outcome.problems) and kind not in failed:
             failed[kind] = history.seed
             _show(history, outcome, shorten=True)
+            if options.first:
+                break
     print(tally)
     print(f"failed: {failed or 'none'}")
     return 1 if failed else 0
@@ -68,6 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10, help="how long")
     parser.add_argument("--length", type=int, default=40, help="events in a history, at most")
     parser.add_argument("--only", action="store_true", help="that seed only")
+    parser.add_argument("--first", action="store_true", help="stop at the first failure")
     parser.add_argument("--replay", metavar="FILE", help="a printed history")
     return parser.parse_args()
 

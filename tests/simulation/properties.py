@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import Intervals, intersect, subtract
+from tideline.model.coverage import intersect, subtract
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange
 from tideline.model.plan import BatchPlan
 
 Log = tuple[str, int]
@@ -37,7 +37,7 @@ class Watch:
         self.incidents: dict[str, str] = {}
         self._versions = 0
         self._found: list[str] = []
-        self._proposed_from: dict[str, dict[PartitionIdentity, Intervals]] = {}
+        self._proposed_from: dict[str, LedgerState] = {}
         self.first: dict[Log, int] = {}
         world.committed = self._look_at_ledger
 
@@ -95,12 +95,11 @@ class Watch:
         ]
         if len(own) > 1:
             yield f"R3: two live plans are open: {own}"
-        coverage = {c.identity: c.intervals for c in state.head.coverage}
         for record in state.runs.values():
-            if record.plan is None:  # what a backfill verifies from here on is read once more
+            if record.plan is None:  # what others verify and find from here on comes too late
                 before = self._seen.runs.get(record.run_id) if self._seen is not None else None
                 if before is None or before.proposal != record.proposal:
-                    self._proposed_from[record.run_id] = coverage
+                    self._proposed_from[record.run_id] = state
                 continue
             known = self._plans.get(record.run_id)
             if record.finishes is not None:
@@ -112,9 +111,11 @@ class Watch:
             self._plans[record.run_id] = record.plan
 
     def _of_new_plan(self, state: LedgerState, plan: BatchPlan) -> Iterator[str]:
-        coverage = self._proposed_from.get(plan.run_id, {})
-        asked_before = self._seen.control.incidents if self._seen is not None else ()
-        ids = {i.incident_id for i in asked_before}
+        known = self._proposed_from.get(plan.run_id)
+        if known is None:
+            return
+        coverage = {c.identity: c.intervals for c in known.head.coverage}
+        ids = {i.incident_id for i in known.control.incidents}
         for planned in plan.ranges:
             for incident in state.live_incidents():
                 if incident.incident_id in ids and incident.finding.concerns(

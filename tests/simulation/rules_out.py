@@ -1,0 +1,172 @@
+"""Each rule taken out by hand, and the history that notices.
+
+A rule is one replacement in a copy of the package (`tests.mutants`). The copy plays the history of
+`rules_out/RULE.history`, which has to fail there and to end well here.
+
+    python -m tests.simulation.rules_out            every rule
+    python -m tests.simulation.rules_out --find R5  look for a seed, shrink it, keep it
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.mutants.mutant import PACKAGE, Mutant
+from tests.simulation.histories import History, play
+
+ROOT = Path(__file__).parents[2]
+HISTORIES = Path(__file__).with_name("rules_out")
+RULES: dict[str, Mutant] = {
+    "R1": Mutant(
+        "a plan is frozen once",
+        """        if winner is not None and winner.status != "proposed":
+            return latest
+""",
+        "",
+        "",
+    ),
+    "R2": Mutant(
+        "a landing replaces what stands at its coordinates",
+        "landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)",
+        "landed = {}",
+        "",
+    ),
+    "R3": Mutant(
+        "the open plan is recovered first",
+        'left_open = state.open_live_run() if run.request.lane == "live" else None',
+        "left_open = None",
+        "",
+        within="recover",
+    ),
+    "R4": Mutant("a shorter replay replaces nothing", "if read < held:", "if False:", ""),
+    "R5": Mutant(
+        "a lost lease gives no token",
+        "leases.refuse_lost(state, lease, self.holder)",
+        "pass",
+        "",
+        within="next_token",
+    ),
+    "R6": Mutant(
+        "doubted rows do not stay",
+        "if newest is None or not run.table.landed(ranges, newest):",
+        "if True:",
+        "",
+    ),
+    "R7": Mutant(
+        "the log is checked after the read",
+        "return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]",
+        "return ()",
+        "",
+        within="changes_after_read",
+    ),
+    "R8": Mutant(
+        "a partition with an open incident gets no range",
+        "        if position.topic_partition in blocked:\n            continue\n",
+        "",
+        "",
+        within="plan_ranges",
+    ),
+    "R9": Mutant(
+        "an accepted loss is recorded",
+        "accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))",
+        "accepted_loss = head.accepted_loss",
+        "",
+    ),
+    "R10": Mutant(
+        "a new partition of a known topic begins at 0",
+        "next_offset = 0  # a new partition",
+        "next_offset = log_start_of(seen)  # a new partition",
+        "",
+    ),
+    "R11": Mutant(
+        "what is known of an instant stays",
+        "if known.of(p.identity) is None",
+        "if True",
+        "",
+        within="_resolve_timestamp",
+    ),
+    "R12": Mutant(
+        "verified offsets are not read again",
+        "start = covered_until(covered, position.next_offset)",
+        "start = position.next_offset",
+        "",
+    ),
+    "R13": Mutant(
+        "foreign removals halt",
+        "    if foreign:",
+        "    if False:",
+        "",
+        within="_foreign_changes",
+    ),
+    "R14": Mutant(
+        "a verdict needs two observations that agree",
+        "if not transient and keys == before:",
+        "if not transient:",
+        "",
+    ),
+}
+
+
+def main() -> int:
+    """All rules, or look for one's history."""
+    if sys.argv[1:2] == ["--find"]:
+        return 0 if all(find(rule) for rule in sys.argv[2:]) else 1
+    missed = []
+    for rule in RULES:
+        says = noticed(rule)
+        print(f"{rule}: {says or 'NOT NOTICED'}")
+        missed += [] if says else [rule]
+    return 1 if missed else 0
+
+
+def noticed(rule: str) -> str | None:
+    """What a rule's history breaks without the rule; None if nothing."""
+    file = HISTORIES / f"{rule}.history"
+    if not file.exists():
+        return None
+    done = _without(rule, "--replay", str(file))
+    lines = [line for line in done.splitlines() if line.startswith("!! ")]
+    return lines[0][3:] if lines else None
+
+
+def find(rule: str, minutes: float = 3) -> bool:
+    """Explore without a rule until it is missed; keep the shrunk history. Whether it was."""
+    text = _without(rule, "--minutes", str(minutes), "--first")
+    if "---- seed" not in text:
+        print(f"{rule}: not noticed in {minutes} minutes\n{text[-500:]}")
+        return False
+    lines = text[text.index("---- seed") :].splitlines()[1:]
+    history = [line for line in lines if line.startswith(("{", "["))]
+    if problems := play(History.load("\n".join(history))).problems:
+        print(f"{rule}: fails with the rule, too: {problems[0]}")
+        return False
+    HISTORIES.mkdir(exist_ok=True)
+    (HISTORIES / f"{rule}.history").write_text("\n".join(history) + "\n")
+    print(f"{rule}: {next(line for line in lines if line.startswith('!! '))[3:200]}")
+    return True
+
+
+def _without(rule: str, *arguments: str) -> str:
+    """What `python -m tests.simulation` prints in a copy of the package without a rule."""
+    with tempfile.TemporaryDirectory(prefix="tideline-rules-out-") as folder:
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / "plugins", Path(folder, "plugins"), ignore=ignored)
+        RULES[rule].apply(Path(folder) / PACKAGE)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{folder}/plugins{os.pathsep}{ROOT}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())
