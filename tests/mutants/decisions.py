@@ -99,4 +99,10 @@ MUTANTS = (
         "kept = record.verified",
         FOUND,
     ),
+    Mutant(
+        "every closed record of a plan counts in an audit",
+        "or (record.plan.plan_id, verified.planned) in seen:",
+        "or record.plan.plan_id in {plan for plan, _ in seen}:",
+        "tests/simulation/test_found.py",
+    ),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tideline.model.coverage import Intervals, intersect, overlaps, subtract, union
 from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.plan import PlannedRange
 from tideline.model.run import RunRecord
 
 
@@ -168,12 +169,12 @@ def audit(
         The result, without `table_version`.
     """
     partitions: dict[PartitionIdentity, _Partition] = defaultdict(_Partition)
-    plans_seen: set[str] = set()
+    seen: set[tuple[str, PlannedRange]] = set()
     for record in closed:
-        if record.plan is None or record.plan.plan_id in plans_seen:
-            continue  # a run that finished another run's plan has the same plan
-        plans_seen.add(record.plan.plan_id)
         for verified in record.verified:
+            if record.plan is None or (record.plan.plan_id, verified.planned) in seen:
+                continue  # a run that finished another run's plan has the same plan
+            seen.add((record.plan.plan_id, verified.planned))
             partition = partitions[verified.planned.identity]
             partition.topic = verified.planned.topic
             partition.verified.append(verified.planned.offsets)
