@@ -126,23 +126,24 @@ def _produced(
     for row in world.table.rows():
         if row.offset < FOREIGN:
             landed[row.serial] += 1
-    open_or_not = world.readable()
+    readable = world.readable()
+    there = {(topic.topic_id, number) for _, topic, number, _ in world.live_logs()}
     for serial, origin in enumerate(world.origins[1:], 1):
         log = (origin.topic_id, origin.partition)
         copies = landed[serial]
         if copies > 1 and not recorded.clusters and origin.topic_id not in recorded.restarted:
             yield f"landed {copies} times: record {serial}, {origin}"
-        if copies or serial in world.unseen or serial not in open_or_not:
+        if copies or serial in world.unseen or serial not in readable:
             continue
         if log not in first or origin.offset < first[log]:
-            if log not in first and _is_followed(world, state, origin.topic_id):
+            if log not in first and _is_followed(state, origin.topic_id) and log in there:
                 yield f"never followed: {origin}"
             continue
         if not recorded.clusters and not recorded.holds(*log, origin.offset):
             yield f"LOST: record {serial}, {origin}"
 
 
-def _is_followed(world: World, state: LedgerState, topic_id: str) -> bool:
+def _is_followed(state: LedgerState, topic_id: str) -> bool:
     return any(p.topic_id == topic_id for p in state.head.positions)
 
 

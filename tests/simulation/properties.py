@@ -95,6 +95,7 @@ class Watch:
         ]
         if len(own) > 1:
             yield f"R3: two live plans are open: {own}"
+        self._plans = {k: p for k, p in self._plans.items() if k in state.runs}
         for record in state.runs.values():
             if record.plan is None:  # what others verify and find from here on comes too late
                 before = self._seen.runs.get(record.run_id) if self._seen is not None else None
