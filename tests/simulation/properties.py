@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
@@ -65,7 +66,7 @@ class Watch:
                 yield f"{process} calls it a bug: {process.error}"
 
     def _of_table(self) -> Iterator[str]:
-        """R2: one copy of each coordinate. R5: tokens grow."""
+        """R2: one copy of each coordinate. R4: no replay is shorter. R5: tokens grow."""
         table = self._world.table
         rows = [r for r in table.rows() if (r.identity, r.offset) not in self._world.foreign]
         if len({(r.identity, r.offset) for r in rows}) < len(rows):
@@ -75,13 +76,26 @@ class Watch:
         tokens = [v.token for v in table.versions if v.token is not None]
         if tokens != sorted(set(tokens)):
             yield f"R5: tokens do not grow: {tokens}"
+        for before, after in pairwise(table.versions[max(0, self._versions - 1) :]):
+            if after.plan_id is None or after.plan_id.endswith(".removed"):
+                continue
+            left = {(r.identity, r.offset) for group in after.rows.values() for r in group}
+            gone = [
+                r for g in before.rows.values() for r in g if (r.identity, r.offset) not in left
+            ]
+            if gone:
+                yield f"R4: a replay has replaced {gone[0]} by nothing"
 
     def _of_ledger(self, state: LedgerState) -> Iterator[str]:
         before = self._seen
         yield from self._of_plans(state)
         yield from self._of_incidents(state)
+        known = {topic_id for topic_id, _ in self.first}
         for position in state.head.positions:
-            self.first.setdefault((position.topic_id, position.partition), position.next_offset)
+            log = (position.topic_id, position.partition)
+            if log not in self.first and position.topic_id in known and position.next_offset:
+                yield f"R10: {position} of a known topic begins at {position.next_offset}"
+            self.first.setdefault(log, position.next_offset)
         if before is not None and before.control.rewind is state.control.rewind is None:
             yield from self._of_positions(before, state)
             yield from self._of_losses(before, state)

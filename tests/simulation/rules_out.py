@@ -73,8 +73,8 @@ RULES: dict[str, Mutant] = {
     ),
     "R9": Mutant(
         "an accepted loss is recorded",
-        "accepted_loss = add_coverage(head.accepted_loss, ((position.identity, r) for r in lost))",
-        "accepted_loss = head.accepted_loss",
+        "after.without_rows(position.identity, lost), f",
+        "after, f",
         "",
     ),
     "R10": Mutant(
