@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
+from tests.simulation.table_world import SimulatedWorld
 from tideline.launch.job import SparkResult
 from tideline.model.offsets import CoordinateRange
 from tideline.table.change import TableChange
@@ -157,7 +158,7 @@ class DeltaWorld:
         return self.folder / path
 
 
-WORLDS = {"delta": DeltaWorld}
+WORLDS = {"delta": DeltaWorld, "simulated": SimulatedWorld}
 """Every kind of table; called with an empty folder and the partition columns."""
 
 

@@ -6,7 +6,6 @@ holds which row does not matter to anybody here, only to the rewriting that the 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,12 +198,15 @@ class SimulatedTable:
         """What an attempt's files hold, held against Spark's report."""
         self._tick("table.written")
         rows = self._rows_of(change, result.files)
+        left = [n for n in self._state.files if n.startswith(f"{change.folder}/")]
+        if unknown := [n for n in left if n not in result.files and not _is_hidden(change, n)]:
+            raise VerificationFailed(f"{unknown[0]} was not reported")
         if len(rows) != result.rows:
             raise VerificationFailed(
-                f"Spark counted {result.rows} rows, its files hold {len(rows)}"
+                f"Spark counted {result.rows} rows while writing, its files hold {len(rows)}"
             )
         if outside := [r for r in rows if not is_inside(change.ranges, r)]:
-            raise VerificationFailed(f"row {outside[0]} is at no planned coordinate")
+            raise VerificationFailed(f"{outside[0]} is not at planned coordinates")
         return {
             identity: LandedRange(identity, len(part), intervals(r.offset for r in part))
             for identity, part in grouped(rows).items()
@@ -233,8 +235,11 @@ class SimulatedTable:
         self._tick("table.discarded")
 
     def _rows_of(self, change: Any, files: Sequence[str]) -> list[Row]:
-        if missing := [name for name in files if name not in self._state.files]:
-            raise VerificationFailed(f"data file {missing[0]} is not there")
+        for name in files:
+            if _is_hidden(change, name):
+                raise VerificationFailed(f"{name} is no data file by its name")
+            if name not in self._state.files:
+                raise VerificationFailed(f"{name} is missing")
         return [row for name in files for row in self._state.files[name]]
 
     def _append(
@@ -285,6 +290,9 @@ def intervals(offsets: Iterable[int]) -> tuple[OffsetRange, ...]:
     return union(OffsetRange(o, o + 1) for o in set(offsets))
 
 
-def digest(rows: Iterable[Row]) -> str:
-    """A fingerprint of rows, whatever their order."""
-    return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
+def _is_hidden(change: Any, name: str) -> bool:
+    """Whether a path is outside of the attempt's folder, or its readers would skip it."""
+    inside, _, rest = name.partition(f"{change.folder}/")
+    return (
+        inside != "" or not name.endswith(".parquet") or any(p[:1] in "_." for p in rest.split("/"))
+    )

@@ -20,11 +20,10 @@ from tests.simulation.kafka import (
     SimulatedKafka,
     Topic,
 )
-from tests.simulation.ports import SimulatedSpark, SimulatedTable
 from tests.simulation.process import Process, running
-from tests.simulation.spark import SparkState
+from tests.simulation.spark import SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
-from tests.simulation.table import TableState
+from tests.simulation.table import SimulatedTable, TableState
 from tideline.errors import LedgerElsewhere
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
