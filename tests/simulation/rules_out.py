@@ -30,12 +30,7 @@ RULES: dict[str, Mutant] = {
         "",
         "",
     ),
-    "R2": Mutant(
-        "a landing replaces what stands at its coordinates",
-        "landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)",
-        "landed = {}",
-        "",
-    ),
+    "R2": Mutant("an offset that was read twice is refused", "    if copied:", "    if False:", ""),
     "R3": Mutant(
         "the open plan is recovered first",
         'left_open = state.open_live_run() if run.request.lane == "live" else None',
@@ -43,7 +38,12 @@ RULES: dict[str, Mutant] = {
         "",
         within="recover",
     ),
-    "R4": Mutant("a shorter replay replaces nothing", "if read < held:", "if False:", ""),
+    "R4": Mutant(
+        "a shorter replay replaces nothing",
+        "        if lost:\n            shorter",
+        "        if False:\n            shorter",
+        "",
+    ),
     "R5": Mutant(
         "a lost lease gives no token",
         "leases.refuse_lost(state, lease, self.holder)",
