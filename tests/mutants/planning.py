@@ -66,8 +66,8 @@ MUTANTS = (
     ),
     Mutant(
         "the group hears of followed topics only (R14)",
-        "followed = only_followed(head, run.stream.kafka).positions",
-        "followed = head.positions",
+        "followed = only_followed(run.ledger.read().head, run.stream.kafka).positions",
+        "followed = run.ledger.read().head.positions",
         "tests/spark/test_topics_taken_out.py::"
         "test_its_rows_stay_and_landing_goes_on_when_it_is_put_back",
     ),

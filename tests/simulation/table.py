@@ -19,6 +19,7 @@ from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdenti
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import Stored
+from tideline.table.schema import app_id
 
 
 class Row(NamedTuple):
@@ -39,7 +40,7 @@ class Version:
     Args:
         rows: All rows, by identity.
         operation: Delta's name of what made it.
-        appends: Whether it only added rows.
+        removes_rows: Whether another program's commit took rows away.
         ledger_id, plan_id, token: What the commit says about itself; None for others' commits.
         written: Rows that it wrote.
         tokens: The newest token by application, up to here.
@@ -47,7 +48,7 @@ class Version:
 
     rows: Rows
     operation: str
-    appends: bool
+    removes_rows: bool = False
     ledger_id: str | None = None
     plan_id: str | None = None
     token: int | None = None
@@ -83,10 +84,12 @@ class TableState:
         """All rows of the newest version."""
         return [] if not self.versions else [r for g in self.versions[-1].rows.values() for r in g]
 
-    def add_foreign(self, rows: Iterable[Row], operation: str, appends: bool) -> None:
+    def add_foreign(self, rows: Iterable[Row], operation: str, removes_rows: bool) -> None:
         """A commit of another program."""
         assert self.newest is not None
-        self.versions.append(Version(grouped(rows), operation, appends, tokens=self.newest.tokens))
+        self.versions.append(
+            Version(grouped(rows), operation, removes_rows, tokens=self.newest.tokens)
+        )
 
 
 class SimulatedTable:
@@ -110,7 +113,9 @@ class SimulatedTable:
         newer = ()
         if known_version is not None:
             newer = tuple(
-                LoggedCommit(number, v.operation, v.appends, v.ledger_id, "")
+                LoggedCommit(
+                    number, v.operation, v.removes_rows, v.ledger_id, "", v.plan_id, v.token
+                )
                 for number, v in enumerate(state.versions)
                 if number > known_version
             )
@@ -122,6 +127,7 @@ class SimulatedTable:
             ledger_id=state.ledger_id,
             newer=newer,
             partition_by=("topic_id",),
+            token=state.versions[-1].tokens.get(app_id(state.ledger_id)),
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -172,11 +178,14 @@ class SimulatedTable:
                 )
         return found
 
-    def stored(self) -> Iterator[Stored]:
-        """What the newest version holds."""
+    def stored(self, version: int | None = None) -> Iterator[Stored]:
+        """What one version holds."""
         self._tick("table.stored")
-        newest = self._state.newest
-        for identity, rows in newest.rows.items() if newest is not None else ():
+        versions = self._state.versions
+        if version is not None and not 0 <= version < len(versions):
+            raise ServiceAway(f"no version {version} in the table's log")
+        held = versions[-1 if version is None else version].rows if versions else {}
+        for identity, rows in held.items():
             counts = Counter(r.offset for r in rows)
             copies = tuple(
                 (OffsetRange(o, o + 1), n - 1) for o, n in sorted(counts.items()) if n > 1
@@ -191,7 +200,7 @@ class SimulatedTable:
             state.created += 1
             state.table_id, state.stream = f"table-{state.created}", stream
             state.ledger_id = ledger_id
-            state.versions = [Version({}, "CREATE TABLE", appends=True)]
+            state.versions = [Version({}, "CREATE TABLE")]
         self._tick("table.create>")
 
     def written(self, change: Any, result: Any) -> dict[PartitionIdentity, LandedRange]:
@@ -244,7 +253,7 @@ class SimulatedTable:
 
     def _append(
         self,
-        app_id: str,
+        application: str,
         ledger_id: str,
         commit_id: str,
         token: int,
@@ -255,17 +264,15 @@ class SimulatedTable:
         assert newest is not None
         asked = tuple(ranges)
         kept = [r for group in newest.rows.values() for r in group if not is_inside(asked, r)]
-        appends = len(kept) == sum(map(len, newest.rows.values()))
         self._state.versions.append(
             Version(
                 grouped([*kept, *rows]),
                 "WRITE",
-                appends,
-                ledger_id,
-                commit_id,
-                token,
-                len(rows),
-                {**newest.tokens, app_id: token},
+                ledger_id=ledger_id,
+                plan_id=commit_id,
+                token=token,
+                written=len(rows),
+                tokens={**newest.tokens, application: token},
             )
         )
 

@@ -12,14 +12,16 @@ FOREIGN = 100_000
 def optimize(world: World) -> None:
     """Somebody compacts the table: files hold rows of several plans afterwards."""
     if world.table.versions:
-        world.table.add_foreign(world.table.rows(), "OPTIMIZE", appends=False)
+        world.table.add_foreign(world.table.rows(), "OPTIMIZE", removes_rows=False)
 
 
 def foreign_delete(world: World, percent: int) -> None:
     """Somebody deletes the rows with the highest offsets."""
     rows = sorted(world.table.rows(), key=lambda r: (r.offset, r.identity))
     if rows:
-        world.table.add_foreign(rows[: len(rows) * (100 - percent) // 100], "DELETE", False)
+        world.table.add_foreign(
+            rows[: len(rows) * (100 - percent) // 100], "DELETE", removes_rows=True
+        )
         world.happened("table_changed")
 
 
@@ -28,7 +30,7 @@ def foreign_append(world: World, copies: int) -> None:
     rows = world.table.rows()
     if rows and not world.foreign:
         added = [Row(r.identity, r.offset + FOREIGN, r.serial) for r in rows[:copies]]
-        world.table.add_foreign([*rows, *added], "WRITE", appends=True)
+        world.table.add_foreign([*rows, *added], "WRITE", removes_rows=False)
         world.foreign |= {(r.identity, r.offset) for r in added}
 
 
@@ -38,7 +40,7 @@ def restore(world: World, back: int) -> None:
     if len(versions) > 1:
         earlier = versions[max(0, len(versions) - 1 - back)]
         rows = [row for group in earlier.rows.values() for row in group]
-        world.table.add_foreign(rows, "RESTORE", appends=False)
+        world.table.add_foreign(rows, "RESTORE", removes_rows=True)
         world.happened("table_changed")
 
 
@@ -47,7 +49,7 @@ def vanish(world: World) -> None:
     versions = world.table.versions
     if len(versions) > 1:
         before = versions[-2]
-        versions[-1] = Version(before.rows, "OPTIMIZE", appends=False, tokens=before.tokens)
+        versions[-1] = Version(before.rows, "OPTIMIZE", tokens=before.tokens)
         world.happened("table_changed")
 
 

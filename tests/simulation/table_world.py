@@ -45,12 +45,12 @@ class SimulatedWorld:
 
     def keep_house(self) -> None:
         """Somebody else commits, and changes no row."""
-        self.state.add_foreign(self.state.rows(), "OPTIMIZE", appends=False)
+        self.state.add_foreign(self.state.rows(), "OPTIMIZE", removes_rows=False)
 
     def append(self, *rows: Any) -> None:
         """Somebody else adds rows."""
         added = [row for item in rows for row in self._as_rows(item)]
-        self.state.add_foreign([*self.state.rows(), *added], "WRITE", appends=True)
+        self.state.add_foreign([*self.state.rows(), *added], "WRITE", removes_rows=False)
 
     def rows(self) -> list[tuple[str, int, int, int, str]]:
         """Topic id, generation, partition, offset and plan of each row, sorted."""
