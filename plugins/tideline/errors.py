@@ -79,7 +79,7 @@ class ConnectionMissing(BadInput):
 
 
 class AccessRefused(BadInput):
-    """Brokers refuse a connection for good; `cause` is authentication, certificate, ..."""
+    """Brokers refuse a connection for good; `cause`, if not Spark was refused, is why."""
 
 
 class TopicIdMissing(BadInput):

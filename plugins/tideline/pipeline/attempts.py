@@ -141,10 +141,11 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
             unreadable=result.unreadable,
         )
     if result is not None and result.error is not None:
-        raise getattr(errors, result.error, ServiceAway)(
+        reported = getattr(errors, result.error, ServiceAway)
+        hope = "; the next attempt's checks tell a loss from a passing fault"
+        raise reported(
             f"plan {job.plan_id}: Spark could not read {_shown(job.ranges)} into files:"
-            f" {result.message}."
-            " No position has moved; the next attempt's checks tell a loss from a passing fault"
+            f" {result.message}. No position has moved{hope if reported.retriable else ''}"
         )
     if failure is not None:
         raise failure
