@@ -43,7 +43,9 @@ def read_parquet(
         parquet = pq.ParquetFile(file, pre_buffer=False)
         groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
         rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
-        return rows.cast(plain_schema(rows.schema))
+        plain = plain_schema(rows.schema)
+        # `cast` imports Arrow's functions, which takes longer than reading a small file.
+        return rows if plain.equals(rows.schema) else rows.cast(plain)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
