@@ -165,8 +165,8 @@ class Watch:
     def _of_positions(self, before: LedgerState, state: LedgerState) -> Iterator[str]:
         """A position never goes back; it passes what is verified, or recorded as lost."""
         known = {p.identity: p for p in before.head.positions}
-        coverage = {c.identity: c.intervals for c in state.head.coverage}
-        lost = {c.identity: c.intervals for c in state.head.accepted_loss}
+        # Below a cut an older generation is meant: what is verified there counts.
+        coverage, lost = state.head.landed, state.head.of_logs(state.head.accepted_loss)
         for position in state.head.positions:
             earlier = known.get(position.identity)
             if earlier is None or earlier.next_offset == position.next_offset:
