@@ -40,8 +40,8 @@ MUTANTS = (
     ),
     Mutant(
         "a new generation begins at the cut (R9)",
-        "first_offset = max(cut, 0)  # below",
-        "pass  # below",
+        "first_offset, next_offset = max(cut, 0), max(start, unread)  # below",
+        "first_offset, next_offset = start, max(start, unread)  # below",
         GENERATIONS,
     ),
     Mutant(
@@ -52,8 +52,14 @@ MUTANTS = (
     ),
     Mutant(
         "what expired behind a cut is on record (R9)",
-        "lost = lost_to_retention(moved, start, after.landed)",
+        "lost = lost_to_retention(reached, start, after.landed)",
         "lost = ()",
+        GENERATIONS,
+    ),
+    Mutant(
+        "a restart past the cut begins at the cut (R9)",
+        "first_offset, next_offset = min(start, first_offset), start",
+        "first_offset, next_offset = start, start",
         GENERATIONS,
     ),
     Mutant(

@@ -7,7 +7,6 @@ KNOWN: dict[str, str] = {
     "STUCK: backfill": "a backfill whose log is another one now stays open",
     "STUCK: window": "a backfill whose log is another one now stays open",
     "table_changed: the table is gone": "an open plan remembers the table that is gone",
-    "LOST: record": "a log cut and expired: a restart does not record what has expired",
     "stand in the table": "a gap's loss is not counted again when its decision is carried out",
 }
 

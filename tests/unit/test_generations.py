@@ -86,10 +86,14 @@ def test_a_log_consists_of_the_newest_generation_at_each_offset(begun, generatio
         ("accept_loss", 80, 90, 80),
         ("accept_loss", -1, 10, 0),
         ("restart", 80, 20, 20),
+        ("restart", 80, 90, 80),
     ],
 )
 def test_a_decision_says_where_the_new_generation_begins(choice, epoch_end, start, begins):
-    """At the cut; at the log start where all of it is read again; at 0 where the cut is unknown."""
+    """At the cut; at the log start where all of it is read again; at 0 where the cut is unknown.
+
+    A log start past the cut leaves nothing to read again: the log was cut where it was cut.
+    """
     now = observation(topic(shown(start=start, end=300, epoch=9, epoch_end=epoch_end)))
     after = decide(head(position(100)), "truncation", choice, now, interval=(80, 100))
     assert after.beginnings == (Beginning(NEW, begins),)
@@ -102,12 +106,25 @@ def test_a_generation_that_goes_on_begins_nothing():
     assert decide(known, "truncation", "accept_loss", now, interval=(120, 150)).beginnings == ()
 
 
-def test_what_expired_behind_a_cut_is_on_record():
+@pytest.mark.parametrize("choice", ["accept_loss", "restart"])
+def test_what_expired_behind_a_cut_is_on_record(choice):
     """Records that came after the cut, and that nobody read: no gap for the audit to find."""
     now = observation(topic(shown(start=90, end=300, epoch=9, epoch_end=80)))
-    after = decide(head(position(100)), "truncation", "accept_loss", now, interval=(80, 100))
+    after = decide(head(position(100)), "truncation", choice, now, interval=(80, 100))
     assert after.positions[0].next_offset == 90
     assert after.accepted_loss == (covered(NEW, (80, 90)),)
+
+
+@pytest.mark.parametrize("choice", ["accept_loss", "restart"])
+@pytest.mark.parametrize("start", [70, 90])
+def test_what_expired_unread_before_a_cut_is_on_record(choice, start):
+    """The position was below the cut; a backfill has landed beyond the position."""
+    known = replace(head(position(50, seen_end=100)), coverage=(covered(OLD, (60, 65)),))
+    now = observation(topic(shown(start=start, end=300, epoch=9, epoch_end=80)))
+    after = decide(known, "truncation", choice, now, interval=(80, 100))
+    assert after.positions[0].next_offset == start
+    lost = after.of_logs(after.accepted_loss)[after.positions[0].identity]
+    assert lost == (OffsetRange(50, 60), OffsetRange(65, start))
 
 
 def test_another_incarnation_begins_at_the_start_and_the_same_one_at_its_log_start():

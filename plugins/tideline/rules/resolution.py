@@ -119,23 +119,24 @@ def _past_cut(
     start, cut = log_start_of(seen), seen.epoch_end_offset
     if cut is None:  # the position has no epoch, so the log's end has to do
         cut = seen.high_watermark or 0
-    generation, next_offset = next_generation(head, position.identity), start
-    first_offset = start  # everything is read again
-    if decision.choice == "accept_loss":
-        first_offset = max(cut, 0)  # below, the log is what it was
-        next_offset = min(cut, position.next_offset) if cut >= 0 else start
-        if not _is_landed_past(head, position, cut):  # only unread records were truncated
-            generation = position.generation
-    moved = _at(replace(position, generation=generation), next_offset, seen)
-    after = _with(head, position, moved)
+    generation = next_generation(head, position.identity)
+    unread = min(cut, position.next_offset) if cut >= 0 else start
+    first_offset, next_offset = max(cut, 0), max(start, unread)  # below, the log is what it was
+    if decision.choice == "restart":
+        first_offset, next_offset = min(start, first_offset), start  # everything is read again
+    elif not _is_landed_past(head, position, cut):  # only unread records were truncated
+        generation = position.generation
+    reached = _at(replace(position, generation=generation), unread, seen)
+    after = _with(head, position, reached)
     if generation != position.generation:
-        after = after.begun([Beginning(moved.identity, first_offset)])
-    lost = lost_to_retention(moved, start, after.landed)  # of the log that goes on after the cut
-    after = _with(after, moved, _at(moved, max(start, next_offset), seen))
+        after = after.begun([Beginning(reached.identity, first_offset)])
+    lost = lost_to_retention(reached, start, after.landed)  # of the log that is there now
+    moved = _at(reached, next_offset, seen)
+    after = _with(after, reached, moved)
     gone = ", ".join(str(r) for r in finding.intervals)
     return Effect(
         after.without_rows(moved.identity, lost),
-        f"goes on at {max(start, next_offset)} in generation {generation}; the log no longer has"
+        f"goes on at {next_offset} in generation {generation}; the log no longer has"
         f" {gone} of generation {position.generation}; landed rows stay"
         + (f"; deleted before they were read: {_shown(lost)}" if lost else ""),
     )
