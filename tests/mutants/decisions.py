@@ -7,6 +7,7 @@ DECISIONS = "tests/unit/test_decisions.py"
 REWINDING = "tests/unit/test_rewinding.py"
 GENERATIONS = "tests/unit/test_generations.py"
 FOUND = "tests/simulation/test_found.py"
+GIVEN_UP = "tests/unit/test_given_up_tables.py"
 MUTANTS = (
     Mutant(
         "only narrow incidents may be left open (R8)",
@@ -61,6 +62,36 @@ MUTANTS = (
         "first_offset, next_offset = min(start, first_offset), start",
         "first_offset, next_offset = start, start",
         GENERATIONS,
+    ),
+    Mutant(
+        "a table that is gone is given up with its approval (R13)",
+        "given_up = {*head.given_up, head.table_id, planned_id} - {None, table.table_id}",
+        "given_up = {*head.given_up}",
+        GIVEN_UP,
+    ),
+    Mutant(
+        "what a plan knows of a table that was given up counts no more (R13)",
+        "if plan is not None and plan.table_id not in state.head.given_up:",
+        "if plan is not None:",
+        GIVEN_UP,
+    ),
+    Mutant(
+        "a table given up beside another approval stays given up (R13)",
+        "given_up = tuple(sorted({*head.given_up, *self.head.given_up}))",
+        "given_up = head.given_up",
+        GIVEN_UP,
+    ),
+    Mutant(
+        "versions of another table tell nothing about a commit (R13)",
+        "if found is None and after is not None and run.table.observe().table_id != table_id:",
+        "if False:",
+        GIVEN_UP,
+    ),
+    Mutant(
+        "a rewind keeps which tables were given up (R13)",
+        "given_up=head.given_up,",
+        "given_up=(),",
+        REWINDING,
     ),
     Mutant(
         "an accepted gap counts in its own generation (R9)",

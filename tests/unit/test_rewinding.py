@@ -89,6 +89,8 @@ def test_positions_go_back_and_the_table_stays_the_one_that_is_there():
     found = rewound_head(TODAY, THEN, REWIND, 11)
     assert (found.positions, found.coverage) == (THEN.positions, THEN.coverage)
     assert (found.table_id, found.table_version, found.live_runs) == ("t", 11, 3)
+    today = replace(TODAY, given_up=("t0",))
+    assert rewound_head(today, THEN, REWIND, 11).given_up == ("t0",)
 
 
 def test_excuses_of_what_stays_stay():

@@ -107,7 +107,14 @@ class LedgerState:
             versions = [v for v in (newest, self.head.table_version) if v is not None]
             newest = max(versions, default=None)
         coverage = add_coverage(head.coverage, grown)
-        merged = replace(head, coverage=coverage, table_id=table_id, table_version=newest)
+        given_up = tuple(sorted({*head.given_up, *self.head.given_up}))
+        merged = replace(
+            head,
+            coverage=coverage,
+            table_id=table_id,
+            table_version=newest,
+            given_up=given_up,
+        )
         if table_id == made_from.table_id:
             merged = merged.with_commits(*self.head.commits)
         return replace(self, head=merged)

@@ -132,6 +132,8 @@ class Head:
         beginnings: Where generations above 0 begin, at most one entry per partition identity.
         commits: The newest commits of this ledger that a run has relied on, oldest first; at most
             three. Whoever overwrites a commit does it within moments.
+        given_up: Ids of tables that were approved as gone or replaced: what a plan that was frozen
+            before knows of them counts no more.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -152,6 +154,7 @@ class Head:
     beginnings: tuple[Beginning, ...] = ()
     commits: tuple[KnownCommit, ...] = ()
     unreadable: tuple[Coverage, ...] = ()
+    given_up: tuple[str, ...] = ()
 
     def with_commits(self, *commits: KnownCommit) -> Head:
         """The head after further commits of this ledger; only the newest are kept."""

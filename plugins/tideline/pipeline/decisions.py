@@ -87,7 +87,7 @@ def take_decided_table(
         if incident.finding.shown not in {f.shown for f in findings}:
             continue
         removed = rows_removed_by_others(run, state.head, table.version)
-        state = run.ledger.update(partial(_take, run.run_id, incident, table, removed))
+        state = run.ledger.update(partial(_take, run.run_id, incident, table, removed, plan))
         reach("resolve:took_table")
     return state
 
@@ -97,10 +97,12 @@ def _take(
     incident: Incident,
     table: TableObservation,
     removed: tuple[Coverage, ...],
+    plan: BatchPlan | None,
     state: LedgerState,
 ) -> LedgerState:
     known = state.decided_alike([incident]).head
-    effect = take_table(known, table, incident.finding, removed)
+    planned_id = plan.table_id if plan is not None else None
+    effect = take_table(known, table, incident.finding, removed, planned_id)
     closed = incident.closed(effect.outcome, now())
     return _resolved(state, run_id, [closed]).with_head(effect.head).without_verifications()
 

@@ -50,12 +50,18 @@ class Counted:
 def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     """The newest commit that carries the plan's id.
 
-    Commits before the plan, or before its known commit, are not read.
+    Commits before the plan, or before its known commit, are not read; unless the table is another
+    one by now, whose versions begin anew.
     """
-    plan = record.plan
+    plan, known = record.plan, record.table_commit
     assert plan is not None
-    after = plan.table_version if record.table_commit is None else record.table_commit.version - 1
-    return run.table.find_commit(plan.plan_id, after_version=after)
+    table_id, after = plan.table_id, plan.table_version
+    if known is not None:
+        table_id, after = known.table_id, known.version - 1
+    found = run.table.find_commit(plan.plan_id, after_version=after)
+    if found is None and after is not None and run.table.observe().table_id != table_id:
+        return run.table.find_commit(plan.plan_id, after_version=None)
+    return found
 
 
 def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
@@ -87,10 +93,11 @@ def foreign_changes(
     Args:
         run: This run.
         state: The ledger; its head knows the table after the first verified commit.
-        plan: What the first plan knows of the table until then; None where nothing is landed.
+        plan: What the first plan knows of the table until then, unless that table was given up;
+            None where nothing is landed.
     """
     table_id, version = state.head.table_id, state.head.table_version
-    if plan is not None:
+    if plan is not None and plan.table_id not in state.head.given_up:
         table_id = table_id or plan.table_id
         version = plan.table_version if version is None else version
     listed_after = version if state.head.listed_after is None else state.head.listed_after

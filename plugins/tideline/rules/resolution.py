@@ -257,7 +257,11 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
 
 
 def take_table(
-    head: Head, table: TableObservation, finding: Finding, removed: tuple[Coverage, ...]
+    head: Head,
+    table: TableObservation,
+    finding: Finding,
+    removed: tuple[Coverage, ...],
+    planned_id: str | None = None,
 ) -> Effect:
     """Accept the table as it was shown, and record the verified offsets that it no longer holds.
 
@@ -269,7 +273,9 @@ def take_table(
         table: An observation that shows this very finding.
         finding: What was approved.
         removed: Verified offsets that the table no longer holds.
+        planned_id: The table's id as the plan knows it that ran into the change.
     """
+    given_up = {*head.given_up, head.table_id, planned_id} - {None, table.table_id}
     gone = [(c.identity, r) for c in removed for r in c.intervals]
     count = sum(len(r) for _, r in gone)
     return Effect(
@@ -279,6 +285,7 @@ def take_table(
             table_version=finding.table_version,
             commits=tuple(c for c in head.commits if c not in vanished(head.commits, table)),
             accepted_loss=add_coverage(head.accepted_loss, gone),
+            given_up=tuple(sorted(map(str, given_up))),
         ),
         f"accepted the table at version {finding.table_version}; it no longer holds {count}"
         " verified offsets",

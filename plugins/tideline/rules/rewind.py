@@ -123,6 +123,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         bytes_per_record=head.bytes_per_record,
         headroom=(),
         set_aside=head.set_aside,
+        given_up=head.given_up,
     )
 
 
