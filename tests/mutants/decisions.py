@@ -7,6 +7,7 @@ DECISIONS = "tests/unit/test_decisions.py"
 REWINDING = "tests/unit/test_rewinding.py"
 GENERATIONS = "tests/unit/test_generations.py"
 FOUND = "tests/simulation/test_found.py"
+COUNTED = "tests/unit/test_counted_again.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
 MUTANTS = (
     Mutant(
@@ -92,6 +93,30 @@ MUTANTS = (
         "given_up=head.given_up,",
         "given_up=(),",
         REWINDING,
+    ),
+    Mutant(
+        "a gap is counted again when its decision is carried out (R9)",
+        "counted = counted_again(run, incident) if is_gap else incident",
+        "counted = incident",
+        FOUND,
+    ),
+    Mutant(
+        "a gap that its own run accepts is counted again (R9)",
+        "effect = accept_gap(head, counted_again(run, incident))",
+        "effect = accept_gap(head, incident)",
+        COUNTED,
+    ),
+    Mutant(
+        "a gap that was filled while it was counted is not lost (R9)",
+        "if counted.head.coverage != latest.head.coverage:",
+        "if False:",
+        COUNTED,
+    ),
+    Mutant(
+        "what Spark cannot read counts as it was decided (R9)",
+        'if version is None or incident.finding.kind == "unreadable_record" or not',
+        "if version is None or not",
+        COUNTED,
     ),
     Mutant(
         "an accepted gap counts in its own generation (R9)",

@@ -6,7 +6,6 @@ Each entry is a part of the problem's text, and why it is there. An empty table 
 KNOWN: dict[str, str] = {
     "STUCK: backfill": "a backfill whose log is another one now stays open",
     "STUCK: window": "a backfill whose log is another one now stays open",
-    "stand in the table": "a gap's loss is not counted again when its decision is carried out",
 }
 
 

@@ -28,6 +28,7 @@ from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
+from tideline.rules.verification import still_missing
 from tideline.table.change import removal_id
 
 
@@ -41,7 +42,7 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
     def accept(state: LedgerState) -> LedgerState:
         head, closed = state.decided_alike(incidents).head, []
         for incident in incidents:
-            effect = accept_gap(head, incident)
+            effect = accept_gap(head, counted_again(run, incident))
             head = effect.head
             closed.append(incident.closed(effect.outcome, now()))
         return _resolved(state, run.run_id, closed).with_head(head)
@@ -51,6 +52,21 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
     for incident in incidents:
         log.warning("%s: its decision was carried out", incident.incident_id)
     return state
+
+
+def counted_again(run: RunContext, incident: Incident) -> Incident:
+    """A gap's incident as it is when its decision is carried out: a backfill may have landed rows.
+
+    What Spark cannot read counts as it was decided: no run asks for it again.
+
+    Args:
+        run: This run.
+        incident: Of a class of gaps.
+    """
+    version = run.table.observe().version
+    if version is None or incident.finding.kind == "unreadable_record" or not incident.unverified:
+        return incident
+    return still_missing(incident, run.table.landed(incident.unverified, version))
 
 
 def standing_table_incidents(

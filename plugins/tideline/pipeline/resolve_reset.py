@@ -21,6 +21,7 @@ from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import (
     accept_gaps,
+    counted_again,
     decide_unverified_rows,
     take_decided_table,
 )
@@ -150,6 +151,8 @@ def _carry_out(
         record = latest.runs.get(run.run_id)
         if record is None:
             raise StreamBusy("the run moved while a decision was carried out")
+        if any(i.finding.kind in GAP_CLASSES for i in done.closed):
+            _refuse_landed(state, latest)
         after = (
             latest.decided_alike(done.closed)
             .with_incidents_closed(done.closed)
@@ -175,6 +178,12 @@ def _carry_out(
     return after, after.runs[run.run_id]
 
 
+def _refuse_landed(counted: LedgerState, latest: LedgerState) -> None:
+    """A backfill that has advanced since gaps were counted may have filled them (R9)."""
+    if counted.head.coverage != latest.head.coverage:
+        raise StreamBusy("a backfill advanced while a gap's loss was counted; run again")
+
+
 def _execute_all(
     run: RunContext, state: LedgerState, decided: tuple[Incident, ...], observation: Observation
 ) -> _Executed:
@@ -194,7 +203,8 @@ def _execute_all(
             removed: tuple[Coverage, ...] = ()
             if incident.finding.kind == "table_changed":
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
-            effect = execute(head, incident, observation, removed)
+            counted = counted_again(run, incident) if is_gap else incident
+            effect = execute(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
         if incident.unverified and not (is_gap and in_doubt):
             rows = decide_unverified_rows(run, state, head, incident, amended)

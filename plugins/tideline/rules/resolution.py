@@ -242,6 +242,8 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
             for planned in incident.unverified
             for r in intersect(finding.intervals, [planned.offsets])
         ]
+    if not finding.intervals:
+        return Effect(head, "lost: nothing; rows have landed there since")
     lost = ", ".join(str(r) for r in finding.intervals[:5])
     more = f" and {len(finding.intervals) - 5} more" if len(finding.intervals) > 5 else ""
     return Effect(

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tideline.model.coverage import Intervals, intersect, subtract, union
 from tideline.model.gaps import ADMITTED, REASONS, Gap, GapReason, merge_gaps
-from tideline.model.incident import Finding
-from tideline.model.offsets import PartitionIdentity, TopicPartition
+from tideline.model.incident import Finding, Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.verdicts import FindingClass
 from tideline.model.verification import LandedRange, Mismatch, VerifiedRange
@@ -36,6 +36,21 @@ def missing_offsets(
         if offsets:
             missing[item.identity] = offsets
     return missing
+
+
+def still_missing(incident: Incident, landed: Mapping[PartitionIdentity, LandedRange]) -> Incident:
+    """A gap's incident with those of its offsets only that have no row by now.
+
+    Args:
+        incident: With the ranges that could not be verified.
+        landed: What stands inside them.
+    """
+    left: list[OffsetRange] = []
+    for planned in incident.unverified:  # a range per generation
+        present = landed.get(planned.identity)
+        missing = subtract([planned.offsets], present.offsets if present is not None else ())
+        left += intersect(incident.finding.intervals, missing)
+    return replace(incident, finding=replace(incident.finding, intervals=union(left)))
 
 
 def unexplained_by(
