@@ -119,6 +119,12 @@ MUTANTS = (
         COUNTED,
     ),
     Mutant(
+        "a superseded plan does not claim what no head moved over (R6)",
+        "                table_commit=None,\n                verified=(),\n",
+        "",
+        FOUND,
+    ),
+    Mutant(
         "an accepted gap counts in its own generation (R9)",
         "if incident.unverified:  # a range per generation",
         "if False:",
@@ -142,7 +148,7 @@ MUTANTS = (
         "claimed: dict[PartitionIdentity, Intervals] = {}",
         REWINDING,
     ),
-    Mutant("coverage by an undone run", "        verified=(),\n", "", REWINDING),
+    Mutant("coverage by an undone run", "        verified=(),\n", "", REWINDING, "undone_record"),
     Mutant(
         "rows of a gap that nothing will verify do not stay (R6)",
         "if good and changes_after_read(run, part.on_cluster):  # nothing",

@@ -170,11 +170,19 @@ def _meet_halted_plan(
 
 
 def _supersede(run: RunContext, plan: BatchPlan) -> LedgerState:
-    """Nothing of the plan can be read any more: close it, so that this run plans anew."""
+    """Nothing of the plan can be read any more: close it, so that this run plans anew.
+
+    No head moved over what it verified before its rows went: its record does not claim it.
+    """
     with run.ledger.lease("writer"):  # nobody is still writing it
         state = run.ledger.update(
             lambda latest: latest.with_plan_closed(
-                plan.plan_id, status="superseded", superseded_by=run.run_id, updated_at=now()
+                plan.plan_id,
+                status="superseded",
+                superseded_by=run.run_id,
+                table_commit=None,
+                verified=(),
+                updated_at=now(),
             )
         )
     reach("plan:superseded")
