@@ -21,8 +21,14 @@ MUTANTS = (
     ),
     Mutant(
         "an undone run has no plan to execute (R3)",
-        "        if record.is_planned_anew:\n            raise Halted(",
-        "        if False:\n            raise Halted(",
+        "        if record.is_planned_anew:\n            raise self._without_plan(",
+        "        if False:\n            raise self._without_plan(",
+        ANEW,
+    ),
+    Mutant(
+        "a step without a plan halts, and names what to clear (R3)",
+        'raise self._without_plan("it has no plan',
+        'raise RequestConflict("it has no plan',
         ANEW,
     ),
     Mutant(

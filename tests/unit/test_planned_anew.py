@@ -198,6 +198,19 @@ def test_an_undone_run_cleared_from_a_later_step_on_does_not_end_green(ledger, s
         step(run)
 
 
+@pytest.mark.parametrize("step", [ingest_ranges, verify_ranges, advance_offsets])
+@pytest.mark.parametrize("known", [False, True], ids=["no record", "proposed"])
+def test_a_run_cleared_from_a_later_step_on_without_a_plan_says_what_to_clear(ledger, step, known):
+    """Its proposal was replaced, or the plan that it set out to finish was closed: no bug."""
+    run = context(ledger, "again")
+    if known:
+        ledger.update(
+            lambda s: s.with_run(RunRecord("again", "live", "proposed", run.request.digest, NOW))
+        )
+    with pytest.raises(Halted, match=r"no plan.*clear the run from plan_offset_ranges on"):
+        step(run)
+
+
 def test_a_live_run_that_was_superseded_ends_green(ledger):
     """R3: the run that took over has landed it."""
     run = context(ledger, "a")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tideline.errors import Halted, RequestConflict, TidelineError
+from tideline.errors import Halted, RequestConflict
 from tideline.kafka_io.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
@@ -87,20 +87,15 @@ class RunContext:
         takes over.
 
         Raises:
-            Halted: The plan was closed, and nobody takes over; run from the first step on.
-            TidelineError: There is no plan yet: a step was called out of order.
+            Halted: There is no plan: it was closed and nobody takes over, or the run was cleared
+                from a later step on before it had one; run from the first step on.
             RequestConflict: The run id was used for another request.
         """
         state, record = self.snapshot()
         if record is None or record.status == "proposed":
-            raise TidelineError(f"run {self.run_id} has no plan yet; run the steps in order")
+            raise self._without_plan("it has no plan: none is frozen, or it was closed meanwhile")
         if record.is_planned_anew:
-            raise Halted(
-                f"run {self.run_id}: its plan was closed: {record.superseded_by}. Nothing was"
-                " landed here. Next: clear the run from plan_offset_ranges on, or give the same"
-                f" tideline run --run-id {self.run_id} again: it is planned anew",
-                run_id=self.run_id,
-            )
+            raise self._without_plan(f"its plan was closed: {record.superseded_by}")
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
             return state, record, None
@@ -108,6 +103,14 @@ class RunContext:
             state,
             record,
             record.plan if record.plan is not None and record.plan.ranges else None,
+        )
+
+    def _without_plan(self, why: str) -> Halted:
+        return Halted(
+            f"run {self.run_id}: {why}. Nothing was landed here. Next: clear the run from"
+            " plan_offset_ranges on, or give the same"
+            f" tideline run --run-id {self.run_id} again: it is planned anew",
+            run_id=self.run_id,
         )
 
 
