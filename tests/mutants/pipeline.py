@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 STABILITY = "tests/unit/test_stability.py"
 ANEW = "tests/unit/test_planned_anew.py"
+FOUND = "tests/simulation/test_found.py"
 UNREADABLE = "tests/unit/test_unreadable.py"
 SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
 MUTANTS = (
@@ -45,15 +46,39 @@ MUTANTS = (
     ),
     Mutant(
         "a backfill that cannot be read is closed (R3)",
-        "give_up_backfill(run, record, gone)",
-        "pass",
+        "closed = give_up_backfill(run, record, gone, landed)",
+        "closed = False",
         ANEW,
     ),
     Mutant(
         "rows of a backfill are not given up (R3)",
-        "if landed is not None or run.ledger.read().incidents_of_plan(plan.plan_id):",
+        "if unverified_rows_stand(state.head, landed) or state.incidents_of_plan(plan.plan_id):",
         "if False:",
         ANEW,
+    ),
+    Mutant(
+        "what is left of a plan that cannot be read is verified (R6)",
+        "if commit is None or not obstacles_to(run, plan.on_cluster):",
+        "if True:",
+        f"{ANEW} {FOUND}",
+    ),
+    Mutant(
+        "a plan of which rows are left is not superseded (R6)",
+        "is_rest = commit is None and _rows_are_left(run, state, left_open)",
+        "is_rest = False",
+        FOUND,
+    ),
+    Mutant(
+        "a backfill that others have landed since is closed (R3)",
+        "if _is_of_another_log(run, state, record):",
+        "if False:",
+        FOUND,
+    ),
+    Mutant(
+        "rows that others have verified are no unverified rows (R3)",
+        "subtract(held.offsets, covered.get(i, ()))",
+        "held.offsets",
+        "tests/unit/test_replay.py",
     ),
     Mutant(
         "nobody sets out to finish a closed plan (R3)",

@@ -21,7 +21,7 @@ from tideline.model.request import RunRequest, read_form
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.stream import Stream
-from tideline.model.verification import VerifiedRange
+from tideline.model.verification import LandedRange, VerifiedRange
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.advance_offsets import advance_offsets
 from tideline.pipeline.closing import give_up_backfill
@@ -36,6 +36,7 @@ from tideline.pipeline.verify_ranges import verify_ranges
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 TABLE = TableObservation(True, "t", 1, "orders", "x")
+LANDED = {IDENTITY: LandedRange(IDENTITY, 5, (OffsetRange(20, 25),))}
 RANGES = [{"topic": "orders", "partition": 0, "start_offset": 20, "end_offset": 60}]
 HOUR = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 LABEL = Rewind("rewind-1", "a", "wrong (twice)", "ann", NOW, "key").label
@@ -309,13 +310,33 @@ def test_only_an_open_backfill_without_rows_is_given_up(ledger, case):
     known = record("b", run.request, status)
     ledger.update(lambda s: s.with_run(known))
     if case == "committed":
-        run.table.commit = TableCommit("t", 2, 1, 40, 400)
+        ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
     if case == "halted":
         finding = Finding("log_hole", "e", "a", "orders", ID, 0, one_interval(30, 40))
         ledger.update(lambda s: s.with_incidents([finding], "b", NOW, known.plan))
     before = ledger.find_run("b")
-    give_up_backfill(run, known, ["gone"])
+    assert not give_up_backfill(run, known, ["gone"], LANDED)
     assert ledger.find_run("b") == before
+
+
+@pytest.mark.parametrize("landed", [{}, LANDED], ids=["rows removed", "rows of others"])
+def test_a_backfill_whose_rows_a_decision_has_removed_is_given_up(ledger, landed):
+    """Its commit is in the table's log for ever; the run stayed open."""
+    run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
+    ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
+    run.table.commit, run.table.rows = TableCommit("t", 2, 1, 40, 400), landed
+    with pytest.raises(ReplayUnavailable, match="planned anew from what is left"):
+        ingest_ranges(run)
+    assert ledger.find_run("b").is_planned_anew
+
+
+def test_a_plan_that_lost_rows_and_cannot_be_read_again_is_verified(ledger):
+    """What is left of it must not stay undecided (R6): verifying says what is wrong."""
+    run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
+    run.table.commit, run.table.rows = TableCommit("t", 2, 1, 40, 400), LANDED
+    assert ingest_ranges(run) == run.table.commit
 
 
 def test_nobody_sets_out_to_finish_a_plan_that_was_closed_meanwhile(ledger):

@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, OTHER_ID, observation, plan, planned, seen, topic
+from tests.unit.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
+from tideline.model.coverage import Coverage
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.verification import LandedRange
 from tideline.pipeline import stability
 from tideline.pipeline.landed import obstacles_to
-from tideline.rules.replay import obstacles, shorter_than_landed, what_stays
+from tideline.rules.replay import obstacles, shorter_than_landed, unverified_rows_stand, what_stays
 
 PLAN = plan(planned(100, 200))
 
@@ -105,12 +106,29 @@ def test_an_obstacle_is_the_same_while_retention_moves():
 @pytest.mark.parametrize("lane", ["live", "backfill"])
 def test_what_is_said_to_stay_is_in_the_table(lane):
     """A first read has landed nothing: no rows can be promised, and the way out is named."""
-    never = what_stays(lane, {})
+    never = what_stays(lane, {}, closed=lane == "backfill")
     assert "None of its rows is in the table" in never
     assert ("planned anew" if lane == "backfill" else "next run") in never
     range_ = PLAN.ranges[0]
     held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
-    assert what_stays(lane, held) == "The 7 rows of it that are in the table stay as they are"
+    stay = what_stays(lane, held, closed=False)
+    assert stay == "The 7 rows of it that are in the table stay as they are"
+    assert "planned anew" not in what_stays(lane, {}, closed=False)
+    assert "planned anew" in what_stays(lane, held, closed=True)
+
+
+def test_rows_that_nobody_has_verified_are_told_from_covered_ones():
+    """The coverage of another run is its own."""
+    range_ = PLAN.ranges[0]
+    held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
+
+    def stand(end, landed=held):
+        covered = Coverage(range_.identity, (OffsetRange(100, end),))
+        return unverified_rows_stand(head(coverage=(covered,)), landed)
+
+    assert stand(106)
+    assert not stand(107)
+    assert not stand(101, {})
 
 
 def test_looks_agree_while_retention_moves(monkeypatch):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
+from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
+from tideline.model.verification import LandedRange, VerifiedRange
 from tideline.pipeline.context import RunContext, log, now
 from tideline.rules.advance import advance_head, noted
 from tideline.rules.following import only_followed
+from tideline.rules.replay import unverified_rows_stand
 
 
 def close_plan(
@@ -84,23 +88,33 @@ def refuse_closed(state: LedgerState, seen: RunRecord) -> None:
         raise StreamBusy(f"run {seen.run_id} was closed meanwhile; nothing moved, run again")
 
 
-def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> None:
-    """Close an open backfill that nobody can read any more, if nothing of it was landed.
+def give_up_backfill(
+    run: RunContext,
+    record: RunRecord,
+    reasons: list[str],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> bool:
+    """Close an open backfill that nobody can read any more, if nothing of it is left to decide.
 
     The live lane recovers its own open plans. Nobody else comes upon a backfill's: asked for again,
-    the same run is planned anew, from what is left.
+    the same run is planned anew, from what is left. It may have landed rows that a decision has
+    removed since; verified rows of others do not matter.
 
     Args:
         run: This run, with the writer's lease.
         record: Its record.
         reasons: What Kafka no longer has.
+        landed: What the table holds at the plan's coordinates.
+
+    Returns:
+        Whether it is closed.
     """
     plan = record.plan
     if plan is None or record.lane != "backfill" or not record.is_open:
-        return
-    landed = run.table.find_commit(plan.plan_id, plan.table_version)
-    if landed is not None or run.ledger.read().incidents_of_plan(plan.plan_id):
-        return
+        return False
+    state = run.ledger.read()
+    if unverified_rows_stand(state.head, landed) or state.incidents_of_plan(plan.plan_id):
+        return False
 
     def close(state: LedgerState) -> LedgerState:
         refuse_closed(state, record)
@@ -111,6 +125,7 @@ def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> 
 
     run.ledger.update(close)
     log.warning("plan %s is closed: the same run is planned anew when asked again", plan.plan_id)
+    return True
 
 
 def commit_group_offsets(run: RunContext) -> None:

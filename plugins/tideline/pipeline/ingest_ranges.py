@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from tideline.errors import (
@@ -14,16 +15,26 @@ from tideline.errors import (
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
+from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import LandedRange
 from tideline.pipeline.attempts import Attempt, begin_attempt, planned_change, read_job, submit
 from tideline.pipeline.closing import refuse_closed
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.incidents import open_and_halt
-from tideline.pipeline.landed import foreign_changes, proven_commit, verified_after_all
+from tideline.pipeline.landed import (
+    changes_after_read,
+    find_commit,
+    foreign_changes,
+    obstacles_to,
+    proven_commit,
+    verified_after_all,
+)
 from tideline.pipeline.table_commit import Landing, land, refuse_unserved
 from tideline.pipeline.unreadable import meet_unreadable
+from tideline.rules.replay import unverified_rows_stand
 
 
 def ingest_ranges(run: RunContext) -> TableCommit | None:
@@ -58,7 +69,9 @@ def _ingest(run: RunContext) -> TableCommit | None:
         return None
     if record.is_open and (proven := proven_commit(run, record)):
         held = state.incidents_of_plan(plan.plan_id)
-        if not held or verified_after_all(run, state, record, proven, held) is not None:
+        if _is_of_another_log(run, state, record):
+            log.info("no row of plan %s is to be verified, and its log has changed", plan.plan_id)
+        elif not held or verified_after_all(run, state, record, proven, held) is not None:
             log.info("plan %s is in the table already, version %d", plan.plan_id, proven.version)
             return proven
     with run.ledger.lease("writer"):
@@ -67,6 +80,8 @@ def _ingest(run: RunContext) -> TableCommit | None:
         reach("ingest:fenced")
         table = _check_target(run, attempt.state, plan)
         landed = {} if table.version is None else run.table.landed(plan.ranges, table.version)
+        if rest := _unreadable_rest(run, attempt.state, record, landed):
+            return rest
         refuse_unserved(run, record, plan, landed)
         reach("ingest:leased")
         if not table.exists:
@@ -75,6 +90,43 @@ def _ingest(run: RunContext) -> TableCommit | None:
         reach("ingest:committed")
     reach("ingest:released")
     return made
+
+
+def _is_of_another_log(run: RunContext, state: LedgerState, record: RunRecord) -> bool:
+    """Whether a backfill's log has changed, and nothing is left of it to verify or to decide.
+
+    Its rows were removed by a decision; or others have landed the same offsets since.
+    """
+    plan = record.plan
+    assert plan is not None
+    newest = run.table.observe().version
+    if record.lane != "backfill" or newest is None:
+        return False
+    if unverified_rows_stand(state.head, run.table.landed(plan.ranges, newest)):
+        return False
+    return bool(changes_after_read(run, plan.on_cluster))
+
+
+def _unreadable_rest(
+    run: RunContext,
+    state: LedgerState,
+    record: RunRecord,
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> TableCommit | None:
+    """The commit of an open plan that has lost rows since, where Kafka no longer serves the plan.
+
+    What is left of it must not stay as it is (R6): verifying finds what is wrong, and a decision
+    ends it.
+    """
+    plan = record.plan
+    assert plan is not None
+    if not record.is_open or not unverified_rows_stand(state.head, landed):
+        return None
+    commit = find_commit(run, record)
+    if commit is None or not obstacles_to(run, plan.on_cluster):
+        return None
+    log.warning("plan %s cannot be read again; what is left of it is verified", plan.plan_id)
+    return commit
 
 
 def _read_and_land(

@@ -5,6 +5,7 @@ At most one live plan is open. Whoever comes next deals with it:
     its rows are in the table and verify         close it; nothing is read again
     its rows are there and do not verify         this run finishes it, and its checks say why
     incidents keep it from being verified        attach to it, or close its healthy part
+    Kafka cannot serve it, some rows are left    this run finishes it: they are decided about
     Kafka can no longer serve it                 mark it superseded
     otherwise                                    this run finishes it
 """
@@ -34,6 +35,7 @@ from tideline.pipeline.landed import (
     verified_after_all,
 )
 from tideline.rules.advance import advance_head
+from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
 
 
@@ -72,10 +74,21 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
         return state
     if held:
         return _meet_halted_plan(run, state, left_open, plan, held)
-    if commit is None and (gone := obstacles_to(run, plan.on_cluster)):
+    is_rest = commit is None and _rows_are_left(run, state, left_open)
+    if commit is None and not is_rest and (gone := obstacles_to(run, plan.on_cluster)):
         log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
         return _supersede(run, plan)
     return _finish(run, left_open, plan)
+
+
+def _rows_are_left(run: RunContext, state: LedgerState, record: RunRecord) -> bool:
+    """Whether unverified rows stand of a plan that the table no longer proves: they are decided."""
+    plan = record.plan
+    assert plan is not None
+    newest = run.table.observe().version
+    if newest is None or find_commit(run, record) is None:
+        return False
+    return unverified_rows_stand(state.head, run.table.landed(plan.ranges, newest))
 
 
 def head_after_recovery(run: RunContext, state: LedgerState) -> Head:

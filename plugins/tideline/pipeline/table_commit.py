@@ -203,16 +203,20 @@ def refuse_unserved(
     gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
         run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
-        give_up_backfill(run, record, gone)
-        raise _unavailable(plan, gone, landed)
+        closed = give_up_backfill(run, record, gone, landed)
+        raise _unavailable(plan, gone, landed, closed=closed)
 
 
 def _unavailable(
-    plan: BatchPlan, reasons: list[str], landed: Mapping[PartitionIdentity, LandedRange]
+    plan: BatchPlan,
+    reasons: list[str],
+    landed: Mapping[PartitionIdentity, LandedRange],
+    *,
+    closed: bool = False,
 ) -> ReplayUnavailable:
     return ReplayUnavailable(
         f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
-        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed)}",
+        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed, closed=closed)}",
         plan_id=plan.plan_id,
         reasons=reasons,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tideline.model.coverage import subtract
+from tideline.model.head import Head
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
     Observation,
@@ -161,16 +162,37 @@ def _gone(planned: ReadRange, start: int, epoch_end: int | None) -> Iterator[Obs
         yield Obstacle("gone", text, (replace(planned, start_offset=kept_end),))
 
 
-def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange]) -> str:
+def unverified_rows_stand(head: Head, landed: Mapping[PartitionIdentity, LandedRange]) -> bool:
+    """Whether the table holds rows, at a plan's coordinates, that nobody has verified.
+
+    Args:
+        head: Its coverage is what is verified.
+        landed: What the table holds at the plan's coordinates.
+    """
+    covered = {c.identity: c.intervals for c in head.coverage}
+    return any(subtract(held.offsets, covered.get(i, ())) for i, held in landed.items())
+
+
+def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, closed: bool) -> str:
     """What a plan that cannot be read again leaves behind, and what to do.
 
     Args:
         lane: Of the plan.
         landed: What the table holds inside its ranges.
+        closed: Whether the plan is closed now, so that its run gets another one.
     """
+    nothing = "None of its rows is in the table"
     if rows := sum(held.rows for held in landed.values()):
-        return f"The {rows} rows of it that are in the table stay as they are"
-    nothing = "None of its rows is in the table: it was never landed"
-    if lane == "backfill":
+        nothing = f"The {rows} rows of it that are in the table stay as they are"
+    if closed:
         return f"{nothing}. Asked for again, the run is planned anew from what is left"
-    return f"{nothing}. The next run finds what is lost, and halts with it as an incident"
+    if rows:
+        return nothing
+    if lane == "backfill":
+        return (
+            f"{nothing}. Decide its open incident, if `tideline incident` names one, and try again"
+        )
+    return (
+        f"{nothing}: it was never landed. The next run finds what is lost, and halts with it as an"
+        " incident"
+    )
