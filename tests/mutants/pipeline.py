@@ -81,6 +81,30 @@ MUTANTS = (
         "tests/unit/test_replay.py",
     ),
     Mutant(
+        "a plan of which nothing is there has verified nothing (R3)",
+        "verified=(),  # nothing of it is there any more",
+        "",
+        FOUND,
+    ),
+    Mutant(
+        "rows of records that the log has lost stay (R4)",
+        "kept = rows_to_keep(run, plan, landing.read, landed) if record.is_open else {}",
+        "kept = {}",
+        FOUND,
+    ),
+    Mutant(
+        "rows of records that the log still has are no only copies (R4)",
+        'union(g.offsets for g in shown if g.reason in ("hole", "compacted_batch"))',
+        "union(g.offsets for g in shown)",
+        "tests/unit/test_replay.py",
+    ),
+    Mutant(
+        "rows that may be of another log do not stay (R4)",
+        "intersect(items, known.get(i, ()))",
+        "items",
+        "tests/unit/test_replay.py",
+    ),
+    Mutant(
         "nobody sets out to finish a closed plan (R3)",
         "if owner is None or not owner.is_open:",
         "if False:",
@@ -132,8 +156,8 @@ MUTANTS = (
     ),
     Mutant(
         "a shorter replay is not committed (R4)",
-        "    if shorter:",
-        "    if False:",
+        "        if not shorter:",
+        "        if True:",
         "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
     ),
     Mutant(

@@ -6,11 +6,21 @@ import pytest
 
 from tests.unit.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
 from tideline.model.coverage import Coverage
+from tideline.model.gaps import Gap
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.verification import LandedRange
 from tideline.pipeline import stability
 from tideline.pipeline.landed import obstacles_to
-from tideline.rules.replay import obstacles, shorter_than_landed, unverified_rows_stand, what_stays
+from tideline.rules.replay import (
+    obstacles,
+    of_this_log,
+    only_copies,
+    shorter_than_landed,
+    unread,
+    unverified_rows_stand,
+    what_stays,
+    without_offsets,
+)
 
 PLAN = plan(planned(100, 200))
 
@@ -176,3 +186,28 @@ def test_a_replay_has_to_read_every_offset_that_stands_there(read, landed, said)
     """R4: as many offsets as before may still be other offsets."""
     shorter = shorter_than_landed(PLAN.ranges, read, landed)
     assert [said in text for text in shorter] == ([] if said is None else [True])
+
+
+def test_rows_that_may_stay_are_of_this_log_and_the_only_copies():
+    """Others, a record that Spark has missed above all, stop the landing as before (R4)."""
+    range_ = PLAN.ranges[0]
+    identity = range_.identity
+
+    def rows(*offsets):
+        return {
+            identity: LandedRange(identity, len(offsets), tuple(OffsetRange(*o) for o in offsets))
+        }
+
+    missing = unread(PLAN.ranges, rows((100, 110), (130, 200)), rows((100, 130)))
+    assert missing == {identity: (OffsetRange(110, 130),)}
+    assert unread(PLAN.ranges, rows((100, 200)), rows((100, 130))) == {}
+    assert unread(PLAN.ranges, {}, {}) == {}
+    covered = head(coverage=(Coverage(identity, (OffsetRange(0, 115),)),))
+    assert of_this_log(missing, covered, []) == {identity: (OffsetRange(110, 115),)}
+    other = plan(planned(120, 140))
+    assert of_this_log(missing, head(), [other]) == {identity: (OffsetRange(120, 130),)}
+    assert of_this_log(missing, head(), []) == {}
+    shown = (Gap(OffsetRange(110, 112), "hole"), Gap(OffsetRange(112, 130), "record"))
+    assert only_copies(missing[identity], shown) == (OffsetRange(110, 112),)
+    pieces = without_offsets([range_.as_coordinates], {identity: (OffsetRange(110, 112),)})
+    assert [(p.start_offset, p.end_offset) for p in pieces] == [(100, 110), (112, 200)]

@@ -193,8 +193,8 @@ def _supersede(run: RunContext, plan: BatchPlan) -> LedgerState:
                 plan.plan_id,
                 status="superseded",
                 superseded_by=run.run_id,
+                verified=(),  # nothing of it is there any more
                 table_commit=None,
-                verified=(),
                 updated_at=now(),
             )
         )

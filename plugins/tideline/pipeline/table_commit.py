@@ -8,7 +8,7 @@ right after that one only. If somebody else was first, everything is checked aga
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.errors import (
     AttemptFenced,
@@ -29,7 +29,8 @@ from tideline.pipeline.closing import give_up_backfill
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes, obstacles_to
-from tideline.rules.replay import shorter_than_landed, what_stays
+from tideline.pipeline.only_copies import rows_to_keep
+from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
 from tideline.table.change import TableChange
 
 _TRIES = 10
@@ -78,21 +79,25 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
     record, plan = landing.record, landing.plan
     _refuse_copies(landing.change, landing.read)
 
-    def refuse(version: int) -> None:
+    def check(version: int) -> TableChange:
         landed = run.table.landed(plan.ranges, version)
         if not landed:
-            return
+            return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
         shorter = shorter_than_landed(plan.ranges, landing.read, landed)
-        if shorter:
+        if not shorter:
+            return landing.change
+        kept = rows_to_keep(run, plan, landing.read, landed) if record.is_open else {}
+        if kept != unread(plan.ranges, landing.read, landed):
             raise _unavailable(plan, shorter, landed)
+        return replace(landing.change, ranges=without_offsets(landing.change.ranges, kept))
 
     def look() -> Seen:
         seen = foreign_changes(run, landing.state, plan)
         # Time has passed since the ledger was read: it may know of a change by now.
         return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
 
-    return _commit(run, landing.change, landing.files, look, refuse, after_version)
+    return _commit(run, landing.change, landing.files, look, check, after_version)
 
 
 def remove(run: RunContext, change: TableChange, *, after_version: int) -> TableCommit:
@@ -114,7 +119,7 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Table
     def look() -> Seen:
         return run.table.observe(), ()
 
-    return _commit(run, change, (), look, lambda _: None, after_version)
+    return _commit(run, change, (), look, lambda _: change, after_version)
 
 
 def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedRange]) -> None:
@@ -133,7 +138,7 @@ def _commit(
     change: TableChange,
     files: Sequence[str],
     look: Callable[[], Seen],
-    refuse: Callable[[int], None],
+    check: Callable[[int], TableChange],
     after_version: int,
 ) -> TableCommit:
     """Look, check, commit; again if another commit came first, and at most `_TRIES` times."""
@@ -147,10 +152,10 @@ def _commit(
             open_and_halt(run, run.ledger.read(), findings)
         if table.version is None:
             raise _away(run, "it is gone")
-        refuse(table.version)
+        checked = check(table.version)
         reach("table:committing")
         try:
-            run.table.commit(change, files, table.version)
+            run.table.commit(checked, files, table.version)
         except CommitConflict as conflict:
             log.info("%s", conflict)
         except ServiceAway:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tideline.model.coverage import subtract
+from tideline.model.coverage import Intervals, intersect, subtract, union
+from tideline.model.gaps import Gap
 from tideline.model.head import Head
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
@@ -14,8 +15,13 @@ from tideline.model.observation import (
     PartitionObservation,
     TopicObservation,
 )
-from tideline.model.offsets import PartitionIdentity, TopicPartition
-from tideline.model.plan import ClusterRanges, ReadRange
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    TopicPartition,
+)
+from tideline.model.plan import BatchPlan, ClusterRanges, ReadRange
 from tideline.model.request import Lane
 from tideline.model.verification import LandedRange
 
@@ -99,6 +105,69 @@ def shorter_than_landed(
                 + (f" and {len(lost) - 1} ranges more" if len(lost) > 1 else "")
             )
     return shorter
+
+
+def unread(
+    planned: Iterable[ReadRange],
+    read: Mapping[PartitionIdentity, LandedRange],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> dict[PartitionIdentity, Intervals]:
+    """Offsets that the table holds inside a plan, and that were not read; empty if there are none.
+
+    Args:
+        planned: The plan's ranges.
+        read: What was read.
+        landed: What the table holds inside the ranges.
+    """
+    found = {}
+    for identity in {item.identity for item in planned}:
+        held, new = landed.get(identity), read.get(identity)
+        lost = subtract(held.offsets, new.offsets if new is not None else ()) if held else ()
+        if lost:
+            found[identity] = lost
+    return found
+
+
+def of_this_log(
+    offsets: Mapping[PartitionIdentity, Intervals], head: Head, plans: Iterable[BatchPlan]
+) -> dict[PartitionIdentity, Intervals]:
+    """The offsets whose rows are verified, or belong to plans whose log is the same.
+
+    Args:
+        offsets: By partition identity.
+        head: Its coverage is what is verified.
+        plans: Their log has not changed since they were read.
+    """
+    known = {c.identity: c.intervals for c in head.coverage}
+    for plan in plans:
+        for item in plan.ranges:
+            known[item.identity] = union(known.get(item.identity, ()), [item.offsets])
+    parts = {i: intersect(items, known.get(i, ())) for i, items in offsets.items()}
+    return {identity: part for identity, part in parts.items() if part}
+
+
+def only_copies(offsets: Intervals, shown: Iterable[Gap]) -> Intervals:
+    """The offsets at which the log has lost what was there.
+
+    Args:
+        offsets: Rows stand there.
+        shown: Why they could not be read, as the log shows it.
+    """
+    lost = union(g.offsets for g in shown if g.reason in ("hole", "compacted_batch"))
+    return intersect(offsets, lost)
+
+
+def without_offsets(
+    ranges: Iterable[CoordinateRange], kept: Mapping[PartitionIdentity, Intervals]
+) -> tuple[CoordinateRange, ...]:
+    """Ranges without the offsets whose rows stay; a range may fall into pieces."""
+    return tuple(
+        replace(item, start_offset=left.start_offset, end_offset=left.end_offset)
+        for item in ranges
+        for left in subtract(
+            [OffsetRange(item.start_offset, item.end_offset)], kept.get(item.identity, ())
+        )
+    )
 
 
 def _of_topic(planned: ReadRange, topic: TopicObservation | None) -> Iterator[Obstacle]:
