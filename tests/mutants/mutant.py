@@ -57,6 +57,7 @@ class Mutant:
         file, at = self.place(package)
         text = file.read_text()
         file.write_text(text[:at] + self.new + text[at + len(self.old) :])
+        _texts.cache_clear()  # another one may follow in the same copy
 
     def problems(self, root: Path) -> list[str]:
         """Why it cannot be run in the repository at `root`; empty if it can."""

@@ -39,7 +39,7 @@ def heal(world: World) -> None:
     log_events.grant(world)
     log_events.end_transactions(world, 1)
     world.store.away = world.store.lost_answers = world.table.lost_answers = 0
-    world.spark.loses = world.spark.fails = 0
+    world.spark.loses = world.spark.repeats = world.spark.fails = 0
     for process in world.alive:
         process.go_on()
     run_events.pass_time(world, 300, 0)

@@ -9,7 +9,7 @@ from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import intersect, subtract
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 
 Log = tuple[str, int]
@@ -40,6 +40,8 @@ class Watch:
         self._found: list[str] = []
         self._proposed_from: dict[str, LedgerState] = {}
         self.first: dict[Log, int] = {}
+        self._resolved = 0
+        self._boundaries: dict[tuple[str, PartitionIdentity], int] = {}
         world.committed = self._look_at_ledger
 
     def _look_at_ledger(self) -> None:
@@ -90,6 +92,7 @@ class Watch:
         before = self._seen
         yield from self._of_plans(state)
         yield from self._of_incidents(state)
+        yield from self._of_instants()
         known = {topic_id for topic_id, _ in self.first}
         for position in state.head.positions:
             log = (position.topic_id, position.partition)
@@ -161,6 +164,21 @@ class Watch:
             for kind in kinds
             for place in facts.get(kind, ())
         )
+
+    def _of_instants(self) -> Iterator[str]:
+        """R11: an instant is one offset; the windows that meet there neither overlap nor gape."""
+        resolved = len(self._world.store.history["instant"])
+        if resolved == self._resolved:
+            return
+        self._resolved = resolved
+        with self._world.calm():
+            instants = self._world.ledger().instants()
+        for key, instant in instants.items():
+            for boundary in instant.boundaries:
+                first = self._boundaries.setdefault((key, boundary.identity), boundary.offset)
+                if first != boundary.offset:
+                    was = f"was offset {first} and is offset {boundary.offset}"
+                    yield f"R11: in {boundary.topic}-{boundary.identity.partition} {key} {was}"
 
     def _of_positions(self, before: LedgerState, state: LedgerState) -> Iterator[str]:
         """A position never goes back; it passes what is verified, or recorded as lost."""

@@ -1,6 +1,7 @@
 """Each rule taken out by hand, and the history that notices.
 
-A rule is one replacement in a copy of the package (`tests.mutants`). The copy plays the history of
+A rule is a few replacements in a copy of the package and of these tests (`tests.mutants`): some
+rules are held by checks that stand behind each other. The copy plays the history of
 `rules_out/RULE.history`, which has to fail there and to end well here.
 
     python -m tests.simulation.rules_out            every rule
@@ -21,95 +22,152 @@ from tests.simulation.histories import History, play
 
 ROOT = Path(__file__).parents[2]
 HISTORIES = Path(__file__).with_name("rules_out")
-RULES: dict[str, Mutant] = {
-    "R1": Mutant(
-        "a plan is frozen once",
-        """        if winner is not None and winner.status != "proposed":
+RULES: dict[str, tuple[Mutant, ...]] = {
+    "R1": (
+        Mutant(
+            "a plan is frozen once",
+            """        if winner is not None and winner.status != "proposed":
             return latest
 """,
-        "",
-        "",
+            "",
+            "",
+        ),
     ),
-    "R2": Mutant("an offset that was read twice is refused", "    if copied:", "    if False:", ""),
-    "R3": Mutant(
-        "the open plan is recovered first",
-        'left_open = state.open_live_run() if run.request.lane == "live" else None',
-        "left_open = None",
-        "",
-        within="recover",
+    "R2": (
+        Mutant("an offset that was read twice is refused", "    if copied:", "    if False:", ""),
     ),
-    "R4": Mutant(
-        "a shorter replay replaces nothing",
-        "        if lost:\n            shorter",
-        "        if False:\n            shorter",
-        "",
+    "R3": (
+        Mutant(
+            "the open plan is recovered first",
+            'left_open = state.open_live_run() if run.request.lane == "live" else None',
+            "left_open = None",
+            "",
+            within="recover",
+        ),
+        Mutant(
+            "nobody freezes beside an open live plan",
+            "return latest.open_live_run() is not None or latest.head.digest != seen.head.digest",
+            "return latest.head.digest != seen.head.digest",
+            "",
+        ),
     ),
-    "R5": Mutant(
-        "a lost lease gives no token",
-        "leases.refuse_lost(state, lease, self.holder)",
-        "pass",
-        "",
-        within="next_token",
+    "R4": (
+        Mutant(
+            "a shorter replay replaces nothing",
+            "        if lost:\n            shorter",
+            "        if False:\n            shorter",
+            "",
+        ),
     ),
-    "R6": Mutant(
-        "doubted rows do not stay",
-        "if newest is None or not run.table.landed(ranges, newest):",
-        "if True:",
-        "",
+    "R5": (
+        Mutant(
+            "a lost lease gives no token",
+            "leases.refuse_lost(state, lease, self.holder)",
+            "pass",
+            "",
+            within="next_token",
+        ),
+        Mutant(
+            "an older attempt is fenced before its commit",
+            "    if newest is not None and newest >= change.token:\n        raise AttemptFenced",
+            "    if False:\n        raise AttemptFenced",
+            "",
+        ),
     ),
-    "R7": Mutant(
-        "the log is checked after the read",
-        "return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]",
-        "return ()",
-        "",
-        within="changes_after_read",
+    "R6": (
+        Mutant(
+            "doubted rows do not stay",
+            "if newest is None or not run.table.landed(ranges, newest):",
+            "if True:",
+            "",
+        ),
     ),
-    "R8": Mutant(
-        "a partition with an open incident gets no range",
-        "        if position.topic_partition in blocked:\n            continue\n",
-        "",
-        "",
-        within="plan_ranges",
+    "R7": (
+        Mutant(
+            "the log is checked after the read",
+            "return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]",
+            "return ()",
+            "",
+            within="changes_after_read",
+        ),
     ),
-    "R9": Mutant(
-        "an accepted loss is recorded",
-        "after.without_rows(position.identity, lost), f",
-        "after, f",
-        "",
+    "R8": (
+        Mutant(
+            "a partition with an open incident gets no range",
+            "        if position.topic_partition in blocked:\n            continue\n",
+            "",
+            "",
+            within="plan_ranges",
+        ),
     ),
-    "R10": Mutant(
-        "a new partition of a known topic begins at 0",
-        "next_offset = 0  # a new partition",
-        "next_offset = log_start_of(seen)  # a new partition",
-        "",
+    "R9": (
+        Mutant(
+            "an accepted loss is recorded",
+            "after.without_rows(position.identity, lost), f",
+            "after, f",
+            "",
+        ),
     ),
-    "R11": Mutant(
-        "what is known of an instant stays",
-        "if known.of(p.identity) is None",
-        "if True",
-        "",
-        within="_resolve_timestamp",
+    "R10": (
+        Mutant(
+            "a new partition of a known topic begins at 0",
+            "next_offset = 0  # a new partition",
+            "next_offset = log_start_of(seen)  # a new partition",
+            "",
+        ),
     ),
-    "R12": Mutant(
-        "verified offsets are not read again",
-        "start = covered_until(covered, position.next_offset)",
-        "start = position.next_offset",
-        "",
+    "R11": (
+        Mutant(
+            "what is known of an instant stays",
+            "if known.of(p.identity) is None",
+            "if True",
+            "",
+            within="_resolve_timestamp",
+        ),
+        Mutant(
+            "whoever resolved an instant first counts",
+            "return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))",
+            "return ResolvedTimestamp(at, tuple(added)).joined(_known(timestamps, at))",
+            "",
+        ),
     ),
-    "R13": Mutant(
-        "foreign removals halt",
-        "    if foreign:",
-        "    if False:",
-        "",
-        within="_foreign_changes",
+    "R12": (
+        Mutant(
+            "verified offsets are not read again",
+            "start = covered_until(covered, position.next_offset)",
+            "start = position.next_offset",
+            "",
+        ),
     ),
-    "R14": Mutant(
-        "a verdict needs two observations that agree",
-        "if not transient and keys == before:",
-        "if not transient:",
-        "",
+    "R13": (
+        Mutant(
+            "foreign removals halt",
+            "    elif foreign:",
+            "    elif False:",
+            "",
+            within="_foreign_changes",
+        ),
+    ),
+    "R14": (
+        Mutant(
+            "a verdict needs two observations that agree",
+            "if not transient and keys == before:",
+            "if not transient:",
+            "",
+        ),
     ),
 }
+
+IN_MEMORY: dict[str, Mutant] = {
+    "R5": Mutant(
+        "the table takes no older token",
+        "(self.newest_token(change.app_id) or 0) >= change.token",
+        "False",
+        "",
+        within="commit",
+    ),
+}
+"""What the parts in memory hold by themselves, as the real ones do."""
 
 
 def main() -> int:
@@ -155,12 +213,17 @@ def _without(rule: str, *arguments: str) -> str:
     """What `python -m tests.simulation` prints in a copy of the package without a rule."""
     with tempfile.TemporaryDirectory(prefix="tideline-rules-out-") as folder:
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / "plugins", Path(folder, "plugins"), ignore=ignored)
-        RULES[rule].apply(Path(folder) / PACKAGE)
+        for part in ("plugins", "tests/simulation", "tests/mutants"):
+            shutil.copytree(ROOT / part, Path(folder, part), ignore=ignored)
+        shutil.copy(ROOT / "tests" / "__init__.py", Path(folder, "tests"))
+        for mutant in RULES[rule]:
+            mutant.apply(Path(folder) / PACKAGE)
+        if rule in IN_MEMORY:
+            IN_MEMORY[rule].apply(Path(folder, "tests", "simulation"))
         done = subprocess.run(
             [sys.executable, "-m", "tests.simulation", *arguments],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{folder}/plugins{os.pathsep}{ROOT}"},
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": f"{folder}/plugins"},
             capture_output=True,
             text=True,
             check=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tests.simulation.process import Process
 from tests.simulation.world import Asked, World
@@ -80,9 +80,27 @@ def backfill(world: World, topic: int, partition: int, start: int, length: int) 
 
 def window(world: World, start: int, end: int) -> None:
     """A backfill of a time window begins; both are percentages of the time that has passed."""
-    now = world.clock.now()
-    passed = timedelta(milliseconds=world.clock.milliseconds)
+    now, passed = world.clock.now(), _passed(world)
     first, last = (now - passed * (100 - percent) / 100 for percent in sorted((start, end)))
+    _ask_window(world, first, last)
+
+
+def next_window(world: World, other: int, before: int, length: int) -> None:
+    """A backfill of the window after (0) or before (1) another one: the two share an instant."""
+    windows = [asked.request.window for asked in world.asked if asked.request.window is not None]
+    if windows:
+        known, size = windows[-1 - other % len(windows)], _passed(world) * length / 100
+        if before:
+            _ask_window(world, known.start - size, known.start)
+        else:
+            _ask_window(world, known.end, min(known.end + size, world.clock.now()))
+
+
+def _passed(world: World) -> timedelta:
+    return timedelta(milliseconds=world.clock.milliseconds)
+
+
+def _ask_window(world: World, first: datetime, last: datetime) -> None:
     if last - first > timedelta(milliseconds=1):
         asked = Asked(f"window-{world.number('window')}", RunRequest(window=Window(first, last)))
         world.asked.append(asked)

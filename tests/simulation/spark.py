@@ -20,10 +20,12 @@ class SparkState:
 
     Args:
         loses: How many of the next reads lose their first record.
+        repeats: How many of the next reads write their first record twice.
         fails: How many of the next applications end badly before they write.
     """
 
     loses: int = 0
+    repeats: int = 0
     fails: int = 0
 
 
@@ -87,4 +89,7 @@ class SimulatedSpark:
         if self._state.loses and read:
             self._state.loses -= 1
             read = read[1:]
+        if self._state.repeats and read:
+            self._state.repeats -= 1
+            read = [read[0], *read]
         return tuple(read)

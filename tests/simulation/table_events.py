@@ -75,6 +75,11 @@ def spark_loses(world: World, reads: int) -> None:
         world.happened("unexplained_gap", (name, number))
 
 
+def spark_repeats(world: World, reads: int) -> None:
+    """Spark's next reads write a record twice each."""
+    world.spark.repeats = reads
+
+
 def spark_fails(world: World, times: int) -> None:
     """The next Spark applications end badly."""
     world.spark.fails = times
