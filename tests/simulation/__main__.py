@@ -2,6 +2,7 @@
 
     python -m tests.simulation --minutes 10 --seed 1      from that seed on
     python -m tests.simulation --seed 7 --only            that one, shrunk if it fails
+    python -m tests.simulation --minutes 2 --pairs        how often two kinds of events met
     python -m tests.simulation --replay FILE              a printed history
 
 Exit status 1 if a history fails; it is printed, shrunk, so that it can be replayed.
@@ -42,6 +43,9 @@ def main() -> int:
                 break
     print(tally)
     print(f"failed: {failed or 'none'}")
+    if options.pairs:
+        for (one, other), count in sorted(tally.pairs.items()):
+            print(f"{one} x {other}: {count}")
     return 1 if failed else 0
 
 
@@ -71,6 +75,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=40, help="events in a history, at most")
     parser.add_argument("--only", action="store_true", help="that seed only")
     parser.add_argument("--first", action="store_true", help="stop at the first failure")
+    parser.add_argument("--pairs", action="store_true", help="print which events met, how often")
     parser.add_argument("--replay", metavar="FILE", help="a printed history")
     return parser.parse_args()
 

@@ -20,7 +20,7 @@ class Tally:
         events: How many events happened.
         ticks: At how many boundaries processes were.
         seconds: Of processor time.
-        pairs: Kinds of events that met in one history.
+        pairs: Histories in which two kinds of events met; `proceed` stands for the setting.
         errors: Processes by how they ended.
         incidents: By class.
     """
@@ -29,7 +29,7 @@ class Tally:
     events: int = 0
     ticks: int = 0
     seconds: float = 0
-    pairs: set[tuple[str, str]] = field(default_factory=set)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     incidents: Counter[str] = field(default_factory=Counter)
 
@@ -39,8 +39,9 @@ class Tally:
         self.events += outcome.events
         self.seconds += seconds
         self.ticks += sum(p.ticks for p in outcome.world.processes)
-        names = sorted({str(e[0]) for e in history.events[: outcome.events]})
-        self.pairs |= set(combinations(names, 2))
+        names = {str(e[0]) for e in history.events[: outcome.events]}
+        names |= {"proceed"} & {str(history.options.get("on_incident"))}
+        self.pairs.update(combinations(sorted(names), 2))
         self.errors += outcome.ended
         self.incidents += outcome.incidents
 

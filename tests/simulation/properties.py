@@ -183,7 +183,7 @@ class Watch:
     def _of_positions(self, before: LedgerState, state: LedgerState) -> Iterator[str]:
         """A position never goes back; it passes what is verified, or recorded as lost."""
         known = {p.identity: p for p in before.head.positions}
-        # Below a cut an older generation is meant: what is verified there counts.
+        # Below the first offset of a generation the older one is meant.
         coverage, lost = state.head.landed, state.head.of_logs(state.head.accepted_loss)
         for position in state.head.positions:
             earlier = known.get(position.identity)
