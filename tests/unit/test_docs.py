@@ -14,7 +14,7 @@ from tests.mutants import MUTANTS
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "plugins/tideline"
 PAGES = (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/pairs.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 _RULE = re.compile(r"\bR(\d{1,2})\b")
