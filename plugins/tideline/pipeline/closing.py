@@ -120,7 +120,12 @@ def give_up_backfill(
         refuse_closed(state, record)
         why = f"replay_unavailable: {'; '.join(reasons)}"
         return state.with_plan_closed(
-            plan.plan_id, status="superseded", superseded_by=why, updated_at=now()
+            plan.plan_id,
+            status="superseded",
+            superseded_by=why,
+            verified=(),  # none of its rows is there, or somebody else's run has verified it
+            table_commit=None,
+            updated_at=now(),
         )
 
     run.ledger.update(close)
