@@ -170,8 +170,14 @@ MUTANTS = (
         "tests/unit/test_advancing.py",
     ),
     Mutant(
+        "a loss that was accepted does not hold up an open plan (R9)",
+        "        covered = union(covered, lost)\n",
+        "        pass\n",
+        ADVANCING,
+    ),
+    Mutant(
         "the head moves only from the plan's start (advance)",
-        "if not _leads_to(position, item, coverage.get(position.identity, ())):",
+        "if not _leads_to(position, item, covered, gone):",
         "if False:",
         ADVANCING,
     ),

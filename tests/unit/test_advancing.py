@@ -69,6 +69,15 @@ def test_a_plan_whose_beginning_a_backfill_has_landed_since_is_advanced():
         advanced(head(position(160), coverage=(landed,)), plan(planned(100, 200)))
 
 
+def test_a_plan_whose_beginning_was_accepted_as_lost_is_advanced():
+    """R9: the decision moved the position into the open plan; it must not stick."""
+    lost = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
+    known = head(position(150), accepted_loss=(lost,))
+    assert advanced(known, plan(planned(100, 200))).positions[0].next_offset == 200
+    with pytest.raises(StreamBusy):  # a loss in front of a plan is passed by a decision only
+        advanced(head(position(100), accepted_loss=(lost,)), plan(planned(150, 200)))
+
+
 def test_a_backfill_beyond_the_head_leaves_what_it_saw():
     """A truncation of its rows would go unnoticed otherwise, when the head moves over them."""
     ahead = plan(planned(150, 200, epoch=6), lane="backfill")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.errors import StreamBusy
-from tideline.model.coverage import Intervals, add_coverage, covered_until
+from tideline.model.coverage import Intervals, add_coverage, covered_until, union
 from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
@@ -43,6 +43,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     moved = False
     if plan.lane == "live":
         coverage = head.landed
+        lost = head.of_logs(head.accepted_loss)
         for item in plan.ranges:
             key = item.topic_partition
             position = positions.get(key)
@@ -50,7 +51,8 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
                 raise _refused(item, position)
             if position.next_offset >= item.end_offset:
                 continue
-            if not _leads_to(position, item, coverage.get(position.identity, ())):
+            covered, gone = (known.get(position.identity, ()) for known in (coverage, lost))
+            if not _leads_to(position, item, covered, gone):
                 raise _refused(item, position)
             positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
             moved = True
@@ -89,12 +91,17 @@ def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
 
 
-def _leads_to(position: PartitionPosition, item: PlannedRange, covered: Intervals) -> bool:
-    """Whether a position is at a range's start, or verified offsets are all that lies between.
+def _leads_to(
+    position: PartitionPosition, item: PlannedRange, covered: Intervals, lost: Intervals
+) -> bool:
+    """Whether a position is at a range's start, or nothing unknown lies between.
 
-    A backfill may have landed them before the range was planned, or the range's beginning since.
+    A backfill may have landed offsets before the range was planned, or the range's beginning since.
+    A decision may have moved the position over offsets of the range whose loss it accepted.
     """
     first, last = sorted((position.next_offset, item.start_offset))
+    if first == item.start_offset:
+        covered = union(covered, lost)
     return first == last or covered_until(covered, first) >= last
 
 
