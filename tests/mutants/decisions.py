@@ -119,6 +119,12 @@ MUTANTS = (
         COUNTED,
     ),
     Mutant(
+        "rows of doubt go before a partition is left out of a run (R6)",
+        'if i.finding.kind == "unknown" and not i.unverified)',
+        'if i.finding.kind == "unknown")',
+        FOUND,
+    ),
+    Mutant(
         "a superseded plan does not claim what no head moved over (R6)",
         "                verified=(),  # nothing of it is there any more\n",
         "",

@@ -105,7 +105,8 @@ def _resolve_found(
     incidents = relevant_incidents(run, state, findings)
     triage = triage_incidents(run, (_with_granted(i, granted) for i in incidents))
     decided = _decided(run, triage)
-    passed_over = tuple(i for i in decided if i.finding.kind == "unknown")
+    # Rows of doubt go first (R6); the next round passes over what is left.
+    passed_over = tuple(i for i in decided if i.finding.kind == "unknown" and not i.unverified)
     to_execute = tuple(i for i in decided if i not in passed_over)
     if to_execute:
         # A table is approved as it was shown, and as nothing else.
@@ -199,7 +200,8 @@ def _execute_all(
         if not incident.unverified:
             outcome = "nothing of it is lost by now: other decisions of this run came first"
         is_gap = incident.finding.kind in GAP_CLASSES
-        if is_gap or _is_seen(run, state, head, observation, incident):
+        is_known = incident.finding.kind != "unknown"  # there is nothing to go on from
+        if is_gap or (is_known and _is_seen(run, state, head, observation, incident)):
             removed: tuple[Coverage, ...] = ()
             if incident.finding.kind == "table_changed":
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
