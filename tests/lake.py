@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from tests.table_worlds import SCHEMA
 from tests.unit.build import ID, head, observation, plan, planned, position, seen, topic
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
@@ -27,21 +28,6 @@ from tideline.wiring import open_ledger
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BY = ["topic_id", "partition"]
-SCHEMA = pa.schema(
-    [
-        ("topic_id", pa.string()),
-        ("generation", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("plan_id", pa.string()),
-    ]
-)
 
 
 def rows(start, end, partition=0, generation=0, topic_id=ID, plan_id="plan-first", copies=1):
