@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of records that the log has lost stay (R4)",
-        "kept = rows_to_keep(run, plan, landing.read, landed) if record.is_open else {}",
+        "kept = rows_to_keep(run, plan, missing) if record.is_open else {}",
         "kept = {}",
         FOUND,
     ),
@@ -156,7 +156,7 @@ MUTANTS = (
     ),
     Mutant(
         "a shorter replay is not committed (R4)",
-        "        if not shorter:",
+        "        if not missing:",
         "        if True:",
         "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
     ),

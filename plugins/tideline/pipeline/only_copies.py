@@ -9,17 +9,15 @@ from tideline.model.coverage import Intervals
 from tideline.model.offsets import PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan
 from tideline.model.verdicts import GAP_CLASSES
-from tideline.model.verification import LandedRange
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.landed import changes_after_read
-from tideline.rules.replay import of_this_log, only_copies, unread
+from tideline.rules.replay import of_this_log, only_copies
 
 
 def rows_to_keep(
     run: RunContext,
     plan: BatchPlan,
-    read: Mapping[PartitionIdentity, LandedRange],
-    landed: Mapping[PartitionIdentity, LandedRange],
+    missing: Mapping[PartitionIdentity, Intervals],
 ) -> dict[PartitionIdentity, Intervals]:
     """Offsets of an open plan that were not read, and whose rows are good and the only copies.
 
@@ -29,15 +27,11 @@ def rows_to_keep(
     Args:
         run: This run; Kafka serves its plan.
         plan: What is landed.
-        read: What was read of it.
-        landed: What the table holds at its coordinates.
+        missing: Its offsets that have a row, and were not read; not empty.
 
     Raises:
         ServiceAway: The cluster does not give a stable answer.
     """
-    missing = unread(plan.ranges, read, landed)
-    if not missing:
-        return {}
     state = run.ledger.read()
     same_log = [p for p in _open_plans(state) if not changes_after_read(run, p.on_cluster)]
     good = of_this_log(missing, state.head, same_log)

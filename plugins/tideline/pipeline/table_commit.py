@@ -84,11 +84,12 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         if not landed:
             return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
-        shorter = shorter_than_landed(plan.ranges, landing.read, landed)
-        if not shorter:
+        missing = unread(plan.ranges, landing.read, landed)
+        if not missing:
             return landing.change
-        kept = rows_to_keep(run, plan, landing.read, landed) if record.is_open else {}
-        if kept != unread(plan.ranges, landing.read, landed):
+        kept = rows_to_keep(run, plan, missing) if record.is_open else {}
+        if kept != missing:
+            shorter = shorter_than_landed(plan.ranges, landing.read, landed)
             raise _unavailable(plan, shorter, landed)
         return replace(landing.change, ranges=without_offsets(landing.change.ranges, kept))
 

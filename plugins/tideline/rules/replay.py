@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -78,7 +78,7 @@ def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle,
 
 
 def shorter_than_landed(
-    planned: Iterable[ReadRange],
+    planned: Sequence[ReadRange],
     read: Mapping[PartitionIdentity, LandedRange],
     landed: Mapping[PartitionIdentity, LandedRange],
 ) -> list[str]:
@@ -92,16 +92,14 @@ def shorter_than_landed(
     Returns:
         One sentence per such range.
     """
+    missing = unread(planned, read, landed)
     shorter = []
     for item in planned:
-        held, new = landed.get(item.identity), read.get(item.identity)
-        if held is None:
-            continue
-        lost = subtract(held.offsets, new.offsets if new is not None else ())
+        lost, new = missing.get(item.identity), read.get(item.identity)
         if lost:
             shorter.append(
                 f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
-                f" table holds {held.distinct}; not read: {lost[0]}"
+                f" table holds {landed[item.identity].distinct}; not read: {lost[0]}"
                 + (f" and {len(lost) - 1} ranges more" if len(lost) > 1 else "")
             )
     return shorter
