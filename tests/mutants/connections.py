@@ -131,4 +131,10 @@ MUTANTS = (
         "    if False:",
         "tests/unit/test_durations.py",
     ),
+    Mutant(
+        "what a message does not name is counted",
+        'if len(every) > most else ""',
+        'if False else ""',
+        "tests/unit/test_wording.py",
+    ),
 )

@@ -139,8 +139,8 @@ MUTANTS = (
     ),
     Mutant(
         "every foreign removal is in the finding (R9)",
-        "if len(foreign) > _SHOWN:",
-        "if False:",
+        "{first_few(texts, _SHOWN, '; ')}{last}",
+        "{first_few(list(texts)[:_SHOWN])}",
         TABLE_WATCH,
     ),
     Mutant(

@@ -178,7 +178,7 @@ def held(*intervals, rows=None):
         (
             held((100, 120), (140, 150)),
             held((110, 130), (145, 155)),
-            "not read: [120, 130) and 1 ranges more",
+            "not read: [120, 130) and 1 more",
         ),
     ],
 )

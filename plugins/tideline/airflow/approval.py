@@ -8,6 +8,7 @@ from typing import Any
 from tideline.errors import BadInput
 from tideline.model.incident import Incident
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
+from tideline.model.wording import first_few
 
 COMMENT = "comment"
 _SHOWN = 20
@@ -29,10 +30,8 @@ def options_for(incidents: Iterable[Incident]) -> list[str]:
 
 def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
     """The form's headline."""
-    asked = list(incidents)
-    places = ", ".join(f"{i.finding.place} ({i.finding.kind})" for i in asked[:3])
-    more = f" and {len(asked) - 3} more" if len(asked) > 3 else ""
-    return f"{stream}: {places}{more}"
+    places = (f"{i.finding.place} ({i.finding.kind})" for i in incidents)
+    return f"{stream}: {first_few(places, 3)}"
 
 
 def body_for(incidents: Iterable[Incident]) -> str:

@@ -9,6 +9,7 @@ from tideline.model.coverage import Intervals, total
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.plan import PlannedRange
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
+from tideline.model.wording import first_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,7 @@ class Finding:
         """Offsets, at most how many records, and when they were written; empty where unknown."""
         if not self.intervals:
             return ""
-        shown = ", ".join(str(r) for r in self.intervals[:5])
-        more = f" and {len(self.intervals) - 5} more" if len(self.intervals) > 5 else ""
-        text = f"{shown}{more}: at most {self.offsets_at_stake} records"
+        text = f"{first_few(self.intervals)}: at most {self.offsets_at_stake} records"
         if self.lost_from is not None or self.lost_until is not None:
             text += f", written{_when('after', self.lost_from)}{_when('before', self.lost_until)}"
         return text

@@ -8,6 +8,7 @@ from tideline.model.coverage import Intervals
 from tideline.model.gaps import REASONS, Gap
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import PlannedRange
+from tideline.model.wording import first_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,8 @@ class Mismatch:
     def __str__(self) -> str:
         parts = [f"{self.planned}: {len(self.planned.offsets)} offsets planned, {self.rows} rows"]
         if self.gaps:
-            shown = ", ".join(f"{g.offsets} ({REASONS[g.reason]})" for g in self.gaps[:5])
-            more = f" and {len(self.gaps) - 5} more" if len(self.gaps) > 5 else ""
-            parts.append(f"no row for {shown}{more}")
+            gaps = first_few(f"{g.offsets} ({REASONS[g.reason]})" for g in self.gaps)
+            parts.append(f"no row for {gaps}")
         if self.duplicates:
             parts.append(f"{self.duplicates} rows too many")
         return ", ".join(parts)

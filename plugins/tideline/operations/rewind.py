@@ -15,6 +15,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.rewind import Closing, Rewind
 from tideline.model.run import TableCommit
+from tideline.model.wording import first_few
 from tideline.operations.rewind_losses import unavailable, with_losses
 from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
@@ -32,8 +33,6 @@ from tideline.rules.rewind import (
     undone_record,
 )
 from tideline.table.change import removal_id
-
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +134,9 @@ def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
         why = "it is not closed yet"
     elif any(c.first.run_id == to_run for c in closings):
         why = "it closed before the ledger kept heads to go back to"
-    newest = [c.first.run_id for c in reversed(possible)]
-    more = f" and {len(newest) - _SHOWN} older ones" if len(newest) > _SHOWN else ""
+    newest = first_few((c.first.run_id for c in reversed(possible)), 10)
     raise BadInput(
-        f"--to-run: got {to_run!r}: {why}; allowed, newest first:"
-        f" {', '.join(newest[:_SHOWN]) or 'none yet'}{more}"
+        f"--to-run: got {to_run!r}: {why}; allowed, newest first: {newest or 'none yet'}"
     )
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from tideline.errors import ReplayUnavailable, ServiceAway
 from tideline.model.plan import ClusterRanges, ReadRange
 from tideline.model.rewind import Lost, Rewind
+from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.landed import obstacles_to
 from tideline.rules.replay import Obstacle
 from tideline.rules.rewind import layers
-
-_SHOWN = 10
 
 
 def with_losses(
@@ -64,11 +63,10 @@ def _obstacles(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
 def unavailable(rewind: Rewind) -> ReplayUnavailable:
     """The refusal, naming partition, offsets and rows that would be lost for good."""
     gone = [item for item in rewind.lost if item.rows]
-    more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
     return ReplayUnavailable(
         f"replay_unavailable: rewinding to run {rewind.to_run} would take away {rewind.rows} rows,"
         f" {rewind.lost_rows} of which Kafka can no longer give back:"
-        f" {'; '.join(map(str, gone[:_SHOWN]))}{more}. Nothing has moved. Choose a later run, or"
+        f" {first_few(gone, 10, '; ')}. Nothing has moved. Choose a later run, or"
         " accept that these rows are lost for good (--accept-loss)",
         lost=gone,
         rows=rewind.rows,

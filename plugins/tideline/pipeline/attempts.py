@@ -15,6 +15,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange
 from tideline.model.plan import BatchPlan
 from tideline.model.unreadable import within
+from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext
 from tideline.table.change import TableChange, removal_id
 from tideline.table.schema import app_id
@@ -137,14 +138,14 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
             result = load(SparkResult, result_file.read_bytes(), f"result file {result_file}")
     if result is not None and result.unreadable:
         raise UnreadableRecords(
-            f"plan {job.plan_id}: Spark cannot read {'; '.join(map(str, result.unreadable[:3]))}",
+            f"plan {job.plan_id}: Spark cannot read {first_few(result.unreadable, 3, '; ')}",
             unreadable=result.unreadable,
         )
     if result is not None and result.error is not None:
         reported = getattr(errors, result.error, ServiceAway)
         hope = "; the next attempt's checks tell a loss from a passing fault"
         raise reported(
-            f"plan {job.plan_id}: Spark could not read {_shown(job.ranges)} into files:"
+            f"plan {job.plan_id}: Spark could not read {first_few(job.ranges, 3)} into files:"
             f" {result.message}. No position has moved{hope if reported.retriable else ''}"
         )
     if failure is not None:
@@ -155,8 +156,3 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
             " committed, run again"
         )
     return result
-
-
-def _shown(ranges: tuple[CoordinateRange, ...]) -> str:
-    more = f" and {len(ranges) - 3} more" if len(ranges) > 3 else ""
-    return f"{', '.join(map(str, ranges[:3]))}{more}"

@@ -9,6 +9,7 @@ from tideline.errors import StreamBusy, VerificationFailed
 from tideline.model.coverage import Coverage, intersect, union
 from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext
 from tideline.rules.audit import Audit, audit
 
@@ -55,11 +56,11 @@ def rows_removed_by_others(
     stored = () if version is None else run.table.stored(version)
     result = audit(head, run.ledger.closed_runs(), (), stored)
     if result.damaged:
-        shown = ", ".join(map(str, result.damaged[:5]))
         raise VerificationFailed(
-            f"table {run.stream.table.uri}, version {version}: data files cannot be read: {shown}."
-            " Nothing was approved. Restore them; or take them out of the table (delete them, then"
-            " DeltaTable.repair() of deltalake): that is a finding of its own",
+            f"table {run.stream.table.uri}, version {version}: data files cannot be read:"
+            f" {first_few(result.damaged)}. Nothing was approved. Restore them; or take them out of"
+            " the table (delete them, then DeltaTable.repair() of deltalake): that is a finding of"
+            " its own",
             damaged=[file.path for file in result.damaged],
         )
     covered = {c.identity: c.intervals for c in head.coverage}

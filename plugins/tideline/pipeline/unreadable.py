@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tideline.errors import ReplayUnavailable, UnreadableRecords
 from tideline.model.incident import Incident
-from tideline.model.unreadable import Unreadable
+from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import halt, open_incidents, triage_incidents
 from tideline.rules.unreadable import unreadable_findings
-
-_SHOWN = 5
 
 
 def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident, ...]:
@@ -34,7 +30,7 @@ def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident
     if not record.is_open:
         raise ReplayUnavailable(
             f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read again:"
-            f" {_shown(error.unreadable)}. The table stays as it is",
+            f" {first_few(error.unreadable, separator='; ')}. The table stays as it is",
             plan_id=plan.plan_id,
         ) from error
     findings = unreadable_findings(error.unreadable, plan)
@@ -43,11 +39,5 @@ def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident
     accepted = [i for i in decided if i.decision and i.decision.choice == "accept_loss"]
     if len(accepted) < len(incidents):
         halt(run, incidents)
-    log.warning("left out and recorded as lost: %s", _shown(error.unreadable))
+    log.warning("left out and recorded as lost: %s", first_few(error.unreadable, separator="; "))
     return tuple(accepted)
-
-
-def _shown(unreadable: Iterable[Unreadable]) -> str:
-    texts = [str(item) for item in unreadable]
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return f"{'; '.join(texts[:_SHOWN])}{more}"

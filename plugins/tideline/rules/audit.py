@@ -11,6 +11,7 @@ from tideline.model.head import Head
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import PlannedRange
 from tideline.model.run import RunRecord
+from tideline.model.wording import first_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,7 @@ class Audit:
     def __str__(self) -> str:
         kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "damaged")
         by_kind = {kind: getattr(self, kind) for kind in kinds}
-        return "; ".join(f"{k}: {_shown(flaws)}" for k, flaws in by_kind.items() if flaws)
-
-
-def _shown(flaws: tuple[Flaw | DamagedFile, ...]) -> str:
-    more = f" and {len(flaws) - 5} more" if len(flaws) > 5 else ""
-    return f"{', '.join(map(str, flaws[:5]))}{more}"
+        return "; ".join(f"{k}: {first_few(flaws)}" for k, flaws in by_kind.items() if flaws)
 
 
 class _Partition:

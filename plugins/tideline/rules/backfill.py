@@ -14,6 +14,7 @@ from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchProposal, Gone, PlannedRange
 from tideline.model.request import RequestedRange, RunRequest
 from tideline.model.window import ResolvedTimestamp
+from tideline.model.wording import first_few
 from tideline.rules.planning import by_generation, readable_range
 
 
@@ -71,7 +72,7 @@ def asked_by_ranges(
     followed = {p.topic_partition for p in head.positions}
     for asked in ranges:
         if asked.topic_partition not in followed:
-            shown = ", ".join(map(str, sorted(followed)[:20])) or "none yet"
+            shown = first_few(sorted(followed), 20) or "none yet"
             aside = asked.topic in head.set_aside
             why = ": the stream file does not mean its topic any more; put it back" if aside else ""
             raise BadInput(

@@ -15,6 +15,7 @@ from tideline.model.head import Head, PartitionPosition, by_topic
 from tideline.model.incident import Incident
 from tideline.model.notice import Notice
 from tideline.model.stream import Kafka
+from tideline.model.wording import first_few
 
 
 def is_followed(topic: str, kafka: Kafka) -> bool:
@@ -72,6 +73,4 @@ def followed_otherwise(before: Head, after: Head, kafka: Kafka) -> tuple[Notice,
 
 
 def _places(positions: Iterable[PartitionPosition]) -> str:
-    known = list(positions)
-    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-    return ", ".join(f"{p.partition}: {p.next_offset}" for p in known[:5]) + more
+    return first_few(f"{p.partition}: {p.next_offset}" for p in positions)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from tideline.model.coverage import intersect
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
-
-_SHOWN = 5
+from tideline.model.wording import first_few
 
 
 def how_to_decide(incident: Incident) -> str:
@@ -55,10 +54,9 @@ def affected_text(incident: Incident, affected: list[tuple[int, RunRecord]]) -> 
     """One sentence about landed rows that the finding touches; empty if there are none."""
     parts = []
     if incident.unverified:
-        shown = ", ".join(str(r) for r in incident.unverified[:_SHOWN])
+        shown = first_few(incident.unverified)
         parts.append(f"unverified rows of plan {incident.plan_id} at {shown}")
     if affected and incident.finding.kind == "truncation":
-        shown = ", ".join(f"{version} (run {r.run_id})" for version, r in affected[:_SHOWN])
-        more = f" and {len(affected) - _SHOWN} more" if len(affected) > _SHOWN else ""
-        parts.append(f"rows that the log no longer has, in table version {shown}{more}")
+        shown = first_few(f"{version} (run {r.run_id})" for version, r in affected)
+        parts.append(f"rows that the log no longer has, in table version {shown}")
     return f" Touched in the table: {'; '.join(parts)}." if parts else ""

@@ -24,6 +24,7 @@ from tideline.model.offsets import (
 from tideline.model.plan import BatchPlan, ClusterRanges, ReadRange
 from tideline.model.request import Lane
 from tideline.model.verification import LandedRange
+from tideline.model.wording import first_few
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,7 @@ def shorter_than_landed(
         if lost:
             shorter.append(
                 f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
-                f" table holds {landed[item.identity].distinct}; not read: {lost[0]}"
-                + (f" and {len(lost) - 1} ranges more" if len(lost) > 1 else "")
+                f" table holds {landed[item.identity].distinct}; not read: {first_few(lost, 1)}"
             )
     return shorter
 

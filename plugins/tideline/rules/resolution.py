@@ -23,6 +23,7 @@ from tideline.model.observation import (
 )
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.verdicts import GAP_CLASSES
+from tideline.model.wording import first_few
 from tideline.rules.reset_detection import lost_to_retention
 from tideline.rules.start_positions import log_start_of
 from tideline.rules.table_watch import vanished
@@ -244,8 +245,6 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
         ]
     if not finding.intervals:
         return Effect(head, "lost: nothing; rows have landed there since")
-    lost = ", ".join(str(r) for r in finding.intervals[:5])
-    more = f" and {len(finding.intervals) - 5} more" if len(finding.intervals) > 5 else ""
     return Effect(
         replace(
             head,
@@ -254,7 +253,7 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
             if finding.kind == "unreadable_record"
             else head.unreadable,
         ),
-        f"lost: {lost}{more}: {finding.offsets_at_stake} offsets",
+        f"lost: {first_few(finding.intervals)}: {finding.offsets_at_stake} offsets",
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import LoggedCommit, TableObservation
+from tideline.model.wording import first_few
 from tideline.rules.table_features import refusals
 
 _SHOWN = 3
@@ -163,11 +164,9 @@ def _vanished(
 
 
 def _shown(foreign: list[LoggedCommit]) -> str:
-    first = foreign[:_SHOWN]
-    text = "; ".join(f"version {c.version}: {c.operation} {c.detail}" for c in first)
-    if len(foreign) > _SHOWN:
-        text += f"; and {len(foreign) - _SHOWN} more, the last at version {foreign[-1].version}"
-    return text
+    texts = (f"version {c.version}: {c.operation} {c.detail}" for c in foreign)
+    last = f", the last at version {foreign[-1].version}" if len(foreign) > _SHOWN else ""
+    return f"{first_few(texts, _SHOWN, '; ')}{last}"
 
 
 def _is_harmless(commit: LoggedCommit, known_version: int, ledger_id: str) -> bool:

@@ -18,6 +18,7 @@ from pyarrow.fs import FileSelector, PyFileSystem
 
 from tideline.errors import VerificationFailed
 from tideline.launch.job import SparkResult
+from tideline.model.wording import first_few
 from tideline.table.change import TableChange
 from tideline.table.file_statistics import IDENTITY, DataFile
 from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS
@@ -125,9 +126,8 @@ def refuse_other_files(store: PyFileSystem, change: TableChange, result: SparkRe
     }
     for what, paths in problems.items():
         if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             raise VerificationFailed(
-                f"{change.commit_id}: data file {paths[0]}{more} {what}: Spark reported"
+                f"{change.commit_id}: data file {first_few(paths, 1)} {what}: Spark reported"
                 f" {len(reported)} files with {result.rows} rows, {len(there)} are in the folder;"
                 " nothing was committed, clear the task or run again",
                 commit_id=change.commit_id,
