@@ -150,7 +150,7 @@ MUTANTS = (
     ),
     Mutant(
         "removal of what was landed before, by a rewind",
-        "claimed = dict(kept)",
+        "claimed = then.covered",
         "claimed: dict[PartitionIdentity, Intervals] = {}",
         REWINDING,
     ),

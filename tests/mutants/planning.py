@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "what an older generation has landed counts (R12)",
         "        return self.of_logs(self.coverage)",
-        "        return {c.identity: c.intervals for c in self.coverage}",
+        "        return self.covered",
         GENERATIONS,
     ),
     Mutant(

@@ -132,7 +132,7 @@ class Watch:
         known = self._proposed_from.get(plan.run_id)
         if known is None:
             return
-        coverage = {c.identity: c.intervals for c in known.head.coverage}
+        coverage = known.head.covered
         ids = {i.incident_id for i in known.control.incidents}
         for planned in plan.ranges:
             for incident in state.live_incidents():

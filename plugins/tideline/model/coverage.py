@@ -104,6 +104,11 @@ def add_coverage(
     return tuple(Coverage(identity, union(known[identity])) for identity in sorted(known))
 
 
+def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
+    """The intervals of each entry; at most one entry per identity."""
+    return {c.identity: c.intervals for c in coverage}
+
+
 def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
     """The first offset at or after `next_offset` that is not covered (R12).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tideline.model.coverage import Coverage, Intervals, intersect, union
+from tideline.model.coverage import Coverage, Intervals, by_identity, intersect, union
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 
 _NO_END = 2**63 - 1
@@ -79,7 +79,7 @@ class Generations:
             logs: By topic id, partition and newest generation.
             known: Offsets by generation.
         """
-        own = {c.identity: c.intervals for c in known}
+        own = by_identity(known)
         found = {}
         for newest in logs:
             offsets = own.get(newest, ())

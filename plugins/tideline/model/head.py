@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tideline.model.coverage import Coverage, Intervals, add_coverage
+from tideline.model.coverage import Coverage, Intervals, add_coverage, by_identity
 from tideline.model.generations import Beginning, Generations
 from tideline.model.headroom import Headroom
 from tideline.model.offsets import (
@@ -198,6 +198,14 @@ class Head:
         """The offsets of today's logs by generation; the newest generation has no upper end."""
         generations = self.generations
         return dict(part for p in self.positions for part in generations.pieces(p.identity))
+
+    @property
+    def covered(self) -> dict[PartitionIdentity, Intervals]:
+        """Verified offsets of every log, today's or not, by the identity they were read under.
+
+        A new mapping each time: who asks may add to it.
+        """
+        return by_identity(self.coverage)
 
     @property
     def landed(self) -> dict[PartitionIdentity, Intervals]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tideline.model.coverage import Coverage, Intervals, intersect, subtract
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.coverage import Coverage, by_identity, intersect, subtract
+from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def within(
     ranges: Iterable[CoordinateRange], known: Iterable[Coverage]
 ) -> tuple[CoordinateRange, ...]:
     """The known offsets that lie inside the ranges, as coordinates."""
-    intervals: dict[PartitionIdentity, Intervals] = {c.identity: c.intervals for c in known}
+    intervals = by_identity(known)
     return tuple(
         replace(wanted.as_coordinates, start_offset=r.start_offset, end_offset=r.end_offset)
         for wanted in ranges

@@ -199,7 +199,7 @@ def _remove_unverified(
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, ledger_id)
         # Read under the lease: a backfill may have verified part of the ranges by now.
-        covered = {c.identity: c.intervals for c in attempt.state.head.coverage}
+        covered = attempt.state.head.covered
         pieces = tuple(
             replace(planned, start_offset=left.start_offset, end_offset=left.end_offset)
             for planned in ranges

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import Halted, ServiceAway
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import Intervals, subtract, union
+from tideline.model.coverage import Intervals, by_identity, subtract, union
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
@@ -137,7 +137,7 @@ def count_rows(
     if version is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     landed = run.table.landed(wanted, version)
-    accepted = {c.identity: c.intervals for c in head.accepted_loss}
+    accepted = by_identity(head.accepted_loss)
     known = known_evidence(record)
     if run.stream.gaps == "explain":
         missing = {

@@ -63,7 +63,7 @@ def rows_removed_by_others(
             " its own",
             damaged=[file.path for file in result.damaged],
         )
-    covered = {c.identity: c.intervals for c in head.coverage}
+    covered = head.covered
     gone: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for flaw in result.missing:
         identity = PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition)

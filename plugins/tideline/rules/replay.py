@@ -136,7 +136,7 @@ def of_this_log(
         head: Its coverage is what is verified.
         plans: Their log has not changed since they were read.
     """
-    known = {c.identity: c.intervals for c in head.coverage}
+    known = head.covered
     for plan in plans:
         for item in plan.ranges:
             known[item.identity] = union(known.get(item.identity, ()), [item.offsets])
@@ -236,7 +236,7 @@ def unverified_rows_stand(head: Head, landed: Mapping[PartitionIdentity, LandedR
         head: Its coverage is what is verified.
         landed: What the table holds at the plan's coordinates.
     """
-    covered = {c.identity: c.intervals for c in head.coverage}
+    covered = head.covered
     return any(subtract(held.offsets, covered.get(i, ())) for i, held in landed.items())
 
 

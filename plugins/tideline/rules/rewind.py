@@ -42,8 +42,7 @@ def undone_ranges(
         Ranges by cluster id, sorted by topic, partition and start. Adjacent ranges of one log and
         one epoch are joined.
     """
-    kept = {c.identity: c.intervals for c in then.coverage}
-    claimed = dict(kept)
+    claimed = then.covered
     sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[ReadRange]] = {}
     for cluster, planned in _claims(tuple(undone)):
         known = claimed.get(planned.identity, ())
@@ -89,7 +88,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         table_version: Newest version known to hold only what the ledger knows; None without a
             table.
     """
-    kept = {c.identity: c.intervals for c in then.coverage}
+    kept = then.covered
     stays = [
         (c.identity, r)
         for c in head.accepted_loss
@@ -141,7 +140,7 @@ def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord
 
 def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
     """The record of a run that stays, without ranges that were verified after that head."""
-    kept = {c.identity: c.intervals for c in then.coverage}
+    kept = then.covered
     verified = tuple(
         v
         for v in record.verified
