@@ -199,6 +199,12 @@ MUTANTS = (
         "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
     ),
     Mutant(
+        "a removal is noted as it was made (R13)",
+        "KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)",
+        "KnownCommit.of(made, change.commit_id, change.run_id, ())",
+        "tests/unit/test_table_commit.py",
+    ),
+    Mutant(
         "later runs attach to a halted plan (R8)",
         "        _attach(run, state, record)\n",
         "",

@@ -8,6 +8,7 @@ from itertools import pairwise
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import intersect, subtract
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
@@ -93,6 +94,7 @@ class Watch:
         yield from self._of_plans(state)
         yield from self._of_incidents(state)
         yield from self._of_instants()
+        yield from self._of_removals(state)
         known = {topic_id for topic_id, _ in self.first}
         for position in state.head.positions:
             log = (position.topic_id, position.partition)
@@ -164,6 +166,19 @@ class Watch:
             for kind in kinds
             for place in facts.get(kind, ())
         )
+
+    def _of_removals(self, state: LedgerState) -> Iterator[str]:
+        """R13: what the head says of a removal is what the removal's commit says."""
+        versions = self._world.table.versions
+        for known in state.head.commits:
+            if known.version >= len(versions) or not known.commit_id.endswith(".removed"):
+                continue
+            made = versions[known.version]
+            if (made.plan_id, made.token) != (known.commit_id, known.token):
+                continue  # it has vanished
+            removed = KnownCommit.of(known, known.commit_id, known.run_id, made.ranges)
+            if known != removed:
+                yield f"R13: the head knows {known}, and the table has {removed}"
 
     def _of_instants(self) -> Iterator[str]:
         """R11: an instant is one offset; the windows that meet there neither overlap nor gape."""

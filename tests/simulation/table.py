@@ -42,6 +42,7 @@ class Version:
         operation: Delta's name of what made it.
         removes_rows: Whether another program's commit took rows away.
         ledger_id, plan_id, token: What the commit says about itself; None for others' commits.
+        ranges: The coordinates whose rows it replaced or removed.
         written: Rows that it wrote.
         tokens: The newest token by application, up to here.
     """
@@ -52,6 +53,7 @@ class Version:
     ledger_id: str | None = None
     plan_id: str | None = None
     token: int | None = None
+    ranges: tuple[CoordinateRange, ...] = ()
     written: int = 0
     tokens: Mapping[str, int] = field(default_factory=dict)
 
@@ -271,6 +273,7 @@ class SimulatedTable:
                 ledger_id=ledger_id,
                 plan_id=commit_id,
                 token=token,
+                ranges=asked,
                 written=len(rows),
                 tokens={**newest.tokens, application: token},
             )

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.build import ID, planned
 from tests.unit.build import plan as plan_of
 from tideline.errors import AttemptFenced, CommitConflict, ServiceAway, VerificationFailed
+from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
@@ -63,6 +64,12 @@ def test_a_change_is_committed_once():
     table = Table()
     assert remove(run_over(table), CHANGE, after_version=0).version == 1
     assert table.based_on == [0]
+
+
+def test_a_removal_is_noted_as_it_was_made():
+    """R13: the head names the coordinates that the commit took rows from, and no others."""
+    made = remove(run_over(Table()), CHANGE, after_version=0)
+    assert made == KnownCommit(1, 5, "p.removed", "r", CHANGE.ranges)
 
 
 def test_each_try_looks_anew():

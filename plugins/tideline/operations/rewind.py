@@ -14,7 +14,6 @@ from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.rewind import Closing, Rewind
-from tideline.model.run import TableCommit
 from tideline.model.wording import first_few
 from tideline.operations.rewind_losses import unavailable, with_losses
 from tideline.pipeline.attempts import begin_attempt, removal
@@ -169,12 +168,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     def swap(state: LedgerState) -> LedgerState:
         if state.control.rewind is None:
             return state
-        today = state.head
-        if removed is not None:
-            commit_id = removal_id(rewind.rewind_id)
-            today = today.with_commits(
-                KnownCommit.of(removed, commit_id, run.run_id, rewind.removes)
-            )
+        today = state.head if removed is None else state.head.with_commits(removed)
         after = state.with_rewind_finished(done, rewound_head(today, then, done, known))
         for run_id in done.undone_runs:
             record = state.runs.get(run_id)
@@ -195,7 +189,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     return done
 
 
-def _remove(run: RunContext, rewind: Rewind) -> TableCommit | None:
+def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
     """Remove the rows behind a fresh token; None where there is no table.
 
     It is done also where no row stands now: the fence keeps an older attempt from adding some.
@@ -204,9 +198,9 @@ def _remove(run: RunContext, rewind: Rewind) -> TableCommit | None:
         return None
     state = run.ledger.read()
     commit_id = removal_id(rewind.rewind_id)
-    removed = run.table.find_commit(commit_id, after_version=rewind.known_version)
-    if removed is None:
-        attempt = begin_attempt(run, state.control.ledger_id)
-        change = removal(run, attempt, rewind.rewind_id, rewind.removes)
-        removed = remove(run, change, after_version=rewind.known_version)
-    return removed
+    made = run.table.find_commit(commit_id, after_version=rewind.known_version)
+    if made is not None:
+        return KnownCommit.of(made, commit_id, run.run_id, rewind.removes)
+    attempt = begin_attempt(run, state.control.ledger_id)
+    change = removal(run, attempt, rewind.rewind_id, rewind.removes)
+    return remove(run, change, after_version=rewind.known_version)

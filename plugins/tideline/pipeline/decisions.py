@@ -13,7 +13,7 @@ from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
 from tideline.model.plan import BatchPlan, PlannedRange
-from tideline.model.run import RunRecord, TableCommit
+from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.context import RunContext, log, now
@@ -29,7 +29,6 @@ from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.verification import still_missing
-from tideline.table.change import removal_id
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -185,13 +184,12 @@ def _without_unverified(
     removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
     if removed is None:
         return RowsDecided(head)
-    known = KnownCommit.of(removed, removal_id(plan.plan_id), run.run_id, incident.unverified)
-    return RowsDecided(head.with_commits(known), removed.version)
+    return RowsDecided(head.with_commits(removed), removed.version)
 
 
 def _remove_unverified(
     run: RunContext, ledger_id: str, plan: BatchPlan, ranges: tuple[PlannedRange, ...]
-) -> TableCommit | None:
+) -> KnownCommit | None:
     """Remove rows at ranges that no verified coverage holds; None where there are none."""
     newest = run.table.observe().version
     if newest is None or not run.table.landed(ranges, newest):

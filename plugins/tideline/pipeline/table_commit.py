@@ -19,6 +19,7 @@ from tideline.errors import (
 )
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import PartitionIdentity
@@ -101,7 +102,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
     return _commit(run, landing.change, landing.files, look, check, after_version)
 
 
-def remove(run: RunContext, change: TableChange, *, after_version: int) -> TableCommit:
+def remove(run: RunContext, change: TableChange, *, after_version: int) -> KnownCommit:
     """Remove the rows at the change's coordinates.
 
     The commit is made also where no row stands there: its token keeps older attempts out. What
@@ -112,6 +113,9 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Table
         change: The attempt.
         after_version: The table's version before the attempt.
 
+    Returns:
+        The commit as the head has to note it.
+
     Raises:
         AttemptFenced: A newer attempt has written.
         ServiceAway: A service is away, or others committed first every time.
@@ -120,7 +124,8 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Table
     def look() -> Seen:
         return run.table.observe(), ()
 
-    return _commit(run, change, (), look, lambda _: change, after_version)
+    made = _commit(run, change, (), look, lambda _: change, after_version)
+    return KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)
 
 
 def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedRange]) -> None:
