@@ -84,13 +84,7 @@ def merge(table: DeltaTable, files: LedgerFiles) -> None:
 def compact(table: DeltaTable, files: LedgerFiles) -> None:
     """Compact a hundred past segments of one kind, if there are any.
 
-    Args:
-        table: The ledger's table, nobody else's object.
-        files: Reads and writes its files.
-
-    Raises:
-        DeltaError: The store, or other writers, did not let it.
-        ServiceAway: The store does not return or take a file.
+    Arguments and errors are those of `merge`.
     """
     current = _compacted(table.version() // delta_documents.COMMITS_PER_SEGMENT)
     loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
