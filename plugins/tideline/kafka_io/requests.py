@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,16 +73,8 @@ class KafkaRequests:
         committed = isolation_level == "read_committed"
         metadata = await self.metadata(sorted({topic for topic, _ in missing}))
         leaders = _leaders(metadata)
-        log_starts: dict[TopicPartition, int] = {}
-        for leader, led in partitions_by_leader(metadata).items():
-            asked = [partition for partition in led if partition in missing]
-            if not asked:
-                continue
-            starts = await self.list_offsets(leader, asked, _EARLIEST, _READ_UNCOMMITTED)
-            for partition, answer in starts.items():
-                if answer.error_code:
-                    raise kafka_errors.for_code(answer.error_code)(str(partition))
-                log_starts[partition] = answer.offset
+        starts = await self._offsets_of(missing, metadata, _EARLIEST)
+        log_starts = {partition: answer.offset for partition, answer in starts.items()}
         reader = BatchReader(self.send, leaders, committed, log_starts)
         return {
             partition: await reader.examine(partition, offsets)
@@ -174,24 +166,40 @@ class KafkaRequests:
         """The first record of each partition at or after a timestamp; None if there is none."""
         metadata = await self.metadata(sorted({name for name, _ in partitions}))
         wanted = set(partitions)
-        offsets: dict[TopicPartition, TimedOffset | None] = {}
+        answers = await self._offsets_of(wanted, metadata, timestamp_ms)
+        unanswered = wanted - set(answers)
+        if unanswered:
+            names = ", ".join(f"{topic}-{number}" for topic, number in sorted(unanswered))
+            raise kafka_errors.LeaderNotAvailableError(f"no leader for {names}")
+        return {
+            partition: TimedOffset(answer.offset, answer.timestamp) if answer.offset >= 0 else None
+            for partition, answer in answers.items()
+        }
+
+    async def _offsets_of(
+        self, wanted: Collection[TopicPartition], metadata: Mapping[str, Any], timestamp: int
+    ) -> dict[TopicPartition, Any]:
+        """Every leader's answer to ListOffsets for what it leads; none where there is no leader.
+
+        Args:
+            wanted: Other partitions of the metadata are not asked for.
+            metadata: Says who leads.
+            timestamp: As in `list_offsets`.
+
+        Raises:
+            KafkaError: Of the first partition that was answered with an error.
+        """
+        answers: dict[TopicPartition, Any] = {}
         for leader, led in partitions_by_leader(metadata).items():
             asked = [partition for partition in led if partition in wanted]
             if not asked:
                 continue
-            answers = await self.list_offsets(leader, asked, timestamp_ms, _READ_UNCOMMITTED)
-            for partition, answer in answers.items():
+            answered = await self.list_offsets(leader, asked, timestamp, _READ_UNCOMMITTED)
+            for partition, answer in answered.items():
                 if answer.error_code:
                     raise kafka_errors.for_code(answer.error_code)(str(partition))
-                exists = answer.offset >= 0
-                offsets[partition] = (
-                    TimedOffset(answer.offset, answer.timestamp) if exists else None
-                )
-        unanswered = wanted - set(offsets)
-        if unanswered:
-            names = ", ".join(f"{topic}-{number}" for topic, number in sorted(unanswered))
-            raise kafka_errors.LeaderNotAvailableError(f"no leader for {names}")
-        return offsets
+            answers |= answered
+        return answers
 
 
 def _leaders(metadata: Mapping[str, Any]) -> dict[TopicPartition, int]:
