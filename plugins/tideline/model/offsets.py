@@ -135,14 +135,7 @@ class CoordinateRange:
     @property
     def as_coordinates(self) -> CoordinateRange:
         """The range without what a subclass adds."""
-        return CoordinateRange(
-            self.topic,
-            self.topic_id,
-            self.generation,
-            self.partition,
-            self.start_offset,
-            self.end_offset,
-        )
+        return CoordinateRange(self.topic, *self.coordinates)
 
     @property
     def offsets(self) -> OffsetRange:

@@ -45,15 +45,7 @@ class PlannedRange(ReadRange):
     @property
     def as_read(self) -> ReadRange:
         """The coordinates and the epoch alone."""
-        return ReadRange(
-            self.topic,
-            self.topic_id,
-            self.generation,
-            self.partition,
-            self.start_offset,
-            self.end_offset,
-            self.leader_epoch,
-        )
+        return ReadRange(self.topic, *self.coordinates, self.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True)
