@@ -113,9 +113,9 @@ MUTANTS = (
         COUNTED,
     ),
     Mutant(
-        "what Spark cannot read counts as it was decided (R9)",
-        'if version is None or incident.finding.kind == "unreadable_record" or not',
-        "if version is None or not",
+        "a row where Spark can read nothing is counted again, too (R9)",
+        "if version is None or not incident.unverified:",
+        'if version is None or incident.finding.kind == "unreadable_record":',
         COUNTED,
     ),
     Mutant(

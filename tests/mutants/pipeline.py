@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of records that the log has lost stay (R4)",
-        "kept = rows_to_keep(run, plan, missing) if record.is_open else {}",
+        "kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}",
         "kept = {}",
         FOUND,
     ),
@@ -289,6 +289,18 @@ MUTANTS = (
         "if len(accepted) < len(incidents):",
         "if False:",
         f"{SPARK_UNREADABLE}::test_the_partitions_beside_it_go_on",
+    ),
+    Mutant(
+        "a row that stands where Spark can read nothing is not lost (R4)",
+        "lost = unreadable_without_rows(run, plan, error.unreadable)",
+        "lost = error.unreadable",
+        FOUND,
+    ),
+    Mutant(
+        "a row that stands where Spark can read nothing stays (R4)",
+        "unreadable = by_log(left_out)",
+        "unreadable = by_log(())",
+        FOUND,
     ),
     Mutant(
         "unreadable offsets are read around",

@@ -123,10 +123,13 @@ def _through(process: Process) -> TidelineError | None:
 
 
 def _decide_all(world: World, choose: Choose) -> None:
-    """A person answers every open incident with something that can be carried out."""
+    """A person answers every open incident with something that can be carried out.
+
+    To read once more what Spark cannot read is left to the event `decide`: it ends nothing.
+    """
     state = world.state()
     for incident in state.control.incidents if state is not None else ():
-        choices = incident.finding.executable
+        choices = tuple(c for c in incident.finding.executable if c != "retry")
         if choices and not incident.is_decided:
             run_events.decide_so(world, incident.incident_id, choose(choices))
 

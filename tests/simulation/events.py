@@ -41,6 +41,8 @@ KINDS: dict[str, Kind] = {
     "truncate": Kind(log_events.truncate, 2, (_SMALL, _SMALL, (1, 10), (0, 12))),
     "elect": Kind(log_events.elect, 1, (_SMALL, _SMALL)),
     "hole": Kind(log_events.hole, 0.5, (_SMALL, _SMALL, (0, 3))),
+    "unreadable": Kind(log_events.unreadable, 1, (_SMALL, _SMALL, (0, 8))),
+    "readable": Kind(log_events.readable, 0.3),
     "recreate": Kind(log_events.recreate, 1, (_SMALL, (0, 12))),
     "grow": Kind(log_events.grow, 0.5, (_SMALL,)),
     "drop_partition": Kind(log_events.drop_partition, 0.3, (_SMALL,)),

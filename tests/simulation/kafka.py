@@ -31,12 +31,14 @@ class Entry(NamedTuple):
         serial: Names the record in the whole world, whatever offset it gets; 0 for none.
         written_at: In milliseconds.
         producer: Of the transaction; 0 for none.
+        is_broken: Brokers serve it, and Spark cannot read it.
     """
 
     kind: str
     serial: int = 0
     written_at: int = 0
     producer: int = 0
+    is_broken: bool = False
 
 
 @dataclass

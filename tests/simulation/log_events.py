@@ -93,6 +93,24 @@ def hole(world: World, topic: int, partition: int, back: int) -> None:
             world.happened("log_hole", (name, number))
 
 
+def unreadable(world: World, topic: int, partition: int, back: int) -> None:
+    """Spark cannot read a record: a new one (0), or one of the last that is there already."""
+    if at := _place(world, topic, partition):
+        name, _, number, log = at
+        if back == 0:
+            world.produce(name, number, 1)
+        offset = log.end - max(back, 1)
+        if offset >= log.log_start:
+            log.entries[offset] = log.entries[offset]._replace(is_broken=True)
+            world.happened("unreadable_record", (name, number))
+
+
+def readable(world: World) -> None:
+    """A disk is replaced, or Spark is: every record can be read again."""
+    for _, _, _, log in world.live_logs():
+        log.entries = [e._replace(is_broken=False) for e in log.entries]
+
+
 def recreate(world: World, topic: int, count: int) -> None:
     """The topic is deleted and created again; records follow."""
     if at := _place(world, topic, 0):
@@ -112,7 +130,9 @@ def grow(world: World, topic: int) -> None:
 def drop_partition(world: World, topic: int) -> None:
     """The topic's last partition is gone, and the topic's id is as it was: metadata is damaged."""
     if (at := _place(world, topic, 0)) and len(at[1].logs) > 1:
-        at[1].logs.pop()
+        log = at[1].logs.pop()
+        known = _proven_end(world, at[1].topic_id, len(at[1].logs))
+        world.unseen |= {e.serial for e in log.entries[known:]}
         world.happened("partition_missing", (at[0], -1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
@@ -12,6 +12,10 @@ from tideline.documents import dump, load
 from tideline.errors import ServiceAway
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.model.offsets import CoordinateRange
+from tideline.model.unreadable import Unreadable, readable_layers
+
+MOST_FOUND = 2
+"""Broken records that one application names."""
 
 
 @dataclass
@@ -58,9 +62,14 @@ class SimulatedSpark:
         if self._state.fails:
             self._state.fails -= 1
             raise ServiceAway("Spark ended with status 1")
+        if broken := self._broken(job):
+            self._tick("spark.narrowed")
+            result = SparkResult(error="UnreadableRecords", unreadable=broken)
+            Path(job.result_path).write_text(dump(result))
+            raise ServiceAway("Spark ended with status 1")
         files, rows = [], 0
         for number, planned in enumerate(job.ranges):
-            read = self._read(planned, job.isolation_level)
+            read = self._spoiled(self._read_around(planned, job))
             self._tick("spark.read")
             if read:
                 name = f"{job.folder}/part-{number}.parquet"
@@ -70,7 +79,27 @@ class SimulatedSpark:
         Path(job.result_path).write_text(dump(SparkResult(rows=rows, files=tuple(files))))
         self._tick("spark.answered")
 
-    def _read(self, planned: CoordinateRange, isolation_level: str) -> tuple[Row, ...]:
+    def _broken(self, job: SparkJob) -> tuple[Unreadable, ...]:
+        """The first records that cannot be read; a later application finds the rest."""
+        topics = self._cluster().topics
+        found = [
+            Unreadable(replace(at, start_offset=row.offset, end_offset=row.offset + 1), "broken")
+            for at in job.ranges
+            for row in self._read_around(at, job)
+            if topics[at.topic].logs[at.partition].entries[row.offset].is_broken
+        ]
+        return tuple(found[:MOST_FOUND])
+
+    def _read_around(self, planned: CoordinateRange, job: SparkJob) -> list[Row]:
+        """The rows of a range, without the offsets whose loss is accepted."""
+        return [
+            row
+            for layer in readable_layers([planned], job.unreadable)
+            for piece in layer
+            for row in self._read(piece, job.isolation_level)
+        ]
+
+    def _read(self, planned: CoordinateRange, isolation_level: str) -> list[Row]:
         cluster = self._cluster()
         topic = cluster.topics.get(planned.topic)
         if topic is None or planned.topic in cluster.refused:
@@ -81,11 +110,13 @@ class SimulatedSpark:
         if planned.start_offset < log.log_start or planned.end_offset > log.end:
             raise ServiceAway(f"{planned}: out of range, and failOnDataLoss")
         wanted = (RECORD,) if isolation_level == "read_committed" else (RECORD, OPEN, ABORTED)
-        read = [
+        return [
             Row(planned.identity, offset, log.entries[offset].serial)
             for offset in range(planned.start_offset, planned.end_offset)
             if log.entries[offset].kind in wanted
         ]
+
+    def _spoiled(self, read: list[Row]) -> tuple[Row, ...]:
         if self._state.loses and read:
             self._state.loses -= 1
             read = read[1:]

@@ -54,6 +54,8 @@ FAULTS: dict[str, Events] = {
         ("swap_cluster", 2),
     ),
     "a hole": (("hole", 0, 0, 1),),
+    "a new record that cannot be read": (("unreadable", 0, 0, 0),),
+    "a record that cannot be read": (("unreadable", 0, 0, 8),),
     "a reader that loses": (("spark_loses", 2),),
     "rows deleted": (("foreign_delete", 40),),
     "all rows deleted": (("foreign_delete", 100),),

@@ -298,3 +298,21 @@ def test_a_landed_run_that_can_no_longer_be_read_keeps_its_rows(own, spark):
         own.run(stream, "landed", spark)
     assert (offsets(stream), table_version(stream)) == (list(range(7)), version)
     assert open_ledger(stream).read().control.incidents == ()
+
+
+@pytest.mark.slow
+def test_a_backfill_of_rows_that_can_no_longer_be_read_keeps_them(own, spark):
+    """Nothing is lost, so nobody is asked; what can be read is landed around them."""
+    own.create(partitions=1)
+    for count in (4, 3):
+        own.send_batch(count)
+    stream = own.stream()
+    own.run(stream, "landed", spark)
+    own.broker.stop()
+    damage_second_batch(own)
+    own.broker.start()
+    whole = {"topic": own.topic(), "partition": 0, "start_offset": 0, "end_offset": 7}
+    assert own.run(stream, "backfill", spark, ranges=[whole]).status == "done"
+    assert (offsets(stream), lost(stream)) == (list(range(7)), [0, 0])
+    assert len(set(table_rows(stream, "plan_id"))) == 2
+    assert is_clean(own, stream)

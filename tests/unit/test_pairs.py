@@ -8,7 +8,7 @@ from tests.simulation.histories import make_history
 
 PAGE = Path(__file__).parents[1] / "pairs.md"
 SECTIONS = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
-SLICE = range(1, 1001)
+SLICE = range(1, 2001)
 """Seeds that `make simulation` begins with."""
 
 

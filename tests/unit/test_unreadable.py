@@ -12,7 +12,7 @@ from tideline.model.offsets import OffsetRange
 from tideline.model.unreadable import Unreadable, readable_layers, within
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.resolution import accept_gap
-from tideline.rules.unreadable import halves, narrow, unreadable_findings
+from tideline.rules.unreadable import by_log, halves, narrow, unreadable_findings, without_rows
 from tideline.spark.unreadable import reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
@@ -201,3 +201,17 @@ def test_to_try_again_is_a_choice_and_no_policy():
     """As a policy, every run would start Spark in vain."""
     assert valid_choices("unreadable_record") == ("accept_loss", "retry", "fail")
     assert POLICIES["unreadable_record"] == ("fail", "approve", "accept_loss")
+
+
+def test_offsets_with_a_row_are_not_lost():
+    """Of the same log only: another generation's row is another record."""
+    ranges = (planned(104, 107), planned(110, 111))
+    found = [Unreadable(r.as_coordinates, OVERFLOW) for r in ranges]
+    here, newer = planned().identity, planned(generation=1).identity
+    assert by_log(u.range for u in found) == {
+        here: (OffsetRange(104, 107), OffsetRange(110, 111)),
+    }
+    rows = (OffsetRange(105, 106), OffsetRange(110, 120))
+    assert spans(without_rows(found, {here: rows})) == [(0, 104, 105), (0, 106, 107)]
+    assert without_rows(found, {newer: rows}) == tuple(found)
+    assert without_rows(found, {here: (OffsetRange(0, 200),)}) == ()

@@ -12,6 +12,7 @@ from tideline.documents import dump, load
 from tideline.errors import ServiceAway, TidelineError, UnreadableRecords
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
+from tideline.model.coverage import add_coverage
 from tideline.model.offsets import CoordinateRange
 from tideline.model.plan import BatchPlan
 from tideline.model.unreadable import within
@@ -89,6 +90,7 @@ def read_job(
     change: TableChange,
     plan: BatchPlan,
     partition_by: Sequence[str],
+    met: Iterable[CoordinateRange] = (),
 ) -> SparkJob:
     """What Spark is given to read a plan.
 
@@ -98,7 +100,10 @@ def read_job(
         change: Says where the files go.
         plan: Whose rows are read.
         partition_by: The table's partition columns.
+        met: Offsets that Spark could not read before in this attempt; good rows stand there, or
+            their loss is accepted.
     """
+    known = add_coverage(attempt.state.head.unreadable, ((r.identity, r.offsets) for r in met))
     return SparkJob(
         stream=run.stream.stream,
         run_id=run.run_id,
@@ -109,7 +114,7 @@ def read_job(
         isolation_level=plan.isolation_level,
         ranges=change.ranges,
         kafka_options=run.kafka_options,
-        unreadable=within(change.ranges, attempt.state.head.unreadable),
+        unreadable=within(change.ranges, known),
     )
 
 

@@ -56,14 +56,12 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
 def counted_again(run: RunContext, incident: Incident) -> Incident:
     """A gap's incident as it is when its decision is carried out: a backfill may have landed rows.
 
-    What Spark cannot read counts as it was decided: no run asks for it again.
-
     Args:
         run: This run.
         incident: Of a class of gaps.
     """
     version = run.table.observe().version
-    if version is None or incident.finding.kind == "unreadable_record" or not incident.unverified:
+    if version is None or not incident.unverified:
         return incident
     return still_missing(incident, run.table.landed(incident.unverified, version))
 

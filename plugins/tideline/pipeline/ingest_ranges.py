@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tideline.errors import (
@@ -15,7 +15,7 @@ from tideline.errors import (
 from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange
@@ -44,7 +44,8 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
     from being verified: then this is the second reading that a person asked for. What Spark has
     read lies beside the table; it is counted and checked, and only then put in place (R4).
 
-    Records that Spark cannot read are read around once their loss is accepted.
+    Records that Spark cannot read are read around where a good row stands, and once their loss is
+    accepted.
 
     Raises:
         ResetDetected: The table is not the one that the ledger knows, or Spark cannot read records
@@ -56,14 +57,17 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         StreamBusy: Somebody else writes the table, or has closed the run meanwhile.
         ServiceAway: Spark failed in a way that may pass.
     """
-    while True:  # each round loses offsets that no round before has lost
+    met: list[CoordinateRange] = []
+    while True:  # each round leaves out offsets that no round before has left out
         try:
-            return _ingest(run)
+            return _ingest(run, met)
         except UnreadableRecords as error:
-            accept_gaps(run, meet_unreadable(run, error))
+            if lost := meet_unreadable(run, error):
+                accept_gaps(run, lost)
+            met += [item.range for item in error.unreadable]
 
 
-def _ingest(run: RunContext) -> TableCommit | None:
+def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | None:
     state, record, plan = run.frozen()
     if plan is None:
         return None
@@ -86,7 +90,7 @@ def _ingest(run: RunContext) -> TableCommit | None:
         reach("ingest:leased")
         if not table.exists:
             table = _create_table(run, plan, attempt)
-        made = _read_and_land(run, record, plan, attempt, table)
+        made = _read_and_land(run, record, plan, attempt, table, met)
         reach("ingest:committed")
     reach("ingest:released")
     return made
@@ -135,16 +139,18 @@ def _read_and_land(
     plan: BatchPlan,
     attempt: Attempt,
     table: TableObservation,
+    met: Sequence[CoordinateRange],
 ) -> TableCommit:
     """Have Spark write beside the table, count, and swap in; landing and replay are one way."""
     if table.version is None or table.partition_by is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     change = planned_change(run, attempt, plan)
     try:
-        result = submit(run, read_job(run, attempt, change, plan, table.partition_by))
+        job = read_job(run, attempt, change, plan, table.partition_by, met)
+        result = submit(run, job)
         read = run.table.written(change, result)
         reach("ingest:written")
-        seen = Landing(attempt.state, record, plan, change, result.files, read)
+        seen = Landing(attempt.state, record, plan, change, result.files, read, job.unreadable)
         return land(run, seen, after_version=table.version)
     except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
         with suppress(ServiceAway):

@@ -22,7 +22,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange
@@ -52,6 +52,7 @@ class Landing:
         change: The attempt.
         files: Its data files.
         read: What they hold.
+        left_out: What Spark was told not to read, since it cannot.
     """
 
     state: LedgerState
@@ -60,6 +61,7 @@ class Landing:
     change: TableChange
     files: Sequence[str]
     read: Mapping[PartitionIdentity, LandedRange]
+    left_out: Sequence[CoordinateRange] = ()
 
 
 def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommit:
@@ -88,7 +90,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         missing = unread(plan.ranges, landing.read, landed)
         if not missing:
             return landing.change
-        kept = rows_to_keep(run, plan, missing) if record.is_open else {}
+        kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}
         if kept != missing:
             shorter = shorter_than_landed(plan.ranges, landing.read, landed)
             raise _unavailable(plan, shorter, landed)

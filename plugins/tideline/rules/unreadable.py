@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tideline.model.coverage import union
+from tideline.model.coverage import Intervals, subtract, union
 from tideline.model.incident import Finding
-from tideline.model.offsets import CoordinateRange
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.unreadable import Unreadable
 
@@ -93,6 +93,27 @@ def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[F
             backfill=plan.plan_id if plan.lane == "backfill" else None,
         )
         for place, items in by_place.items()
+    )
+
+
+def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
+    """The offsets of coordinates, by the log that they belong to."""
+    offsets: dict[PartitionIdentity, list[OffsetRange]] = {}
+    for item in ranges:
+        offsets.setdefault(item.identity, []).append(item.offsets)
+    return {identity: union(items) for identity, items in offsets.items()}
+
+
+def without_rows(
+    found: Iterable[Unreadable], standing: Mapping[PartitionIdentity, Intervals]
+) -> tuple[Unreadable, ...]:
+    """What is left of unreadable offsets without those whose row stands in the table."""
+    return tuple(
+        replace(
+            item, range=replace(item.range, start_offset=r.start_offset, end_offset=r.end_offset)
+        )
+        for item in found
+        for r in subtract([item.range.offsets], standing.get(item.range.identity, ()))
     )
 
 
