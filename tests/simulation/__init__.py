@@ -6,6 +6,7 @@ happens next: who goes on and for how long, who dies, what the broker loses, who
 how far a clock jumps, what a person decides. Read in this order:
 
     kafka, table, store, spark    what outlives a process, and the ports on it
+    kafka_world, table_world      the same for the contract tests of the ports
     clock                         time and chance; what the product asks of its machine
     process                       a process of the product, and where it can be interrupted
     world                         all of it together

@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "create_topics": Kind(log_events.create_topics, 1, ((0, 6),)),
     "swap_cluster": Kind(log_events.swap_cluster, 0.3, ((0, 6),)),
     "broker": Kind(log_events.broker, 2, ((0, 4), (1, 6))),
+    "empty_epochs": Kind(log_events.empty_epochs, 0.3, (_FLAG,)),
     "refuse": Kind(log_events.refuse, 0.5, (_SMALL,)),
     "grant": Kind(log_events.grant, 1),
     "optimize": Kind(table_events.optimize, 2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -92,10 +92,17 @@ class Log:
 
 @dataclass
 class Topic:
-    """One incarnation of a topic."""
+    """One incarnation of a topic.
+
+    Args:
+        topic_id: Its id.
+        logs: One per partition.
+        config: Kafka's own properties of topics, those that are not the default.
+    """
 
     topic_id: str
     logs: list[Log]
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -107,14 +114,16 @@ class Cluster:
         topics: By name.
         refused: Topics that the client may not describe.
         moods: What the next looks meet, one each: see `SimulatedKafka.observe`.
-        groups: Committed offsets by group.
+        groups: Committed offsets by group, with the topic's id.
+        hides_empty_epochs: Whether the leader of an empty log reports no epoch, as older brokers.
     """
 
     cluster_id: str
     topics: dict[str, Topic] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     moods: list[str] = field(default_factory=list)
-    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    groups: dict[str, dict[TopicPartition, tuple[str, int]]] = field(default_factory=dict)
+    hides_empty_epochs: bool = False
 
 
 class SimulatedKafka:
@@ -163,19 +172,21 @@ class SimulatedKafka:
             return TopicObservation(name, None)
         if name in cluster.refused:
             return TopicObservation(name, None, refusal="TOPIC_AUTHORIZATION_FAILED")
-        return TopicObservation(
-            name,
-            topic.topic_id,
-            tuple(
-                _partition(number, log, epochs.get(TopicPartition(name, number)), mood)
-                for number, log in enumerate(topic.logs)
-            ),
+        seen = tuple(
+            _partition(number, log, epochs.get(TopicPartition(name, number)), mood)
+            for number, log in enumerate(topic.logs)
         )
+        if cluster.hides_empty_epochs:
+            seen = tuple(
+                p if log.entries else replace(p, leader_epoch=None)
+                for p, log in zip(seen, topic.logs, strict=True)
+            )
+        return TopicObservation(name, topic.topic_id, seen)
 
     def offsets_at(
         self, instant: datetime, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, TimedOffset | None]:
-        """The first record that is not older."""
+        """The first record or marker that is not older."""
         self._tick("kafka.offsets_at")
         wanted = -(-instant.timestamp() * 1000 // 1)
         found: dict[TopicPartition, TimedOffset | None] = {}
@@ -185,8 +196,7 @@ class SimulatedKafka:
                 (
                     TimedOffset(offset, log.entries[offset].written_at)
                     for offset in range(log.log_start, log.end)
-                    if log.entries[offset].kind in (RECORD, OPEN, ABORTED)
-                    and log.entries[offset].written_at >= wanted
+                    if log.entries[offset].kind != HOLE and log.entries[offset].written_at >= wanted
                 ),
                 None,
             )
@@ -195,9 +205,14 @@ class SimulatedKafka:
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """What `commit_group` was told."""
+        """What `commit_group` was told about the topics that are there now."""
         known = self._cluster().groups.get(group, {})
-        return {place: known.get(place) for place in partitions}
+        found: dict[TopicPartition, int | None] = {}
+        for place in partitions:
+            topic_id, offset = known.get(place, ("", 0))
+            topic = self._cluster().topics.get(place.topic)
+            found[place] = offset if topic is not None and topic.topic_id == topic_id else None
+        return found
 
     def examine(
         self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
@@ -249,17 +264,42 @@ class SimulatedKafka:
         return found
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
-        """Time deletes nothing here; events do."""
-        return dict.fromkeys(topics)
+        """What topics are set to; nothing by default. Events delete, not time."""
+        kept: dict[str, int | None] = {}
+        for name in topics:
+            config = self._config(name)
+            kept_ms = int(config.get("retention.ms", -1)) if config is not None else -1
+            deletes = config is not None and "delete" in config.get("cleanup.policy", "delete")
+            kept[name] = kept_ms if deletes and kept_ms >= 0 else None
+        return kept
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """None of them."""
-        return set()
+        """Those that are set to it, and those that nobody can ask."""
+        policies = {
+            name: "compact" if config is None else config.get("cleanup.policy", "")
+            for name in topics
+            for config in [self._config(name)]
+        }
+        return {name for name, policy in policies.items() if "compact" in policy}
+
+    def _config(self, name: str) -> Mapping[str, str] | None:
+        cluster = self._cluster()
+        topic = cluster.topics.get(name)
+        return None if topic is None or name in cluster.refused else topic.config
 
     def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Remember a group's offsets."""
+        """Remember a group's offsets, of partitions that are there."""
         self._tick("kafka.commit_group")
-        self._cluster().groups.setdefault(group, {}).update(next_offsets)
+        known = self._cluster().groups.setdefault(group, {})
+        refused = []
+        for place, offset in next_offsets.items():
+            topic = self._cluster().topics.get(place.topic)
+            if topic is None or place.partition >= len(topic.logs):
+                refused.append(str(place))
+            else:
+                known[place] = (topic.topic_id, offset)
+        if refused:
+            raise ServiceAway(f"group {group}: the brokers did not commit {refused}")
 
     def _log(self, place: TopicPartition) -> Log:
         topic = self._cluster().topics.get(place.topic)
@@ -283,7 +323,7 @@ def _partition(number: int, log: Log, asked: int | None, mood: str) -> Partition
         epoch_end = UNDEFINED_EPOCH_END if asked is not None and asked > epoch else epoch_end
     return PartitionObservation(
         number,
-        leader_epoch=epoch if log.entries else None,
+        leader_epoch=epoch,
         log_start_offset=log.log_start,
         high_watermark=end,
         last_stable_offset=stable,

@@ -176,6 +176,11 @@ def broker(world: World, mood: int, looks: int) -> None:
     world.cluster.moods += [named] * looks
 
 
+def empty_epochs(world: World, hidden: int) -> None:
+    """Leaders of empty logs report no epoch (1), as older brokers, or do (0)."""
+    world.cluster.hides_empty_epochs = bool(hidden)
+
+
 def refuse(world: World, topic: int) -> None:
     """The client loses its rights on a topic."""
     if at := _place(world, topic, 0):

@@ -64,7 +64,8 @@ class KafkaPort(Protocol):
         - Missing rights on a topic: `refusal` of the topic, no partitions.
         - Partition without a leader: `fault` of the partition, no offsets.
         - Empty log: `log_start_offset` equals `high_watermark`; both may be above 0.
-        - Leader that reports no epoch, as for an empty log: `leader_epoch` is None (Kafka says -1).
+        - Leader that reports no epoch, as older brokers for an empty log: `leader_epoch` is None
+          (Kafka says -1).
         - Open transaction: `last_stable_offset` is below `high_watermark`.
         - Epoch that the leader does not know: `epoch_end_offset` is `UNDEFINED_EPOCH_END`, -1.
         - Epoch that was not asked for: `epoch_end_offset` is None.
@@ -86,7 +87,7 @@ class KafkaPort(Protocol):
         """The first record of each partition, by offset, that is not older than an instant.
 
         Kafka compares milliseconds: an instant between two of them is rounded up. The record may
-        belong to an open or aborted transaction (ListOffsets, read_uncommitted).
+        belong to an open or aborted transaction, or be a marker (ListOffsets, read_uncommitted).
 
         Args:
             instant: UTC-aware; inclusive.
@@ -111,7 +112,8 @@ class KafkaPort(Protocol):
 
         Returns:
             One entry per partition: the next offset to read. None if the group has committed none
-            there (Kafka says -1), also for an unknown topic. An offset may lie outside of the log.
+            there (Kafka says -1), also for an unknown topic, and for one that was created again
+            since. An offset may lie outside of the log.
         """
 
     def examine(
@@ -190,5 +192,6 @@ class KafkaPort(Protocol):
 
         Raises:
             ServiceAway: Also if the brokers reject some or all offsets, for example because the
-                group has running members. The other offsets are committed.
+                group has running members, or a partition is unknown. The other offsets are
+                committed.
         """

@@ -7,7 +7,7 @@ two brokers if there are two: a broker with outdated metadata then contradicts t
 
 kafka-python has no public OffsetsForLeaderEpoch, and its public ListOffsets raises at the first
 error of a partition. So these requests use the admin client's connection manager (`_manager`), as
-the client's own mixins do. tests/integration/test_kafka_client.py checks that with a real broker.
+the client's own mixins do. tests/integration/test_kafka_contract.py checks that with a real broker.
 """
 
 from __future__ import annotations
