@@ -164,16 +164,22 @@ def decide_unverified_rows(
         return RowsDecided(head)
     if incident.finding.kind not in GAP_CLASSES:
         return _without_unverified(run, state, head, plan, incident)
+    version = None
     good = count_rows(run, record, incident.unverified, head).verified
     part = replace(plan, ranges=tuple(v.planned for v in good))
     if good and changes_after_read(run, part.on_cluster):  # nothing will ever verify them
         return _without_unverified(run, state, head, plan, incident)
-    if not good:  # their range is planned anew, which replaces them
-        return RowsDecided(head)
+    proven = {v.planned for v in good}
+    if rest := tuple(r for r in incident.unverified if r not in proven):
+        # Others have removed rows there since. It is planned anew, if Kafka serves it by then.
+        gone = _without_unverified(run, state, head, plan, replace(incident, unverified=rest))
+        head, version = gone.head, gone.removed_in_version
+    if not good:
+        return RowsDecided(head, version)
     again = {v.planned for v in good}  # a closed run may have been verified before
     kept = (v for v in record.verified if v.planned not in again)
     learns = replace(record, verified=(*kept, *good), updated_at=now())
-    return RowsDecided(advance_head(head, part, landed), amended=learns)
+    return RowsDecided(advance_head(head, part, landed), version, learns)
 
 
 def _without_unverified(

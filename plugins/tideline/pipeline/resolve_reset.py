@@ -190,10 +190,6 @@ def _execute_all(
 ) -> _Executed:
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
-    # Where the log itself is doubted, accepting a gap proves no row.
-    in_doubt = any(
-        i.unverified and i.finding.kind not in GAP_CLASSES for i in state.control.incidents
-    )
     # Gaps first: rows that verify then are not lost, whatever the log has lost since.
     for incident in sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES):
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
@@ -208,7 +204,7 @@ def _execute_all(
             counted = counted_again(run, incident) if is_gap else incident
             effect = execute(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
-        if incident.unverified and not (is_gap and in_doubt):
+        if incident.unverified:
             rows = decide_unverified_rows(run, state, head, incident, amended)
             head, version = rows.head, rows.removed_in_version
             if rows.amended is not None:

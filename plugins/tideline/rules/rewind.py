@@ -101,9 +101,13 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     ]
     landed, generations = then.landed, then.generations
     skipped = _never_read(head, then)
+    newest = {p.identity: p for p in head.positions}
     moved = {
         p.identity: _past_expired(
-            p, landed.get(p.identity, ()), _expired(rewind, then, p), skipped.get(p.identity, ())
+            _as_seen(p, newest.get(p.identity)),
+            landed.get(p.identity, ()),
+            _expired(rewind, then, p),
+            skipped.get(p.identity, ()),
         )
         for p in then.positions
     }
@@ -198,6 +202,13 @@ def _expired(rewind: Rewind, then: Head, position: PartitionPosition) -> list[Re
         and pieces[item.planned.identity].holds(item.planned.offsets)
     ]
     return sorted(expired, key=lambda r: r.start_offset)
+
+
+def _as_seen(position: PartitionPosition, newest: PartitionPosition | None) -> PartitionPosition:
+    """A restored position with what has been seen of its log since: a cut stays one."""
+    if newest is None or (newest.leader_epoch or 0) < (position.leader_epoch or 0):
+        return position
+    return replace(position, leader_epoch=newest.leader_epoch, seen_end=newest.proven_end)
 
 
 def _past_expired(
