@@ -175,9 +175,34 @@ MUTANTS = (
     Mutant("coverage by an undone run", "        verified=(),\n", "", REWINDING, "undone_record"),
     Mutant(
         "rows of a gap that nothing will verify do not stay (R6)",
-        "if good and changes_after_read(run, part.on_cluster):  # nothing",
+        "if good and changes_after_read(run, asked):  # nothing",
         "if False:  # nothing",
         FOUND,
+    ),
+    Mutant(
+        "what verifies of a range that does not is kept (R6)",
+        "good = (*counted.verified, *parts)",
+        "good, parts = counted.verified, ()",
+        FOUND,
+    ),
+    Mutant(
+        "nothing of a range with a second copy is sound",
+        "        if not item.duplicates\n",
+        "",
+        "tests/property/test_verification.py",
+    ),
+    Mutant(
+        "what others have verified is no part of a range that does not verify",
+        "            covered.get(item.planned.identity, ()),\n        )\n    )",
+        "            (),\n        )\n    )",
+        "tests/property/test_verification.py",
+        "sound_parts",
+    ),
+    Mutant(
+        "a doubt about one plan's rows leaves a gap of another to itself (R6)",
+        "if (gap.plan_id, r.identity) not in doubted)",
+        "if r.identity not in {identity for _, identity in doubted})",
+        INCIDENTS,
     ),
     Mutant(
         "gaps are decided before losses (R9)",

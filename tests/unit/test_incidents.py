@@ -10,7 +10,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.stream import OnReset
 from tideline.model.verdicts import HALTING, POLICIES
-from tideline.rules.triage import triage
+from tideline.rules.triage import triage, without_doubted
 
 LOSS = Finding("retention_loss", "e", "a", "orders", ID, 0)
 INCIDENT = Incident("incident-1", "first", NOW, LOSS)
@@ -107,3 +107,30 @@ def test_policies_are_the_stream_file_s():
     assert set(properties) == set(HALTING)
     for kind, policies in POLICIES.items():
         assert set(properties[kind]["enum"]) == set(policies), kind
+
+
+def doubting(kind, plan_id, *ranges):
+    finding = Finding(kind, "e", "a", "orders", ID)
+    return Incident(f"i-{kind}", "a", NOW, finding, plan_id=plan_id, unverified=ranges)
+
+
+@pytest.mark.parametrize(
+    ("case", "other", "left"),
+    [
+        ("nothing is in doubt", INCIDENT, 2),
+        ("no rows are", doubting("topic_recreated", None), 2),
+        ("rows of another plan are", doubting("topic_recreated", "p2", planned(0, 10)), 2),
+        ("another gap is no doubt", doubting("log_hole", "p1", planned(0, 10)), 2),
+        ("one of its ranges is", doubting("truncation", "p1", planned(0, 10)), 1),
+        (
+            "all of it is",
+            doubting("cluster_changed", "p1", planned(0, 10), planned(10, 20, generation=1)),
+            0,
+        ),
+    ],
+)
+def test_a_gap_decides_about_its_rows_but_where_the_log_is_doubted(case, other, left):
+    """A doubt says nothing about rows of other plans: nobody else would decide about those (R6)."""
+    ranges = (planned(0, 10), planned(10, 20, generation=1))
+    gap = doubting("unexplained_gap", "p1", *ranges)
+    assert without_doubted(gap, [gap, other]).unverified == ranges[2 - left :], case

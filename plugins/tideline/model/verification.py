@@ -60,12 +60,14 @@ class Mismatch:
         rows: Number of its rows, duplicates included.
         gaps: Offsets without a row that no admitted reason explains.
         duplicates: Number of rows beyond one per offset.
+        reasons: Offsets without a row that an admitted reason explains.
     """
 
     planned: PlannedRange
     rows: int
     gaps: tuple[Gap, ...]
     duplicates: int
+    reasons: tuple[Gap, ...] = ()
 
     def __str__(self) -> str:
         parts = [f"{self.planned}: {len(self.planned.offsets)} offsets planned, {self.rows} rows"]

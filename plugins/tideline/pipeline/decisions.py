@@ -12,7 +12,7 @@ from tideline.model.coverage import Coverage, subtract
 from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.plan import BatchPlan, ClusterRanges, PlannedRange
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.attempts import begin_attempt, removal
@@ -28,7 +28,7 @@ from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
-from tideline.rules.verification import still_missing
+from tideline.rules.verification import sound_parts, still_missing
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -144,7 +144,9 @@ def decide_unverified_rows(
     """What a decision does with an incident's unverified rows (R6).
 
     An accepted gap leaves good rows: where they verify now, the head moves over them, so that
-    nothing that is in the table has to be read again. Every other decision removes them.
+    nothing that is in the table has to be read again. Of a range that does not verify as a whole,
+    because more is missing by now, the parts that do are covered: the log may have expired, and
+    then no plan would come back for them. Every other decision removes the rows.
 
     Args:
         run: This run.
@@ -164,22 +166,22 @@ def decide_unverified_rows(
         return RowsDecided(head)
     if incident.finding.kind not in GAP_CLASSES:
         return _without_unverified(run, state, head, plan, incident)
-    version = None
-    good = count_rows(run, record, incident.unverified, head).verified
-    part = replace(plan, ranges=tuple(v.planned for v in good))
-    if good and changes_after_read(run, part.on_cluster):  # nothing will ever verify them
+    counted = count_rows(run, record, incident.unverified, head)
+    parts = sound_parts(counted.mismatches, head.covered)
+    good = (*counted.verified, *parts)
+    asked = ClusterRanges(plan.cluster_id, tuple(v.planned for v in good))
+    if good and changes_after_read(run, asked):  # nothing will ever verify them
         return _without_unverified(run, state, head, plan, incident)
-    proven = {v.planned for v in good}
-    if rest := tuple(r for r in incident.unverified if r not in proven):
-        # Others have removed rows there since. It is planned anew, if Kafka serves it by then.
-        gone = _without_unverified(run, state, head, plan, replace(incident, unverified=rest))
-        head, version = gone.head, gone.removed_in_version
-    if not good:
-        return RowsDecided(head, version)
+    if not good:  # their range is planned anew, which replaces them
+        return RowsDecided(head)
     again = {v.planned for v in good}  # a closed run may have been verified before
     kept = (v for v in record.verified if v.planned not in again)
     learns = replace(record, verified=(*kept, *good), updated_at=now())
-    return RowsDecided(advance_head(head, part, landed), version, learns)
+    whole = replace(plan, ranges=tuple(v.planned for v in counted.verified))
+    head = advance_head(head, whole, landed) if whole.ranges else head
+    pieces = replace(plan, lane="backfill", ranges=tuple(v.planned for v in parts))
+    head = advance_head(head, pieces, landed) if parts else head  # the next plan goes around them
+    return RowsDecided(head, amended=learns)
 
 
 def _without_unverified(

@@ -32,7 +32,7 @@ from tideline.pipeline.proposing import findings_of, propose, stable_proposal
 from tideline.pipeline.recovery import close_partially, recover
 from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.rules.resolution import execute
-from tideline.rules.triage import Triage
+from tideline.rules.triage import Triage, without_doubted
 
 _TRIES = 5
 """How often decisions are carried out anew when the log moves on meanwhile."""
@@ -204,8 +204,9 @@ def _execute_all(
             counted = counted_again(run, incident) if is_gap else incident
             effect = execute(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
-        if incident.unverified:
-            rows = decide_unverified_rows(run, state, head, incident, amended)
+        of_it = without_doubted(incident, state.control.incidents) if is_gap else incident
+        if of_it.unverified:
+            rows = decide_unverified_rows(run, state, head, of_it, amended)
             head, version = rows.head, rows.removed_in_version
             if rows.amended is not None:
                 amended[rows.amended.run_id] = rows.amended

@@ -9,6 +9,7 @@ from datetime import datetime
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident
 from tideline.model.offsets import TopicPartition
+from tideline.model.verdicts import GAP_CLASSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,26 @@ def triage(
         else:
             triaged["halting"].append(incident)
     return Triage(**{name: tuple(items) for name, items in triaged.items()})
+
+
+def without_doubted(gap: Incident, incidents: Iterable[Incident]) -> Incident:
+    """A gap's incident without the ranges in which the log itself is doubted.
+
+    There accepting a gap proves no row: the other incident's decision removes them. It says nothing
+    about rows of other plans.
+
+    Args:
+        gap: About missing offsets.
+        incidents: All that are open.
+    """
+    doubted = {
+        (i.plan_id, planned.identity)
+        for i in incidents
+        if i.finding.kind not in GAP_CLASSES
+        for planned in i.unverified
+    }
+    sure = tuple(r for r in gap.unverified if (gap.plan_id, r.identity) not in doubted)
+    return replace(gap, unverified=sure)
 
 
 def blocked_by(incidents: Iterable[Incident], head: Head) -> frozenset[TopicPartition]:

@@ -101,10 +101,43 @@ def verify_ranges(
         reasons = merge_gaps(known)
         open_gaps = tuple(g for g in reasons if g.reason not in ADMITTED)
         if present.duplicates or open_gaps:
-            bad.append(Mismatch(item, present.rows, open_gaps, present.duplicates))
+            admitted = tuple(g for g in reasons if g.reason in ADMITTED)
+            bad.append(Mismatch(item, present.rows, open_gaps, present.duplicates, admitted))
         else:
             good.append(VerifiedRange(item, present.rows, reasons))
     return tuple(good), tuple(bad)
+
+
+def sound_parts(
+    mismatches: Iterable[Mismatch], covered: Mapping[PartitionIdentity, Intervals]
+) -> tuple[VerifiedRange, ...]:
+    """The parts of ranges that verify although the whole range does not.
+
+    Where a row stands twice, nothing of the range does.
+
+    Args:
+        mismatches: Ranges with missing offsets that nothing explains.
+        covered: Verified offsets: they belong to the runs that have verified them.
+    """
+    return tuple(
+        _part(item, left)
+        for item in mismatches
+        if not item.duplicates
+        for left in subtract(
+            subtract([item.planned.offsets], [g.offsets for g in item.gaps]),
+            covered.get(item.planned.identity, ()),
+        )
+    )
+
+
+def _part(item: Mismatch, offsets: OffsetRange) -> VerifiedRange:
+    reasons = tuple(
+        Gap(r, gap.reason) for gap in item.reasons for r in intersect([gap.offsets], [offsets])
+    )
+    planned = replace(
+        item.planned, start_offset=offsets.start_offset, end_offset=offsets.end_offset
+    )
+    return VerifiedRange(planned, len(offsets) - sum(len(g.offsets) for g in reasons), reasons)
 
 
 def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Finding, ...]:
