@@ -14,6 +14,7 @@ from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
 from tideline.pipeline.table_audit import ledger_against_table
+from tideline.rules.audit import Flaw
 
 _WHOLE_TOPIC = ("topic_recreated", "topic_missing", "partition_missing")
 
@@ -76,11 +77,18 @@ def judge(world: World, first: dict[Log, int]) -> Iterator[str]:
 
 def _audit(world: World) -> Iterator[str]:
     result = ledger_against_table(world.context(None, "audit", RunRequest()))
-    every = (result.gaps, result.overlaps, result.duplicates, result.missing, result.foreign)
+    foreign = tuple(f for f in result.foreign if not _is_restored(world, f))
+    every = (result.gaps, result.overlaps, result.duplicates, result.missing, foreign)
     if any(flaw.start_offset < FOREIGN for flaws in every for flaw in flaws):
         yield f"audit: {result}"
     if result.unverified:
         yield f"audit: unverified rows are left: {', '.join(map(str, result.unverified))}"
+
+
+def _is_restored(world: World, flaw: Flaw) -> bool:
+    """Whether somebody has restored rows that a rewind or a decision had removed: rightly named."""
+    identity = PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition)
+    return all((identity, o) in world.restored for o in range(flaw.start_offset, flaw.end_offset))
 
 
 def _covered(world: World, state: LedgerState) -> Iterator[str]:

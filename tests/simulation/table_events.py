@@ -40,6 +40,8 @@ def restore(world: World, back: int) -> None:
     if len(versions) > 1:
         earlier = versions[max(0, len(versions) - 1 - back)]
         rows = [row for group in earlier.rows.values() for row in group]
+        stood = {(r.identity, r.offset) for r in world.table.rows()}
+        world.restored |= {(r.identity, r.offset) for r in rows} - stood
         world.table.add_foreign(rows, "RESTORE", removes_rows=True)
         world.happened("table_changed")
 

@@ -78,6 +78,7 @@ class World:
     unseen: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
     foreign: set[tuple[Any, int]] = field(default_factory=set)
+    restored: set[tuple[Any, int]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
 
