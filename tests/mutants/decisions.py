@@ -180,6 +180,24 @@ MUTANTS = (
         FOUND,
     ),
     Mutant(
+        "an incident remembers the rows of every plan that met its finding (R6)",
+        "known = known.of(*known.beside(plan.plan_id), newest)",
+        "known = known.of(newest)",
+        INCIDENTS,
+    ),
+    Mutant(
+        "rows that are verified after all leave those of other plans in doubt (R6)",
+        "i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}",
+        "i for i in held if False}",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a rewind leaves a doubt about rows that it does not remove",
+        "all(p.plan_run_id in rewind.undone_runs for p in plans)",
+        "any(p.plan_run_id in rewind.undone_runs for p in plans)",
+        REWINDING,
+    ),
+    Mutant(
         "what verifies of a range that does not is kept (R6)",
         "good = (*counted.verified, *parts)",
         "good, parts = counted.verified, ()",

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.build import ID, NOW, plan, planned
 from tideline.ledger.control import Control
 from tideline.ledger.state import LedgerState
-from tideline.model.incident import Decision, Finding, Incident
+from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows
 from tideline.model.stream import OnReset
 from tideline.model.verdicts import HALTING, POLICIES
 from tideline.rules.triage import triage, without_doubted
@@ -99,6 +99,35 @@ def test_an_incident_of_a_landed_plan_remembers_the_doubtful_ranges():
     assert incident.unverified == (planned(partition=0),)
     assert incident.plan_run_id == "run-1"
     assert after.with_incidents_closed([incident]).control.incidents == ()
+
+
+def test_an_incident_of_several_plans_remembers_the_rows_of_each():
+    """Also where an earlier plan meets the finding again: none is told twice."""
+    state = LedgerState(0, Control("ledger-1", "orders"))
+    for plan_id, start in (("plan-1", 0), ("plan-2", 10), ("plan-1", 0)):
+        frozen = plan(planned(start, start + 10), run_id=f"of {plan_id}", plan_id=plan_id)
+        state = state.with_incidents([LOSS], "run-1", NOW, frozen)
+    (incident,) = state.control.incidents
+    assert state.incidents_of_plan("plan-1") == state.incidents_of_plan("plan-2") == (incident,)
+    first, newest = incident.plans
+    assert first == UnverifiedRows("plan-2", "of plan-2", (planned(10, 20),))
+    assert newest == UnverifiedRows("plan-1", "of plan-1", (planned(0, 10),))
+    assert incident.of(*incident.plans) == incident
+
+
+def test_rows_that_are_verified_after_all_leave_those_of_other_plans_in_doubt():
+    """The incident is closed with the last of them."""
+    state = LedgerState(0, Control("ledger-1", "orders"))
+    for plan_id in ("plan-1", "plan-2"):
+        state = state.with_incidents([LOSS], "run-1", NOW, plan(planned(), plan_id=plan_id))
+    state = state.with_rows_verified("plan-2", "verified", NOW)
+    (left,) = state.control.incidents
+    assert [p.plan_id for p in left.plans] == ["plan-1"]
+    assert not state.closed_incidents
+    state = state.with_rows_verified("plan-1", "verified", NOW)
+    assert not state.control.incidents
+    (closed,) = state.closed_incidents
+    assert closed.outcome == "verified"
 
 
 def test_policies_are_the_stream_file_s():

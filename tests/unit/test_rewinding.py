@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from tests.unit.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.coverage import Coverage
-from tideline.model.incident import Finding, Incident
+from tideline.model.incident import Finding, Incident, UnverifiedRows
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.rewind import Lost, Rewind
 from tideline.model.run import RunRecord
@@ -154,16 +154,17 @@ def test_what_a_kept_run_verified_later_is_undone_alone():
 def test_later_incidents_and_those_of_undone_plans_end():
     """Earlier ones stay, and so does a change of the table."""
 
-    def incident(name, after_seconds, kind="retention_loss", plan_run=None):
+    def incident(name, after_seconds, kind="retention_loss", plan_runs=()):
         opened = NOW + timedelta(seconds=after_seconds)
-        finding = Finding(kind, "e", "a")
-        return Incident(name, "r", opened, finding, plan_run_id=plan_run)
+        rows = [UnverifiedRows(f"plan of {run}", run, ()) for run in plan_runs]
+        return Incident(name, "r", opened, Finding(kind, "e", "a")).of(*rows)
 
     found = undone_incidents(
         [
             incident("before", -1),
             incident("after", 1),
-            incident("of-plan", -1, plan_run="b"),
+            incident("of-plan", -1, plan_runs=["b"]),
+            incident("also of another plan", -1, plan_runs=["elsewhere", "b"]),
             incident("table", 1, "table_changed"),
         ],
         REWIND,

@@ -34,7 +34,8 @@ def build_incident_details(
         **_incident_facts(incident),
         unverified=[
             tuple(fields_of(planned, shapes.Coordinates).values())
-            for planned in incident.unverified
+            for rows in incident.plans
+            for planned in rows.ranges
         ],
         affected_versions=[version for version, _ in affected],
         affected_runs=[record.run_id for _, record in affected],

@@ -10,7 +10,13 @@ from tideline.errors import StreamBusy
 from tideline.ledger.control import Control, Lease
 from tideline.model.coverage import add_coverage
 from tideline.model.head import Head
-from tideline.model.incident import Decision, Finding, Incident, incident_key
+from tideline.model.incident import (
+    Decision,
+    Finding,
+    Incident,
+    UnverifiedRows,
+    incident_key,
+)
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
@@ -206,9 +212,8 @@ class LedgerState:
                 opened += 1
                 known = Incident(f"incident-{opened}", run_id, now, finding)
             if unverified and plan is not None:
-                known = replace(
-                    known, plan_id=plan.plan_id, plan_run_id=plan.run_id, unverified=unverified
-                )
+                newest = UnverifiedRows(plan.plan_id, plan.run_id, unverified)
+                known = known.of(*known.beside(plan.plan_id), newest)
             if finding.kind == "unreadable_record" and finding.intervals != known.finding.intervals:
                 known = replace(known, decision=None, asked_in=None)  # about other offsets
             incidents[known.key] = replace(known, finding=finding)
@@ -261,7 +266,20 @@ class LedgerState:
 
     def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
         """Open incidents that keep a landed plan from being verified."""
-        return tuple(i for i in self.control.incidents if i.plan_id == plan_id)
+        return tuple(
+            i for i in self.control.incidents if any(p.plan_id == plan_id for p in i.plans)
+        )
+
+    def with_rows_verified(self, plan_id: str, outcome: str, now: datetime) -> LedgerState:
+        """The state after a plan's rows were verified after all: nothing puts them in doubt.
+
+        An incident that has rows of other plans in doubt stays open for those.
+        """
+        held = self.incidents_of_plan(plan_id)
+        left = {i.incident_id: i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}
+        kept = tuple(left.get(i.incident_id, i) for i in self.control.incidents)
+        gone = [i.closed(outcome, now) for i in held if i.incident_id not in left]
+        return self._control(incidents=kept).with_incidents_closed(gone)
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]

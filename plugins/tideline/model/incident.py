@@ -150,6 +150,21 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class UnverifiedRows:
+    """Rows of one plan that an incident puts in doubt.
+
+    Args:
+        plan_id: The landed plan.
+        plan_run_id: The run that froze it.
+        ranges: The ranges of it that cannot be verified.
+    """
+
+    plan_id: str
+    plan_run_id: str
+    ranges: tuple[PlannedRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """A finding that halted a run, kept until a decision has been executed.
 
@@ -158,7 +173,8 @@ class Incident:
         run_id: The run that opened it.
         opened_at: When it was opened, UTC-aware.
         finding: What halted the run.
-        plan_id: The landed plan that cannot be verified because of it; None if there is none.
+        plan_id: The landed plan that cannot be verified because of it, the newest if there are
+            several; None if there is none.
         plan_run_id: The run that froze that plan.
         unverified: The ranges of that plan that cannot be verified.
         asked_in: The run whose form asks about it; None if no form does.
@@ -166,6 +182,7 @@ class Incident:
         closed_at: When it was closed, UTC-aware; None while it is open.
         outcome: How it was closed, with the offsets that were lost; None while it is open.
         removed_in_version: Table version that removed its unverified rows (R6); None if none did.
+        earlier: The same of earlier plans, which met the same finding; one entry per plan.
     """
 
     incident_id: str
@@ -180,6 +197,35 @@ class Incident:
     closed_at: datetime | None = None
     outcome: str | None = None
     removed_in_version: int | None = None
+    earlier: tuple[UnverifiedRows, ...] = ()
+
+    @property
+    def plans(self) -> tuple[UnverifiedRows, ...]:
+        """Every plan with rows in doubt, the newest last."""
+        if self.plan_id is None:
+            return ()
+        return (*self.earlier, UnverifiedRows(self.plan_id, str(self.plan_run_id), self.unverified))
+
+    def of(self, *plans: UnverifiedRows) -> Incident:
+        """The incident with the rows of these plans in doubt, and of no other.
+
+        Args:
+            plans: The newest last.
+        """
+        if not plans:
+            return replace(self, plan_id=None, plan_run_id=None, unverified=(), earlier=())
+        *earlier, newest = plans
+        return replace(
+            self,
+            plan_id=newest.plan_id,
+            plan_run_id=newest.plan_run_id,
+            unverified=newest.ranges,
+            earlier=tuple(earlier),
+        )
+
+    def beside(self, plan_id: str) -> tuple[UnverifiedRows, ...]:
+        """The plans with rows in doubt, but for one."""
+        return tuple(p for p in self.plans if p.plan_id != plan_id)
 
     @property
     def key(self) -> tuple[object, ...]:

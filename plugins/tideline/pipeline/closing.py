@@ -46,15 +46,12 @@ def close_plan(
         refuse_closed(state, record)
         advance = advance_head if record.is_open else noted
         head = advance(state.head, plan, commit)
-        rows_are_there = [
-            i.closed(f"verified after all by run {run.run_id}", now())
-            for i in state.incidents_of_plan(plan.plan_id)
-        ]
-        if is_known and not rows_are_there:
+        if is_known and not state.incidents_of_plan(plan.plan_id):
             return state
         latest = state.runs.get(record.run_id, record)
-        moved = state.with_run(latest).with_head(head).with_incidents_closed(rows_are_there)
-        return moved.with_plan_closed(
+        outcome = f"verified after all by run {run.run_id}"
+        moved = state.with_run(latest).with_head(head)
+        return moved.with_rows_verified(plan.plan_id, outcome, now()).with_plan_closed(
             plan.plan_id, status="done", table_commit=commit, verified=verified, updated_at=now()
         )
 

@@ -204,10 +204,14 @@ def _execute_all(
             counted = counted_again(run, incident) if is_gap else incident
             effect = execute(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
-        of_it = without_doubted(incident, state.control.incidents) if is_gap else incident
-        if of_it.unverified:
+        for rows_of in incident.plans:
+            of_it = incident.of(rows_of)
+            if is_gap:
+                of_it = without_doubted(of_it, state.control.incidents)
+            if not of_it.unverified:
+                continue
             rows = decide_unverified_rows(run, state, head, of_it, amended)
-            head, version = rows.head, rows.removed_in_version
+            head, version = rows.head, rows.removed_in_version or version
             if rows.amended is not None:
                 amended[rows.amended.run_id] = rows.amended
         closed.append(incident.closed(outcome, now(), removed_in_version=version))

@@ -52,10 +52,10 @@ def affected_versions(
 
 def affected_text(incident: Incident, affected: list[tuple[int, RunRecord]]) -> str:
     """One sentence about landed rows that the finding touches; empty if there are none."""
-    parts = []
-    if incident.unverified:
-        shown = first_few(incident.unverified)
-        parts.append(f"unverified rows of plan {incident.plan_id} at {shown}")
+    parts = [
+        f"unverified rows of plan {rows.plan_id} at {first_few(rows.ranges)}"
+        for rows in incident.plans
+    ]
     if affected and incident.finding.kind == "truncation":
         shown = first_few(f"{version} (run {r.run_id})" for version, r in affected)
         parts.append(f"rows that the log no longer has, in table version {shown}")

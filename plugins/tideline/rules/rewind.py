@@ -180,9 +180,13 @@ def undone_incidents(
     return tuple(
         i.closed(outcome, now, removed_in_version=version if i.unverified else None)
         for i in incidents
-        if (i.opened_at > since or i.plan_run_id in rewind.undone_runs)
-        and i.finding.kind != "table_changed"
+        if (i.opened_at > since or _is_undone(i, rewind)) and i.finding.kind != "table_changed"
     )
+
+
+def _is_undone(incident: Incident, rewind: Rewind) -> bool:
+    plans = incident.plans
+    return bool(plans) and all(p.plan_run_id in rewind.undone_runs for p in plans)
 
 
 def _never_read(head: Head, then: Head) -> dict[PartitionIdentity, Intervals]:

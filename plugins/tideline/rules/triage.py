@@ -90,10 +90,11 @@ def without_doubted(gap: Incident, incidents: Iterable[Incident]) -> Incident:
         incidents: All that are open.
     """
     doubted = {
-        (i.plan_id, planned.identity)
+        (rows.plan_id, planned.identity)
         for i in incidents
         if i.finding.kind not in GAP_CLASSES
-        for planned in i.unverified
+        for rows in i.plans
+        for planned in rows.ranges
     }
     sure = tuple(r for r in gap.unverified if (gap.plan_id, r.identity) not in doubted)
     return replace(gap, unverified=sure)
