@@ -6,6 +6,7 @@ INCIDENTS = "tests/unit/test_incidents.py"
 DECISIONS = "tests/unit/test_decisions.py"
 REWINDING = "tests/unit/test_rewinding.py"
 GENERATIONS = "tests/unit/test_generations.py"
+ROWS = "tests/unit/test_rows_of_a_gap.py"
 FOUND = "tests/simulation/test_found.py"
 COUNTED = "tests/unit/test_counted_again.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
@@ -177,7 +178,7 @@ MUTANTS = (
         "rows of a gap that nothing will verify do not stay (R6)",
         "if good and changes_after_read(run, asked):  # nothing",
         "if False:  # nothing",
-        FOUND,
+        ROWS,
     ),
     Mutant(
         "an incident remembers the rows of every plan that met its finding (R6)",
@@ -201,7 +202,7 @@ MUTANTS = (
         "what verifies of a range that does not is kept (R6)",
         "good = (*counted.verified, *parts)",
         "good, parts = counted.verified, ()",
-        FOUND,
+        f"{ROWS} {FOUND}",
     ),
     Mutant(
         "nothing of a range with a second copy is sound",
