@@ -78,6 +78,18 @@ MUTANTS = (
         GIVEN_UP,
     ),
     Mutant(
+        "the head knows the table from the first plan on (R13)",
+        "moved.that_knows(plan.table_id, plan.table_version)",
+        "moved",
+        FOUND,
+    ),
+    Mutant(
+        "a plan does not bring back a table that was given up (R13)",
+        "if self.table_id is not None or table_id is None or table_id in self.given_up:",
+        "if self.table_id is not None or table_id is None:",
+        GIVEN_UP,
+    ),
+    Mutant(
         "a table given up beside another approval stays given up (R13)",
         "given_up = tuple(sorted({*head.given_up, *self.head.given_up}))",
         "given_up = head.given_up",

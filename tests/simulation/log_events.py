@@ -137,6 +137,7 @@ def drop_partition(world: World, topic: int) -> None:
         known = _proven_end(world, at[1].topic_id, len(at[1].logs))
         world.unseen |= {e.serial for e in gone.entries[known:]}
         world.happened("partition_missing", (at[0], -1))
+        world.happened("truncation", (at[0], len(at[1].logs)))  # should it come back, it is empty
 
 
 def delete_topic(world: World, topic: int) -> None:

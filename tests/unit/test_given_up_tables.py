@@ -78,3 +78,23 @@ def test_a_plans_commit_is_found_in_a_table_whose_versions_began_anew(landed):
     record = RunRecord("run-1", "live", "planned", "d", NOW, plan=PLAN, table_commit=landed)
     assert find_commit(run(NEW, COMMIT), record) == COMMIT
     assert find_commit(run(replace(NEW, table_id="t"), COMMIT), record) is None
+
+
+@pytest.mark.parametrize(
+    ("case", "before", "after"),
+    [
+        ("nothing is known yet", head(), ("t", 5)),
+        ("it is known", head(table_id="t", table_version=2), ("t", 2)),
+        ("another one is", head(table_id="t0", table_version=2), ("t0", 2)),
+        ("it was given up", head(given_up=("t",)), (None, None)),
+    ],
+)
+def test_the_head_knows_the_table_from_the_first_plan_on(case, before, after):
+    """Else a change since would be found by that plan alone, and every live run would unfind it."""
+    known = before.that_knows(PLAN.table_id, PLAN.table_version)
+    assert (known.table_id, known.table_version) == after, case
+
+
+def test_a_plan_without_a_table_tells_the_head_nothing():
+    """Its first attempt creates the table."""
+    assert head().that_knows(None, None) == head()

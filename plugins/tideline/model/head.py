@@ -117,9 +117,9 @@ class Head:
         start: The stream file's `start` when the first positions were resolved; None before.
         positions: One per followed partition.
         coverage: Verified offsets of both lanes, one entry per partition identity.
-        table_id: Delta's id of the table that holds the rows; None before the first commit.
-        table_version: Newest version known to hold only what the ledger knows; None before the
-            first commit.
+        table_id: Delta's id of the table that holds the rows; None before a commit was verified,
+            or a plan frozen beside a table.
+        table_version: Newest version known to hold only what the ledger knows; None before that.
         live_runs: How many live runs have advanced.
         bytes_per_record: Bytes of data files per landed row, in the last run; None before the
             first.
@@ -160,6 +160,12 @@ class Head:
         """The head after further commits of this ledger; only the newest are kept."""
         every = sorted({*self.commits, *commits}, key=lambda c: (c.version, c.token))
         return replace(self, commits=tuple(every[-_COMMITS_KEPT:]))
+
+    def that_knows(self, table_id: str | None, version: int | None) -> Head:
+        """The head that knows a plan's table, if it knew none: what any run misses, all miss."""
+        if self.table_id is not None or table_id is None or table_id in self.given_up:
+            return self
+        return replace(self, table_id=table_id, table_version=version)
 
     @property
     def listed_after(self) -> int | None:

@@ -170,7 +170,8 @@ def freeze_run(
             and i.key not in still_open
         )
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(winner)
-        return after if moved_head is None else after.with_head(moved_head(latest.head))
+        moved = latest.head if moved_head is None else moved_head(latest.head)
+        return after.with_head(moved.that_knows(plan.table_id, plan.table_version))
 
     reach("detect:freezing")
     run.ledger.update(put_if_absent)
