@@ -211,6 +211,19 @@ MUTANTS = (
         REWINDING,
     ),
     Mutant(
+        "a change of the table is decided before a halted plan is closed in part (R8)",
+        "open_and_halt(run, state, foreign)",
+        "commit = None",
+        FOUND,
+        "close_partially",
+    ),
+    Mutant(
+        "an approved change of the table is carried out beside an open gap (R8)",
+        "state = take_decided_table(run, state, plan)  # whoever closes",
+        "# whoever closes",
+        "tests/simulation/test_table_first.py",
+    ),
+    Mutant(
         "what verifies of a range that does not is kept (R6)",
         "good = (*counted.verified, *parts)",
         "good, parts = counted.verified, ()",

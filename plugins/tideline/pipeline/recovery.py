@@ -24,7 +24,8 @@ from tideline.model.run import RunRecord
 from tideline.model.verification import VerifiedRange
 from tideline.pipeline.closing import close_plan, commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.incidents import open_incidents, triage_incidents
+from tideline.pipeline.decisions import take_decided_table
+from tideline.pipeline.incidents import open_and_halt, open_incidents, triage_incidents
 from tideline.pipeline.landed import (
     changes_after_read,
     count_rows,
@@ -117,13 +118,18 @@ def close_partially(
         state: The ledger now.
         record: Of the run that executes the plan: its own, or one that set out to finish it.
         held: The plan's open incidents.
+
+    Raises:
+        ResetDetected: Somebody has changed the table; that is decided first.
     """
     plan = record.plan
     assert plan is not None
     owner = run.ledger.find_run(plan.run_id, state) or record
     commit = find_commit(run, owner)
-    if foreign_changes(run, state, plan)[1]:
-        commit = None  # the head must not take a version for known that nobody has looked at
+    # The head must not take a version for known that nobody has looked at; and rows that nobody
+    # verifies here would stay, if no plan came back for their ranges.
+    if foreign := foreign_changes(run, state, plan)[1]:
+        open_and_halt(run, state, foreign)
     healthy = [
         r for r in plan.ranges if not any(i.finding.concerns(r.topic_partition) for i in held)
     ]
@@ -179,6 +185,7 @@ def _meet_halted_plan(
     triage = triage_incidents(run, held)
     if triage.halting or triage.asking or not triage.left_open:
         return state
+    state = take_decided_table(run, state, plan)  # whoever closes the plan has to know the table
     return close_partially(run, state, state.runs[run.run_id], held)
 
 
