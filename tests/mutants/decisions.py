@@ -126,18 +126,6 @@ MUTANTS = (
         COUNTED,
     ),
     Mutant(
-        "rows of a gap do not stay beside a doubt about another plan (R6)",
-        "        if incident.unverified:\n            rows",
-        "        if incident.unverified and not is_gap:\n            rows",
-        FOUND,
-    ),
-    Mutant(
-        "what is left of a gap whose other rows were removed does not stay (R6)",
-        "rest := tuple(r for r in incident.unverified if r not in proven)",
-        "rest := ()",
-        FOUND,
-    ),
-    Mutant(
         "a rewind forgets nothing that was seen of a log",
         "_as_seen(p, newest.get(p.identity)),",
         "p,",

@@ -133,9 +133,6 @@ def drop_partition(world: World, topic: int) -> None:
         log = at[1].logs.pop()
         known = _proven_end(world, at[1].topic_id, len(at[1].logs))
         world.unseen |= {e.serial for e in log.entries[known:]}
-        gone = at[1].logs.pop()
-        known = _proven_end(world, at[1].topic_id, len(at[1].logs))
-        world.unseen |= {e.serial for e in gone.entries[known:]}
         world.happened("partition_missing", (at[0], -1))
         world.happened("truncation", (at[0], len(at[1].logs)))  # should it come back, it is empty
 
