@@ -46,15 +46,39 @@ MUTANTS = (
     ),
     Mutant(
         "a backfill that cannot be read is closed (R3)",
-        "closed = give_up_backfill(run, record, gone, landed)",
+        "closed = can_be_given_up(run, record, landed)",
         "closed = False",
         ANEW,
     ),
     Mutant(
         "rows of a backfill are not given up (R3)",
-        "if unverified_rows_stand(state.head, landed) or state.incidents_of_plan(plan.plan_id):",
+        "return not unverified_rows_stand(state.head, landed) and not held",
+        "return True",
+        ANEW,
+    ),
+    Mutant(
+        "older attempts are kept out of the table before a plan is superseded (R5)",
+        "fence_older_attempts(run, plan)\n        if _rows",
+        "if _rows",
+        f"{ANEW} {FOUND}",
+    ),
+    Mutant(
+        "a plan that was landed at the last moment is not superseded (R3)",
+        "if _rows_are_left(run, run.ledger.read(), left_open):",
         "if False:",
         ANEW,
+    ),
+    Mutant(
+        "older attempts are kept out of the table before a backfill is given up (R5)",
+        "landed = fence_older_attempts(run, plan)",
+        "pass",
+        f"{ANEW} {FOUND}",
+    ),
+    Mutant(
+        "an attempt that was closed before there was a table does not land in it (R5)",
+        "if table.token is None:  # whoever took over found no table",
+        "if False:  # whoever took over found no table",
+        FOUND,
     ),
     Mutant(
         "what is left of a plan that cannot be read is verified (R6)",

@@ -55,6 +55,8 @@ WORLDLY: dict[str, Events] = {
     "refused": (("refuse", 0),),
 }
 
+_LIVE: Events = (PROCESSES["live"], ("finish", 1))
+
 
 @dataclass(frozen=True)
 class Duel:
@@ -63,6 +65,7 @@ class Duel:
     Args:
         setup, first, befalls, second: Names of the tables above; `second` may be none.
         worldly: What happens at the boundary besides.
+        sleeps: Whether people decide, and all is landed, before the first one goes on.
     """
 
     setup: str
@@ -70,6 +73,7 @@ class Duel:
     befalls: str
     second: str | None = None
     worldly: str | None = None
+    sleeps: bool = False
 
     def at(self, boundary: int) -> History:
         """The history in which it happens at a boundary of the first process."""
@@ -79,7 +83,12 @@ class Duel:
             events += WORLDLY[self.worldly]
         if self.second is not None:
             # The second one is the youngest process that lives.
-            events += [PROCESSES[self.second], ("finish", 1), ("finish", 0)]
+            work = (PROCESSES[self.second], ("finish", 1))
+            events += work
+            if self.sleeps:
+                events += [("decide", 0, boundary % 2), ("decide", 1, boundary % 2)]
+                events += [*work, *_LIVE, *_LIVE]
+            events.append(("finish", 0))
         options = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
         return History(boundary, {"t": 1}, options, tuple(events))
 
@@ -107,6 +116,16 @@ def surprises() -> Iterator[Duel]:
             for worldly in WORLDLY:
                 for befalls in ("nothing", "killed"):
                     yield Duel(setup, first, befalls, worldly=worldly)
+
+
+def sleepers() -> Iterator[Duel]:
+    """Every landing that stands still while the world changes, and wakes up when all is decided."""
+    befalls = "stopped, and its leases run out"
+    for setup in SETUPS:
+        for first in ("live", "live as tasks", "backfill ahead", "backfill of landed"):
+            second = "live" if first.startswith("live") else "replay"
+            for worldly in WORLDLY:
+                yield Duel(setup, first, befalls, second, worldly, sleeps=True)
 
 
 def fight(duel: Duel, every: int = 1, first: int = 0) -> Iterator[tuple[History, list[str]]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.duels import duels, fight, surprises
+from tests.simulation.duels import duels, fight, sleepers, surprises
 from tests.simulation.known import known_fault
 
 
@@ -26,9 +26,14 @@ def test_the_world_changes_at_a_boundary():
     assert failures(list(surprises())[::3], every=41) == {}
 
 
+def test_a_landing_wakes_up_after_its_plan_was_closed():
+    """R5: it has read what is recorded as lost by now, and commits nothing."""
+    assert failures(list(sleepers())[::9], every=23) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("series", [duels, surprises])
+@pytest.mark.parametrize("series", [duels, surprises, sleepers])
 def test_every_boundary(series):
     """Exhaustive: every pair, at every boundary."""
     assert failures(series(), every=1) == {}

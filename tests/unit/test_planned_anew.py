@@ -24,7 +24,7 @@ from tideline.model.stream import Stream
 from tideline.model.verification import LandedRange, VerifiedRange
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.closing import give_up_backfill
+from tideline.pipeline.closing import can_be_given_up
 from tideline.pipeline.context import RunContext
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
@@ -77,7 +77,8 @@ class Table:
 
     def __init__(self, ledger_id):
         self.now = replace(TABLE, ledger_id=ledger_id)
-        self.rows, self.commit = {}, None
+        self.rows, self.made, self.fences = {}, None, []
+        self.quicker = {}
 
     def observe(self, since=None):
         return self.now
@@ -85,11 +86,17 @@ class Table:
     def landed(self, ranges, version):
         return self.rows
 
-    def find_commit(self, plan_id, after_version):
-        return self.commit
+    def find_commit(self, commit_id, after_version):
+        fence = next((f for f in self.fences if f.commit_id == commit_id), None)
+        return self.made if fence is None else TableCommit("t", 2, fence.token, 0, 0)
 
     def newest_token(self, app_id):
         return 0
+
+    def commit(self, change, files, based_on):
+        assert change.ranges == () == tuple(files)  # no row goes, none comes
+        self.fences.append(change)
+        self.rows = {**self.rows, **self.quicker}
 
 
 @pytest.fixture
@@ -314,9 +321,50 @@ def test_only_an_open_backfill_without_rows_is_given_up(ledger, case):
     if case == "halted":
         finding = Finding("log_hole", "e", "a", "orders", ID, 0, one_interval(30, 40))
         ledger.update(lambda s: s.with_incidents([finding], "b", NOW, known.plan))
-    before = ledger.find_run("b")
-    assert not give_up_backfill(run, known, ["gone"], LANDED)
-    assert ledger.find_run("b") == before
+    assert not can_be_given_up(run, known, LANDED)
+
+
+def test_before_a_backfill_is_given_up_its_older_attempts_are_fenced(ledger):
+    """R5: one of them has perhaps read it, and would land it under a plan that is closed."""
+    run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
+    ledger.update(lambda s: s.with_run(record("b", run.request, "planned")).with_next_token())
+    with pytest.raises(ReplayUnavailable):
+        ingest_ranges(run)
+    assert [(f.commit_id, f.token) for f in run.table.fences] == [("plan-b-1.fenced", 3)]
+
+
+def test_a_backfill_that_an_older_attempt_has_landed_meanwhile_stays_open(ledger):
+    """Its rows are verified, or decided about."""
+    run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
+    ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    run.table.quicker = LANDED
+    with pytest.raises(ReplayUnavailable, match="5 rows of it that are in the table stay"):
+        ingest_ranges(run)
+    assert ledger.read().runs["b"].is_open
+
+
+@pytest.mark.parametrize("given_out", [0, 1])
+def test_before_a_live_plan_is_superseded_its_older_attempts_are_fenced(ledger, given_out):
+    """R5: once its loss is recorded, nobody lands it. Without an attempt there is no commit."""
+    run = context(ledger, "b", Cluster(start=40))
+    ledger.update(lambda s: s.with_run(record("a", run.request, "planned")))
+    if given_out:
+        ledger.update(lambda s: s.with_next_token())
+    assert recover(run, ledger.read()).runs == {}
+    assert [f.token for f in run.table.fences] == [2] * given_out
+
+
+def test_a_live_plan_that_an_older_attempt_has_landed_meanwhile_is_not_superseded(ledger):
+    """Nothing of it is lost: the next run verifies it."""
+    run = context(ledger, "b", Cluster(start=40))
+    ledger.update(lambda s: s.with_run(record("a", run.request, "planned")).with_next_token())
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    run.table.quicker = LANDED
+    run.table.made = TableCommit("t", 2, 1, 40, 400)
+    with pytest.raises(StreamBusy, match="run a has landed its plan meanwhile"):
+        recover(run, ledger.read())
+    assert ledger.read().runs["a"].is_open
 
 
 @pytest.mark.parametrize("landed", [{}, LANDED], ids=["rows removed", "rows of others"])
@@ -324,7 +372,7 @@ def test_a_backfill_whose_rows_a_decision_has_removed_is_given_up(ledger, landed
     """Its commit is in the table's log for ever; the run stayed open."""
     run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
-    run.table.commit, run.table.rows = TableCommit("t", 2, 1, 40, 400), landed
+    run.table.made, run.table.rows = TableCommit("t", 2, 1, 40, 400), landed
     with pytest.raises(ReplayUnavailable, match="planned anew from what is left"):
         ingest_ranges(run)
     assert ledger.find_run("b").is_planned_anew
@@ -335,8 +383,8 @@ def test_a_plan_that_lost_rows_and_cannot_be_read_again_is_verified(ledger):
     run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
     ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
-    run.table.commit, run.table.rows = TableCommit("t", 2, 1, 40, 400), LANDED
-    assert ingest_ranges(run) == run.table.commit
+    run.table.made, run.table.rows = TableCommit("t", 2, 1, 40, 400), LANDED
+    assert ingest_ranges(run) == run.table.made
 
 
 def test_nobody_sets_out_to_finish_a_plan_that_was_closed_meanwhile(ledger):

@@ -18,7 +18,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.unreadable import within
 from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext
-from tideline.table.change import TableChange, removal_id
+from tideline.table.change import TableChange, fence_id, removal_id
 from tideline.table.schema import app_id
 
 
@@ -70,6 +70,17 @@ def removal(
         ranges: Whose rows are removed.
     """
     return _change(run, attempt, removal_id(name), ranges)
+
+
+def fence(run: RunContext, attempt: Attempt, name: str) -> TableChange:
+    """The change that touches no row: its token keeps older attempts out (R5).
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        name: The id of the plan that they may still execute.
+    """
+    return _change(run, attempt, fence_id(name), ())
 
 
 def _change(

@@ -85,33 +85,40 @@ def refuse_closed(state: LedgerState, seen: RunRecord) -> None:
         raise StreamBusy(f"run {seen.run_id} was closed meanwhile; nothing moved, run again")
 
 
-def give_up_backfill(
-    run: RunContext,
-    record: RunRecord,
-    reasons: list[str],
-    landed: Mapping[PartitionIdentity, LandedRange],
+def can_be_given_up(
+    run: RunContext, record: RunRecord, landed: Mapping[PartitionIdentity, LandedRange]
 ) -> bool:
-    """Close an open backfill that nobody can read any more, if nothing of it is left to decide.
+    """Whether a run is an open backfill of which nothing is left to decide.
 
-    The live lane recovers its own open plans. Nobody else comes upon a backfill's: asked for again,
-    the same run is planned anew, from what is left. It may have landed rows that a decision has
-    removed since; verified rows of others do not matter.
+    It may have landed rows that a decision has removed since; verified rows of others do not
+    matter.
 
     Args:
-        run: This run, with the writer's lease.
+        run: This run.
         record: Its record.
-        reasons: What Kafka no longer has.
         landed: What the table holds at the plan's coordinates.
-
-    Returns:
-        Whether it is closed.
     """
     plan = record.plan
     if plan is None or record.lane != "backfill" or not record.is_open:
         return False
     state = run.ledger.read()
-    if unverified_rows_stand(state.head, landed) or state.incidents_of_plan(plan.plan_id):
-        return False
+    held = state.incidents_of_plan(plan.plan_id)
+    return not unverified_rows_stand(state.head, landed) and not held
+
+
+def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> None:
+    """Close an open backfill that nobody can read any more, and that nobody lands any more.
+
+    The live lane recovers its own open plans. Nobody else comes upon a backfill's: asked for again,
+    the same run is planned anew, from what is left.
+
+    Args:
+        run: This run, with the writer's lease.
+        record: Its record; it has a plan.
+        reasons: What Kafka no longer has.
+    """
+    plan = record.plan
+    assert plan is not None
 
     def close(state: LedgerState) -> LedgerState:
         refuse_closed(state, record)
@@ -127,7 +134,6 @@ def give_up_backfill(
 
     run.ledger.update(close)
     log.warning("plan %s is closed: the same run is planned anew when asked again", plan.plan_id)
-    return True
 
 
 def commit_group_offsets(run: RunContext) -> None:

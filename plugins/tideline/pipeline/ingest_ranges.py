@@ -90,6 +90,8 @@ def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | No
         reach("ingest:leased")
         if not table.exists:
             table = _create_table(run, plan, attempt)
+        if table.token is None:  # whoever took over found no table to fence this attempt in
+            run.ledger.refuse_lost("writer")
         made = _read_and_land(run, record, plan, attempt, table, met)
         reach("ingest:committed")
     reach("ingest:released")

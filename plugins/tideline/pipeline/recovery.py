@@ -35,6 +35,7 @@ from tideline.pipeline.landed import (
     proven_commit,
     verified_after_all,
 )
+from tideline.pipeline.table_commit import fence_older_attempts
 from tideline.rules.advance import advance_head
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
@@ -78,7 +79,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     is_rest = commit is None and _rows_are_left(run, state, left_open)
     if commit is None and not is_rest and (gone := obstacles_to(run, plan.on_cluster)):
         log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
-        return _supersede(run, plan)
+        return _supersede(run, left_open, plan)
     return _finish(run, left_open, plan)
 
 
@@ -189,12 +190,20 @@ def _meet_halted_plan(
     return close_partially(run, state, state.runs[run.run_id], held)
 
 
-def _supersede(run: RunContext, plan: BatchPlan) -> LedgerState:
+def _supersede(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> LedgerState:
     """Nothing of the plan can be read any more: close it, so that this run plans anew.
 
-    No head moved over what it verified before its rows went: its record does not claim it.
+    An attempt that stands still has perhaps read it. It must not commit once the loss is recorded;
+    and if it was quicker, nothing is lost. No head moved over what the plan verified before its
+    rows went: its record does not claim it.
+
+    Raises:
+        StreamBusy: Such an attempt has landed the plan meanwhile.
     """
-    with run.ledger.lease("writer"):  # nobody is still writing it
+    with run.ledger.lease("writer"):  # nobody else begins to write it
+        fence_older_attempts(run, plan)
+        if _rows_are_left(run, run.ledger.read(), left_open):
+            raise StreamBusy(f"run {left_open.run_id} has landed its plan meanwhile; run again")
         state = run.ledger.update(
             lambda latest: latest.with_plan_closed(
                 plan.plan_id,

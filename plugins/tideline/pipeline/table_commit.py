@@ -26,7 +26,8 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange
-from tideline.pipeline.closing import give_up_backfill
+from tideline.pipeline.attempts import begin_attempt, fence
+from tideline.pipeline.closing import can_be_given_up, give_up_backfill
 from tideline.pipeline.context import RunContext, log
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes, obstacles_to
@@ -130,6 +131,34 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
     return KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)
 
 
+def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIdentity, LandedRange]:
+    """Commit a newer token where an attempt may still stand before its commit (R5); no row goes.
+
+    Asked before a plan is closed without its rows: such an attempt may have read them. Where no
+    table is there, it cannot commit yet; once it has found or made one, it looks whether it still
+    holds the lease.
+
+    Args:
+        run: This run; holds the writer's lease.
+        plan: Will be closed.
+
+    Returns:
+        What the table holds at the plan's coordinates, now that nobody else lands it any more.
+
+    Raises:
+        StreamBusy: The lease was lost meanwhile.
+        ServiceAway: Table or ledger cannot be asked, or others committed first every time.
+    """
+    table, control = run.table.observe(), run.ledger.read().control
+    if table.version is None:
+        return {}
+    version = table.version
+    if (table.token or 0) != control.token:  # a token was given out that has not committed
+        attempt = begin_attempt(run, control.ledger_id)
+        version = remove(run, fence(run, attempt, plan.plan_id), after_version=version).version
+    return run.table.landed(plan.ranges, version)
+
+
 def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedRange]) -> None:
     copied = [held for held in read.values() if held.duplicates]
     if copied:
@@ -216,7 +245,12 @@ def refuse_unserved(
     gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
         run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
-        closed = give_up_backfill(run, record, gone, landed)
+        closed = False
+        if can_be_given_up(run, record, landed):
+            landed = fence_older_attempts(run, plan)
+            closed = can_be_given_up(run, record, landed)
+        if closed:
+            give_up_backfill(run, record, gone)
         raise _unavailable(plan, gone, landed, closed=closed)
 
 

@@ -14,7 +14,8 @@ class TableChange:
 
     Args:
         ledger_id: The ledger that records it.
-        commit_id: What the commit carries: the plan's id, or a removal's (`removal_id`).
+        commit_id: What the commit carries: the plan's id, or a removal's (`removal_id`), or
+            a fence's (`fence_id`).
         run_id: The run that makes it.
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
@@ -60,3 +61,8 @@ class TableChange:
 def removal_id(name: str) -> str:
     """What the commit of a removal carries for a plan id: it must not pass for a landing."""
     return f"{name}.removed"
+
+
+def fence_id(name: str) -> str:
+    """What a commit carries that keeps older attempts out, and touches no row."""
+    return f"{name}.fenced"
