@@ -8,6 +8,12 @@ REPLAY = "tests/unit/test_replay.py"
 GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
     Mutant(
+        "a range that verifies as a whole takes the place of its parts",
+        "if subtract([v.planned.offsets], union(again[v.planned.identity])))",
+        "if v.planned not in [g.planned for g in good])",
+        "tests/unit/test_rows_of_a_gap.py tests/simulation/test_found.py",
+    ),
+    Mutant(
         "a record with a row in two generations is named (audit)",
         "again = (*across, *known.twice)",
         "again = across",

@@ -16,6 +16,7 @@ from tideline.model.verification import Mismatch, VerifiedRange
 from tideline.pipeline import decisions
 from tideline.pipeline.decisions import decide_unverified_rows
 from tideline.pipeline.landed import Counted
+from tideline.rules.verification import verified_again
 
 RANGE = planned(100, 200)
 IDENTITY = PartitionIdentity(ID, 0, 0)
@@ -92,6 +93,14 @@ def test_the_parts_that_verify_are_covered_and_only_the_rest_is_planned_anew(dec
         ("[180, 200)", 20),
     ]
     assert rows.removed_in_version is None
+
+
+def test_a_range_that_verifies_as_a_whole_takes_the_place_of_its_parts():
+    """Of two gaps that one run accepts, the first leaves parts; an audit would see overlaps."""
+    parts = [VerifiedRange(planned(*ends), 1) for ends in ((100, 170), (180, 200), (200, 210))]
+    assert verified_again(parts, WHOLE.verified) == (parts[2], *WHOLE.verified)
+    assert verified_again(parts[:1], parts[1:]) == tuple(parts)
+    assert verified_again(WHOLE.verified, WHOLE.verified) == WHOLE.verified
 
 
 def test_a_range_with_a_second_copy_is_planned_anew(decide):

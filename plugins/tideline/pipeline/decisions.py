@@ -28,7 +28,7 @@ from tideline.pipeline.table_audit import rows_removed_by_others
 from tideline.pipeline.table_commit import remove
 from tideline.rules.advance import advance_head
 from tideline.rules.resolution import accept_gap, take_table
-from tideline.rules.verification import sound_parts, still_missing
+from tideline.rules.verification import sound_parts, still_missing, verified_again
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
@@ -174,9 +174,8 @@ def decide_unverified_rows(
         return _without_unverified(run, state, head, plan, incident)
     if not good:  # their range is planned anew, which replaces them
         return RowsDecided(head)
-    again = {v.planned for v in good}  # a closed run may have been verified before
-    kept = (v for v in record.verified if v.planned not in again)
-    learns = replace(record, verified=(*kept, *good), updated_at=now())
+    verified = verified_again(record.verified, good)  # a closed run may have been verified before
+    learns = replace(record, verified=verified, updated_at=now())
     whole = replace(plan, ranges=tuple(v.planned for v in counted.verified))
     head = advance_head(head, whole, landed) if whole.ranges else head
     pieces = replace(plan, lane="backfill", ranges=tuple(v.planned for v in parts))

@@ -130,6 +130,24 @@ def sound_parts(
     )
 
 
+def verified_again(
+    known: Iterable[VerifiedRange], good: Sequence[VerifiedRange]
+) -> tuple[VerifiedRange, ...]:
+    """What a record has verified, after ranges were verified anew: each offset is named once.
+
+    A part that was verified before may be inside a range that verifies as a whole now.
+
+    Args:
+        known: As the record has it.
+        good: What verifies now.
+    """
+    again: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+    for item in good:
+        again[item.planned.identity].append(item.planned.offsets)
+    kept = (v for v in known if subtract([v.planned.offsets], union(again[v.planned.identity])))
+    return (*kept, *good)
+
+
 def _part(item: Mismatch, offsets: OffsetRange) -> VerifiedRange:
     reasons = tuple(
         Gap(r, gap.reason) for gap in item.reasons for r in intersect([gap.offsets], [offsets])
