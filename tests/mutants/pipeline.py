@@ -9,6 +9,12 @@ UNREADABLE = "tests/unit/test_unreadable.py"
 SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
 MUTANTS = (
     Mutant(
+        "a replay that has not read what stands there replaces nothing (R4)",
+        "if kept != missing:",
+        "if False:",
+        "tests/simulation/test_rules_out.py",
+    ),
+    Mutant(
         "an undone run is planned anew (R3)",
         'if record is None or record.status == "proposed" or record.is_planned_anew:',
         'if record is None or record.status == "proposed":',

@@ -54,8 +54,8 @@ RULES: dict[str, tuple[Mutant, ...]] = {
     "R4": (
         Mutant(
             "a shorter replay replaces nothing",
-            "        if lost:\n            shorter",
-            "        if False:\n            shorter",
+            "        if kept != missing:",
+            "        if False:",
             "",
         ),
     ),
