@@ -68,6 +68,6 @@ def open_run(
             ledger=open_ledger(stream),
             connect=connect,
             table=TargetTable(stream.table.uri),
-            spark=spark or Launcher(stream.spark.connection),
+            spark=spark or Launcher(stream.spark),
             kafka_options=settings.for_spark(),
         )

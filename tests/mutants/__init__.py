@@ -4,6 +4,7 @@ from tests.mutants import (
     connections,
     decisions,
     detection,
+    launching,
     ledger,
     pipeline,
     planning,
@@ -20,4 +21,5 @@ MUTANTS = (
     *table.MUTANTS,
     *ledger.MUTANTS,
     *connections.MUTANTS,
+    *launching.MUTANTS,
 )

@@ -10,11 +10,12 @@ from tests.unit.build import planned
 from tideline.connections import Connection
 from tideline.documents import dump
 from tideline.errors import ServiceAway
-from tideline.launch import launcher, submit
+from tideline.launch import jvm, launcher, submit
 from tideline.launch.child import Child
 from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import SparkSubmit, Submission, submit_command
+from tideline.model.stream import Spark
 
 SUBMISSION = Submission(
     master="local[2]",
@@ -58,6 +59,7 @@ def connections(monkeypatch, tmp_path):
 
     monkeypatch.setattr(launcher, "find_connection", find)
     monkeypatch.setattr(submit, "spark_jars", list)
+    monkeypatch.setattr(launcher, "is_plain", lambda: True)
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
     return known, asked
 
@@ -66,7 +68,7 @@ def test_a_master_leads_to_spark_submit(connections, job_path):
     known, asked = connections
     known["spark"] = Connection("spark", "spark://master", 7077)
     submissions = []
-    spark = Launcher("spark", submissions.append)
+    spark = Launcher(Spark(connection="spark"), submissions.append)
     assert asked == []  # a run with nothing to land asks for no connection
     spark.submit(job_path)
     (submission,) = submissions
@@ -78,40 +80,103 @@ def test_a_master_leads_to_spark_submit(connections, job_path):
     assert "SPARK_LOCAL_IP" not in submission.environment
 
 
-def test_without_a_connection_spark_runs_on_this_machine(connections, job_path):
+class Client:
+    """Notes what a client is asked for."""
+
+    calls: list[object]
+
+    def __init__(self, *arguments):
+        self.calls.append(arguments)
+
+    def submit(self, path):
+        self.calls.append(path)
+
+    def stop(self):
+        self.calls.append("stopped")
+
+
+@pytest.fixture
+def client(monkeypatch):
+    """Stands for every client that needs no spark-submit; its calls."""
+    monkeypatch.setattr(Client, "calls", [], raising=False)
+    monkeypatch.setattr(launcher, "SparkConnect", Client)
+    monkeypatch.setattr(launcher, "LocalDriver", Client)
+    return Client.calls
+
+
+def no_submit(_):
+    pytest.fail("spark-submit")
+
+
+def test_without_a_connection_a_driver_on_this_machine_is_kept_warm(connections, job_path, client):
+    spark = Launcher(Spark(), no_submit)
+    spark.submit(job_path)
+    spark.stop()
+    assert client == [("local[*]", 900), job_path, "stopped"]
+
+
+@pytest.mark.parametrize("master", ["local", "local[4]", "local[2,3]"])
+def test_a_local_master_leads_to_the_warm_driver(connections, job_path, client, master):
+    known, _ = connections
+    known["spark_default"] = Connection("spark", master)
+    Launcher(Spark(keep_warm_seconds=0), no_submit).submit(job_path)
+    assert client == [(master, 0), job_path]
+
+
+def test_local_processes_of_a_cluster_are_spark_submit_s(connections, job_path, client):
+    """`local-cluster` starts executors of their own, which need the jars."""
+    known, _ = connections
+    known["spark_default"] = Connection("spark", "local-cluster[2,1,1024]")
     submissions = []
-    Launcher("spark_default", submissions.append).submit(job_path)
+    Launcher(Spark(), submissions.append).submit(job_path)
+    assert (len(submissions), client) == (1, [])
+
+
+def test_a_spark_with_settings_of_its_own_is_spark_submit_s(
+    connections, job_path, client, monkeypatch
+):
+    """It reads files and variables that we do not."""
+    monkeypatch.setattr(launcher, "is_plain", lambda: False)
+    submissions = []
+    Launcher(Spark(), submissions.append).submit(job_path)
     (submission,) = submissions
+    assert client == []
     assert (submission.master, submission.is_default_master) == ("local[*]", True)
     assert submission.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
-def test_a_connect_server_is_used_without_spark_submit(connections, job_path, monkeypatch):
+OVERRIDES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY", "SPARK_SUBMIT_OPTS")
+
+
+def test_what_makes_a_spark_one_s_own(monkeypatch, tmp_path):
+    monkeypatch.setattr(jvm, "spark_home", lambda: tmp_path)
+    for name in (*OVERRIDES, "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert jvm.is_plain()
+    for name in OVERRIDES:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "something")
+            assert not jvm.is_plain(), name
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/spark-defaults.conf").touch()
+    assert not jvm.is_plain()
+
+
+def test_a_connect_server_is_used_without_spark_submit(connections, job_path, client):
     known, _ = connections
     known["warm"] = Connection("spark_connect", "warm")
-    calls = []
-
-    class Client:
-        def __init__(self, url):
-            calls.append(url)
-
-        def submit(self, path):
-            calls.append(path)
-
-        def stop(self):
-            calls.append("stopped")
-
-    monkeypatch.setattr(launcher, "SparkConnect", Client)
-    spark = Launcher("warm", lambda _: pytest.fail("spark-submit"))
+    spark = Launcher(Spark(connection="warm"), no_submit)
     spark.submit(job_path)
     spark.stop()
-    assert calls == ["sc://warm:15002/", job_path, "stopped"]
+    assert client == [("sc://warm:15002/",), job_path, "stopped"]
 
 
 def test_stopping_reaches_what_was_started(connections, job_path):
     """And nothing where nothing was: Airflow may kill a task before it needs Spark."""
+    known, _ = connections
+    known["spark_default"] = Connection("spark", "spark://master", 7077)
     stopped = []
-    spark = Launcher("spark_default", lambda _: None, lambda: stopped.append(True))
+    spark = Launcher(Spark(), lambda _: None, lambda: stopped.append(True))
     spark.stop()
     assert stopped == []
     spark.submit(job_path)

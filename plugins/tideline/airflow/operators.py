@@ -174,7 +174,7 @@ class IngestRanges(SparkSubmitOperator):
         if plan_only(context):
             raise AirflowSkipException("plan_only")
         self._launcher = Launcher(
-            self.stream.spark.connection,
+            self.stream.spark,
             run_submission=partial(self._execute_submission, context),
             stop_submission=super().on_kill,
         )

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,11 @@ def system_java() -> Java | None:
 
 
 def _major_version(binary: Path) -> int | None:
+    with suppress(OSError):  # most Javas say it in a file, which costs no start of a JVM
+        if version := re.search(
+            r'JAVA_VERSION="(\d+)', (binary.parents[1] / "release").read_text()
+        ):
+            return int(version.group(1))
     try:
         answer = subprocess.run(
             [binary, "-version"], capture_output=True, text=True, timeout=30, check=True

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tideline.connections import connect_url, find_connection
+from tideline.connections import connect_url, find_connection, spark_master
 from tideline.launch.connect import SparkConnect
+from tideline.launch.jvm import is_local, is_plain
+from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, ingest_submission
+from tideline.model.stream import Spark
 
 
 class Launcher:
     """Runs the ingest application (the steps' `SparkPort`).
 
-    A connection of type `spark_connect` leads to a server, any other one to spark-submit with its
-    master; an undefined one to spark-submit with `local[*]`.
+    | connection | Spark |
+    |---|---|
+    | of type `spark_connect` | that server |
+    | with a local master, or undefined: `local[*]` | this user's warm driver on this machine |
+    | with another master, or Spark has configuration files of its own | spark-submit |
 
     The connection is looked up when Spark is needed: most runs have nothing to land.
 
     Args:
-        connection_id: Id of an Airflow connection.
+        spark: Which connection, and how long a local driver is kept.
         run_submission: Executes spark-submit, to its end; in a child process unless given.
         stop_submission: Ends what `run_submission` has started.
     """
 
     def __init__(
         self,
-        connection_id: str,
+        spark: Spark,
         run_submission: Callable[[Submission], None] | None = None,
         stop_submission: Callable[[], None] | None = None,
     ) -> None:
-        self._connection_id = connection_id
+        self._spark = spark
         self._run_submission = run_submission
         self._stop_submission = stop_submission
         self._stop: Callable[[], None] | None = None
@@ -41,20 +47,25 @@ class Launcher:
             ConnectionMissing: The connection cannot be used.
             ServiceAway: Spark could not be started or reached, or ended badly.
         """
-        connection = find_connection(self._connection_id)
-        server = connect_url(self._connection_id, connection)
+        connection = find_connection(self._spark.connection)
+        server = connect_url(self._spark.connection, connection)
+        master = spark_master(connection)
         if server is not None:
-            client = SparkConnect(server)
-            self._stop = client.stop
-            client.submit(job_path)
-            return
-        run, self._stop = self._run_submission, self._stop_submission
-        if run is None:
-            child = SparkSubmit()
-            run, self._stop = child.run, child.stop
-        run(ingest_submission(connection, job_path))
+            self._run(SparkConnect(server), job_path)
+        elif is_local(master) and is_plain():
+            self._run(LocalDriver(master, self._spark.keep_warm_seconds), job_path)
+        else:
+            run, self._stop = self._run_submission, self._stop_submission
+            if run is None:
+                child = SparkSubmit()
+                run, self._stop = child.run, child.stop
+            run(ingest_submission(connection, job_path))
 
     def stop(self) -> None:
         """End what was started; does nothing if nothing was."""
         if self._stop is not None:
             self._stop()
+
+    def _run(self, client: SparkConnect | LocalDriver, job_path: str) -> None:
+        self._stop = client.stop
+        client.submit(job_path)

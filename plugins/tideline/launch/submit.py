@@ -20,7 +20,8 @@ from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkJob
 
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
 _MANY = 1_000_000
@@ -74,11 +75,16 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
         master: Spark master URL.
         is_small: Whether the job is short; on one machine the driver does all the work itself.
     """
-    log_settings = f"-Dlog4j2.configurationFile=file:{Path(application()).parent}/log4j2.properties"
+    (log,) = (f"-D{name}={value}" for name, value in log_settings().items())
     if not master.startswith("local"):
-        return {"spark.driver.extraJavaOptions": log_settings}
-    options = f"{log_settings} {_QUICK_START}" if is_small else log_settings
-    return {**_LOCAL, "spark.driver.extraJavaOptions": options}
+        return {"spark.driver.extraJavaOptions": log}
+    options = f"{log} {_QUICK_START}" if is_small else log
+    return {**LOCAL, "spark.driver.extraJavaOptions": options}
+
+
+def log_settings() -> dict[str, str]:
+    """The system property that makes a driver say warnings and worse only."""
+    return {"log4j2.configurationFile": f"file:{Path(application()).parent}/log4j2.properties"}
 
 
 def environment(master: str) -> dict[str, str]:
@@ -99,10 +105,7 @@ def package_zip() -> str:
     """The package as one zip for `--py-files`, named by its content."""
     package = Path(__file__).parents[1]
     sources = sorted(package.rglob("*.py"))
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(str(source.relative_to(package)).encode() + b"\0" + source.read_bytes())
-    target = cache_folder() / "packages" / f"tideline-{digest.hexdigest()[:16]}.zip"
+    target = cache_folder() / "packages" / f"tideline-{digest_of(package, sources)}.zip"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_suffix(f".{os.getpid()}")
@@ -111,6 +114,21 @@ def package_zip() -> str:
                 archive.write(source, Path("tideline", source.relative_to(package)))
         draft.replace(target)
     return str(target)
+
+
+def source_digest() -> str:
+    """Stands for the package's and the application's text."""
+    package, programs = Path(__file__).parents[1], Path(application()).parent
+    both = (digest_of(folder, sorted(folder.rglob("*.py"))) for folder in (package, programs))
+    return "-".join(both)
+
+
+def digest_of(folder: Path, files: Sequence[Path]) -> str:
+    """Stands for the names and the contents of files below a folder."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def build_submission(

@@ -164,6 +164,14 @@ class Spark(_Section):
     connection: ConnectionId = Field(
         "spark_default", description="Airflow connection of type spark; local[*] if undefined."
     )
+    keep_warm_seconds: int = Field(
+        900,
+        ge=0,
+        le=86_400,
+        strict=True,
+        description="With a local master: how long Spark waits for the next run; 0 starts one for"
+        " each run.",
+    )
 
 
 class AirflowSettings(_Section):

@@ -1,0 +1,89 @@
+"""The process of a driver's JVM: its start, its gateway for PySpark, its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
+
+from tideline.launch.archive import ClassArchive
+from tideline.launch.java import find_java
+from tideline.launch.jvm import base_command, gateway_command, gateway_environment
+from tideline.launch.submit import LOCAL, log_settings
+
+_END_SECONDS = 30
+_CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGSEGV, 1)
+"""How a JVM ends that has met a damaged archive; 1 is an error while it starts."""
+
+
+class Jvm:
+    """A running JVM with the gateway that PySpark speaks to.
+
+    Args:
+        master: Spark master URL.
+    """
+
+    def __init__(self, master: str) -> None:
+        base = base_command(find_java())
+        self._archive = ClassArchive(base)
+        properties = {"spark.master": master, **LOCAL, **log_settings()}
+        self._folder = tempfile.TemporaryDirectory(prefix="tideline-")
+        self._told = Path(self._folder.name, "gateway")
+        command = gateway_command(base, self._archive.options(), properties)
+        variables = {**os.environ, **gateway_environment(self._told)}
+        self._process = Popen(command, env=variables, stdin=PIPE)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def open_gateway(self) -> None:
+        """Wait for the gateway, and tell PySpark where it is.
+
+        Raises:
+            RuntimeError: The JVM has ended.
+        """
+        while not self._told.exists():
+            if not self.is_alive:
+                raise RuntimeError(f"the JVM ended with status {self._process.returncode}")
+            time.sleep(0.01)
+        told = self._told.read_bytes()  # renamed into place, so it is whole
+        self._folder.cleanup()
+        port, length = struct.unpack("!ii", told[:8])
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = told[8 : 8 + length].decode()
+        os.environ.update(gateway_environment(self._told))
+
+    def end(self) -> int:
+        """End it, by force if it does not end by itself; its exit status."""
+        has_crashed = self._process.poll() in _CRASHES
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            status = self._process.wait(_END_SECONDS)
+        except TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._folder.cleanup()
+        if has_crashed:
+            self._archive.discard()
+        return status
+
+    def tidy(self, *, has_worked: bool) -> None:
+        """After its end: write the archive, or remove what was noted for it.
+
+        Args:
+            has_worked: Whether a job has run: only then its classes are worth an archive.
+        """
+        if has_worked:
+            os.nice(19)
+            self._archive.write()
+        else:
+            self._archive.forget()

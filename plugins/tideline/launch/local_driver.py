@@ -1,0 +1,236 @@
+"""A Spark driver on this machine that outlives the run: started at first use, then kept warm.
+
+The run is a client: it hands over the path of a job file through a Unix socket, and waits. The
+driver is `spark_jobs/local_driver.py`, a process in a session of its own. It ends when it has had
+nothing to do for a while.
+
+One driver serves the streams of one user with the same master, program, Java, jars and environment:
+its socket's name is made of them, so nobody meets a driver of another version. The socket lies in
+a folder that only its owner can enter.
+
+    run     {"job_path": ..., "keep_seconds": 900}
+    driver  accepted, then alive every few seconds, then done or failed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tideline.errors import ServiceAway
+from tideline.launch import runtime
+from tideline.launch.java import find_java
+from tideline.launch.jvm import base_command
+from tideline.launch.submit import application, source_digest
+
+log = logging.getLogger("tideline")
+
+BEAT_SECONDS = 5
+"""So often a driver says that it lives."""
+_TRIES = 3
+_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYSPARK_", "SPARK_", "TIDELINE_")
+_NAMES = (
+    *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_LIBRARY_PATH"),
+    *("KRB5CCNAME", "KRB5_CONFIG", "PYTHONPATH", "SSL_CERT_FILE", "TMPDIR", "TZ"),
+)
+"""Variables that change what a driver does. What Airflow sets for each task is not among them."""
+_PATHS = ("PYTHONPATH", "TIDELINE_CACHE", "TIDELINE_SPARK_JARS", "TIDELINE_SPARK_JOBS")
+
+
+class LocalDriver:
+    """Runs jobs in the warm driver of this user, and starts it where there is none.
+
+    Args:
+        master: Spark master URL: `local`, `local[4]`, `local[*]`.
+        keep_seconds: How long the driver waits for the next job; with 0 it serves this job only.
+    """
+
+    def __init__(self, master: str, keep_seconds: int) -> None:
+        self._master = master
+        self._keep_seconds = keep_seconds
+        self._connection: socket.socket | None = None
+        self._is_stopped = False
+
+    def submit(self, job_path: str) -> None:
+        """Run the application on a job file, to its end.
+
+        Raises:
+            BadInput: Java or the jars are missing.
+            ServiceAway: The driver could not be started, has ended meanwhile, or the job failed.
+        """
+        base = base_command(find_java())
+        shared = runtime.runtime_folder()
+        keep_seconds = self._keep_seconds if shared else 0  # nobody else would find it
+        with ExitStack() as after:
+            folder = shared or Path(after.enter_context(runtime.folder_of_this_run()))
+            name = _name(self._master, base) if keep_seconds else uuid.uuid4().hex[:16]
+            address = folder / f"{name}.socket"
+            if not keep_seconds:
+                after.callback(runtime.remove, address)
+            self._run(address, {"job_path": job_path, "keep_seconds": keep_seconds})
+
+    def stop(self) -> None:
+        """Leave; the driver cancels the job. A signal handler may call this."""
+        self._is_stopped = True
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _run(self, address: Path, request: Mapping[str, Any]) -> None:
+        """Run a job in the driver at an address; another one is started if it dies at once."""
+        for _ in range(_TRIES):
+            try:
+                answers, words = self._try(address, request)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise ServiceAway(
+                    f"no Spark driver can be started or reached at {address}: {error}; nothing"
+                    " moved. TIDELINE_RUNTIME names another folder for its socket"
+                ) from error
+            if answers[-1:] == ["done"]:
+                return
+            if answers or self._is_stopped:  # a job that has begun is not run twice
+                break
+        what = "has failed" if answers[-1:] == ["failed"] else "is lost: its driver was ended"
+        if not answers:
+            what = f"was not started: its driver ended at once, {_TRIES} times"
+        raise ServiceAway("\n".join([f"the Spark application {what}; the driver's log:", *words]))
+
+    def _try(self, address: Path, request: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """All that the driver answered, and the end of its log."""
+        with _connected(address, self._master) as (connection, found, output):
+            self._connection = connection
+            log.info("the job goes to the Spark driver at %s", address)
+            if self._is_stopped:  # before there was something to shut down
+                return [], []
+            answers = list(_answers(connection, request))
+            is_lost = answers[-1:] not in (["done"], ["failed"])
+            if is_lost and not self._is_stopped:  # it was killed, or hangs
+                _give_up(address, found)
+            return answers, _tail(output)
+
+
+def end_drivers(folder: Path | None = None, seconds: float = 120) -> None:
+    """End all drivers whose sockets are in a folder, and wait for them.
+
+    Args:
+        folder: This user's runtime folder if None.
+        seconds: How long to wait for each; a driver may be writing its archive meanwhile.
+    """
+    folder = folder or runtime.runtime_folder()
+    for address in folder.glob("*.socket") if folder else ():
+        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+            connection.settimeout(seconds)
+            connection.connect(str(address))
+            for _ in _answers(connection, {"end": True}):
+                pass  # until it is gone
+
+
+def _name(master: str, base: Sequence[str]) -> str:
+    """Stands for all that makes two drivers different."""
+    chosen = [
+        f"{name}={value}"
+        for name, value in sorted(_environment().items())
+        if name in _NAMES or name.startswith(_PREFIXES)
+    ]
+    told = "\0".join([master, source_digest(), sys.executable, *base, *chosen])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _environment() -> dict[str, str]:
+    """A driver's variables: absolute paths, and no secret of the task that happens to start it."""
+    variables = {n: v for n, v in os.environ.items() if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))}
+    for name in _PATHS:
+        parts = variables.get(name, "").split(os.pathsep)
+        if any(parts):
+            variables[name] = os.pathsep.join(os.path.abspath(part) for part in parts if part)
+    return variables
+
+
+@contextmanager
+def _connected(
+    address: Path, master: str
+) -> Iterator[tuple[socket.socket, tuple[int, int] | None, IO[bytes]]]:
+    """A connection to the driver at an address, which may still be starting; its file; its log."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(runtime.SILENCE_SECONDS)
+        with runtime.locked(address.parent):
+            try:
+                connection.connect(str(address))
+            except (FileNotFoundError, ConnectionRefusedError):
+                with _listening(address) as listener:
+                    connection.connect(str(address))
+                    _start(listener, address, master)
+            found = runtime.identity(address)
+            output = address.with_suffix(".log").open("rb")  # the driver may remove its name
+        with output:
+            yield connection, found, output
+
+
+@contextmanager
+def _listening(address: Path) -> Iterator[socket.socket]:
+    """A socket at an address; it stays there unless nobody takes it over."""
+    address.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        try:
+            listener.listen(64)
+            yield listener
+        except BaseException:
+            runtime.remove(address)
+            raise
+
+
+def _start(listener: socket.socket, address: Path, master: str) -> None:
+    """Start a driver that takes over a socket; clients may connect before it is ready."""
+    program = os.path.abspath(Path(application()).with_name("local_driver.py"))
+    variables = _environment()
+    paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    output = os.open(address.with_suffix(".log"), flags, 0o600)
+    try:
+        # It forks once more, so that this process is not its parent.
+        subprocess.run(
+            [sys.executable, program, str(listener.fileno()), str(address), master],
+            check=True,
+            cwd="/",
+            env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            timeout=runtime.SILENCE_SECONDS,
+        )
+    finally:
+        os.close(output)
+
+
+def _answers(connection: socket.socket, request: Mapping[str, Any]) -> Iterator[str]:
+    """What the driver says; ends where it is gone or silent for too long."""
+    with suppress(TimeoutError, ConnectionError):
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("r") as lines:
+            yield from (line.strip() for line in lines)
+
+
+def _tail(output: IO[bytes]) -> list[str]:
+    """Its last lines."""
+    output.seek(max(0, os.fstat(output.fileno()).st_size - 8192))
+    return output.read().decode(errors="replace").splitlines()[-15:]
+
+
+def _give_up(address: Path, found: tuple[int, int] | None) -> None:
+    """Let the next run start another driver; this one ends once nobody finds it any more."""
+    with runtime.locked(address.parent):
+        if runtime.identity(address) == found:  # nobody has started another one meanwhile
+            runtime.remove(address)

@@ -1,0 +1,75 @@
+"""The folder with the sockets of this user's drivers, and who may change what lies there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SILENCE_SECONDS = 60
+"""Who is silent for so long is given up: a process was stopped, or its machine is overloaded."""
+
+
+def runtime_folder() -> Path | None:
+    """The folder of this user's sockets: `TIDELINE_RUNTIME`, else one that goes with the machine.
+
+    Returns:
+        None if somebody else owns or may enter that folder, or it cannot be made: nothing is
+        shared then.
+    """
+    own, session = os.environ.get("TIDELINE_RUNTIME"), os.environ.get("XDG_RUNTIME_DIR")
+    shared = Path(tempfile.gettempdir(), f"tideline-{os.geteuid()}")
+    folder = Path(own).absolute() if own else Path(session, "tideline") if session else shared
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+        if is_private and stat.S_ISDIR(found.st_mode):
+            return folder
+    return None
+
+
+def folder_of_this_run() -> tempfile.TemporaryDirectory[str]:
+    """A folder that nobody else finds."""
+    return tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else looks for, starts or ends a driver meanwhile.
+
+    Raises:
+        TimeoutError: Another process keeps the lock; it may have been stopped.
+    """
+    with open(folder / "lock", "w") as lock:
+        until = time.monotonic() + SILENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise TimeoutError(f"another process keeps {folder}/lock") from None
+                time.sleep(0.02)
+        yield
+
+
+def identity(address: Path) -> tuple[int, int] | None:
+    """Tells a socket's file from a later one of the same name; None if there is none."""
+    try:
+        found = address.lstat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def remove(address: Path) -> None:
+    """Remove a driver's socket and log; nobody finds it any more."""
+    for file in (address, address.with_suffix(".log")):
+        with suppress(OSError):
+            file.unlink(missing_ok=True)

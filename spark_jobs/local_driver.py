@@ -1,0 +1,212 @@
+"""A warm Spark driver: runs the ingest application for one run after the other, or several at once.
+
+Usage: local_driver.py LISTENER_FD ADDRESS MASTER
+
+`tideline.launch.local_driver` starts it and describes what is said. It ends when nobody has asked
+for anything for as long as the last run wished, when nobody can find it any more, when its JVM has
+ended or does not answer, or by SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__" and os.fork():
+    os._exit(0)  # whoever started this does not wait for a driver
+
+import json
+import select
+import signal
+import socket
+import threading
+import time
+import traceback
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tideline.launch.gateway import Jvm
+from tideline.launch.local_driver import BEAT_SECONDS
+from tideline.launch.runtime import SILENCE_SECONDS, identity, locked, remove
+
+_START_SECONDS = 300
+_STOP_SECONDS = 10
+_QUIET_SECONDS = 10
+"""After so much quiet, garbage is collected, and the heap shrinks."""
+_LOG_BYTES = 1_000_000
+"""A longer log begins anew when nothing runs."""
+
+
+class Driver:
+    """Serves connections until there is nothing left to do.
+
+    Args:
+        listener: A listening Unix socket.
+        address: Its path.
+        master: Spark master URL.
+    """
+
+    def __init__(self, listener: socket.socket, address: Path, master: str) -> None:
+        self._listener = listener
+        self._address = address
+        self._identity = identity(address)
+        self._jvm = Jvm(master)
+        self._session: Future[Any] = Future()
+        self._lock = threading.Lock()
+        self._running = 1  # whoever started this comes first
+        self._has_worked = False
+        self._keep_until = 0.0
+        self._heard = self._busy = time.monotonic()
+        self._is_leaving = threading.Event()
+
+    def serve(self) -> None:
+        """Accept connections; returns when the driver has ended."""
+        signal.signal(signal.SIGTERM, lambda *_: self._is_leaving.set())
+        for target in (self._start_session, self._listen_to_jvm):
+            threading.Thread(target=target, daemon=True).start()
+        is_first = True
+        while not self._ends():
+            if _is_readable(self._listener, 0.5):
+                connection, _ = self._listener.accept()
+                with self._lock:
+                    self._running += 0 if is_first else 1
+                is_first = False
+                threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
+            if self._running:
+                self._busy = time.monotonic()
+        if self._session.done() and not self._session.exception() and not self._is_silent():
+            stopping = threading.Thread(target=self._session.result().stop, daemon=True)
+            stopping.start()
+            stopping.join(_STOP_SECONDS)  # a JVM that was stopped does not answer
+        status = self._jvm.end()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        self._jvm.tidy(has_worked=self._has_worked and status == 0)
+
+    def _ends(self) -> bool:
+        """Whether to end; if so, nobody finds the socket any more."""
+        has_failed = self._session.done() and self._session.exception() is not None
+        must = self._is_leaving.is_set() or has_failed or not self._jvm.is_alive
+        must = must or self._is_silent()
+        is_found = self._identity is not None and identity(self._address) == self._identity
+        is_wanted = self._running or (is_found and time.monotonic() < self._keep_until)
+        if not must and is_wanted:
+            return False
+        # The lock may be kept, or the folder gone.
+        with suppress(OSError), locked(self._address.parent):
+            if not must and _is_readable(self._listener, 0):
+                return False  # somebody has come meanwhile
+            if identity(self._address) == self._identity:
+                remove(self._address)
+        self._listener.close()
+        return True
+
+    def _is_silent(self) -> bool:
+        """Whether the JVM does not answer: it was stopped, or it has no memory left."""
+        limit = SILENCE_SECONDS if self._session.done() else _START_SECONDS
+        return time.monotonic() - self._heard > limit
+
+    def _start_session(self) -> None:
+        try:
+            import ingest_range  # noqa: F401  it imports pyspark while the JVM starts
+            from tideline.spark.session import build_session
+
+            self._jvm.open_gateway()
+            session = build_session("tideline")
+            self._heard = time.monotonic()
+            self._session.set_result(session)
+        except BaseException as error:
+            traceback.print_exc()
+            self._session.set_exception(error)
+
+    def _listen_to_jvm(self) -> None:
+        """Ask the JVM for a sign of life again and again; tidy up when it is quiet."""
+        with suppress(Exception):  # it has ended
+            system = self._session.result()._jvm.java.lang.System
+            collected = 0.0
+            while True:
+                system.nanoTime()
+                self._heard = time.monotonic()
+                if collected < self._busy < self._heard - _QUIET_SECONDS:
+                    system.gc()
+                    collected = time.monotonic()
+                    if os.fstat(sys.stdout.fileno()).st_size > _LOG_BYTES:
+                        os.ftruncate(sys.stdout.fileno(), 0)
+                time.sleep(BEAT_SECONDS)
+
+    def _attend(self, connection: socket.socket) -> None:
+        """Run what one client asks for."""
+        keep_seconds = 0
+        try:
+            with connection:
+                connection.settimeout(SILENCE_SECONDS)
+                with connection.makefile("r") as lines:
+                    request = json.loads(lines.readline())
+                connection.sendall(b"accepted\n")
+                if "end" in request:
+                    self._is_leaving.set()
+                    threading.Event().wait()  # the client waits for the connection's end
+                keep_seconds = request["keep_seconds"]
+                is_done = self._run(connection, request["job_path"])
+                connection.sendall(b"done\n" if is_done else b"failed\n")
+        except (OSError, ValueError) as error:
+            print(f"a client has left: {error}", file=sys.stderr)
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._keep_until = max(self._keep_until, time.monotonic() + keep_seconds)
+
+    def _run(self, connection: socket.socket, job_path: str) -> bool:
+        """Run a job to its end, or until its client leaves; whether it went well."""
+        import ingest_range
+
+        ended = threading.Event()
+        arguments = (connection, job_path, ended)
+        watcher = threading.Thread(target=self._watch, args=arguments, daemon=True)
+        watcher.start()
+        try:
+            session = self._session.result()
+            if _is_readable(connection, 0):
+                return False  # nobody waits for it any more
+            spark = session.newSession()
+            spark.sparkContext.setJobGroup(job_path, job_path, interruptOnCancel=True)
+            result = ingest_range.run(job_path, spark)
+        except Exception:
+            traceback.print_exc()
+            return False
+        finally:
+            ended.set()
+            watcher.join()
+        self._has_worked = self._has_worked or not result.error
+        return not result.error
+
+    def _watch(self, connection: socket.socket, group: str, ended: threading.Event) -> None:
+        """Say that the driver lives; cancel the job's Spark jobs once its client is gone."""
+        said = time.monotonic()
+        is_gone = False
+        while not ended.wait(1 if is_gone else 0.05):
+            is_gone = _is_readable(connection, 0)  # a client says nothing more, so it has left
+            if is_gone and self._session.done():
+                with suppress(Exception):
+                    self._session.result().sparkContext.cancelJobGroup(group)
+            elif not is_gone and time.monotonic() - said > BEAT_SECONDS:
+                said = time.monotonic()
+                with suppress(OSError):
+                    connection.sendall(b"alive\n")
+
+
+def _is_readable(connection: socket.socket, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+if __name__ == "__main__":
+    try:
+        Driver(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]).serve()
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(0)  # a thread may wait for a JVM that never answers

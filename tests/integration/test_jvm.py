@@ -1,0 +1,30 @@
+"""The JVM's command against what Spark's own launcher would start."""
+
+import subprocess
+
+from tideline.launch.java import find_java
+from tideline.launch.jvm import MODULES, class_path, is_plain, spark_home
+
+
+def test_the_options_are_those_of_spark_s_launcher():
+    """A new version of Spark may ask for others."""
+    assert is_plain()
+    home = spark_home()
+    variables = {"SPARK_HOME": str(home), "JAVA_HOME": str(find_java().home)}
+    variables["SPARK_SCALA_VERSION"] = "2.13"  # otherwise it looks for a build of Spark
+    launched = subprocess.run(
+        [
+            *(str(find_java().binary), "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"),
+            *("org.apache.spark.deploy.SparkSubmit", "--master", "local", "--class", "x", "x.jar"),
+        ],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    command = [part for part in launched.split("\0") if part.strip()]
+    options = [part for part in command if part.startswith(("-XX", "--add-", "-D"))]
+    assert options == list(MODULES)
+    assert "-Xmx1g" in command
+    assert all(jar.is_file() for jar in class_path())

@@ -1,0 +1,106 @@
+"""How runs find, share and give up the warm driver."""
+
+from tests.mutants.mutant import Mutant
+
+DRIVER = "tests/unit/test_local_driver.py"
+ARCHIVE = "tests/unit/test_class_archive.py"
+LAUNCHER = "tests/unit/test_launcher.py"
+MUTANTS = (
+    Mutant(
+        "a job that has begun is not run twice",
+        "if answers or self._is_stopped:",
+        "if self._is_stopped:",
+        f"{DRIVER}::test_a_job_that_has_begun_is_not_run_twice",
+    ),
+    Mutant(
+        "a run that was stopped hands no job over",
+        "if self._is_stopped:  # before",
+        "if False:  # before",
+        f"{DRIVER}::test_a_run_that_was_stopped_before_runs_nothing",
+    ),
+    Mutant(
+        "a run that is stopped gives no healthy driver up",
+        "if is_lost and not self._is_stopped:",
+        "if is_lost:",
+        f"{DRIVER}::test_a_signal_handler_ends_the_job_and_not_the_driver",
+    ),
+    Mutant(
+        "a silent driver is given up",
+        "connection.settimeout(runtime.SILENCE_SECONDS)",
+        "connection.settimeout(None)",
+        f"{DRIVER}::test_a_driver_that_hangs_in_a_job_is_given_up",
+    ),
+    Mutant(
+        "a driver that somebody else has started is not given up",
+        "if runtime.identity(address) == found:",
+        "if True:",
+        f"{DRIVER}::test_only_what_was_found_is_given_up",
+    ),
+    Mutant(
+        "a folder that others may enter is not shared",
+        "and not found.st_mode & 0o077",
+        "",
+        f"{DRIVER}::test_a_folder_that_others_may_enter_is_not_shared",
+    ),
+    Mutant(
+        "a folder of another user is not shared",
+        "found.st_uid == os.geteuid() and",
+        "",
+        f"{DRIVER}::test_a_folder_of_another_user_is_not_shared",
+    ),
+    Mutant(
+        "a link in a folder that others may write is not followed",
+        "found = folder.lstat()",
+        "found = folder.stat()",
+        f"{DRIVER}::test_a_link_is_not_followed",
+    ),
+    Mutant(
+        "a lock that a stopped process keeps is given up",
+        "if time.monotonic() > until:",
+        "if False:",
+        f"{DRIVER}::test_a_lock_that_is_kept_is_waited_for_and_given_up",
+        within="locked",
+    ),
+    Mutant(
+        "drivers of another version are not met",
+        "[master, source_digest(), sys.executable",
+        "[master, sys.executable",
+        f"{DRIVER}::test_another_version_or_master_has_another_driver",
+    ),
+    Mutant(
+        "drivers of another environment are not met",
+        "*base, *chosen]",
+        "*base]",
+        f"{DRIVER}::test_another_environment_has_another_driver",
+    ),
+    Mutant(
+        "a driver gets no secret of a task",
+        'if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))',
+        "",
+        f"{DRIVER}::test_a_driver_gets_no_secret_of_a_task",
+    ),
+    Mutant(
+        "an archive of other jars is not used",
+        'digest.update(f"{file}\\0{found.st_size}\\0{found.st_mtime_ns}\\0".encode())',
+        "pass",
+        f"{ARCHIVE}::test_an_archive_is_of_one_command",
+    ),
+    Mutant(
+        "one process writes an archive",
+        "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # or",
+        "pass  # or",
+        f"{ARCHIVE}::test_one_process_writes",
+    ),
+    Mutant(
+        "executors of a local cluster need spark-submit",
+        'return master == "local" or master.startswith("local[")',
+        'return master.startswith("local")',
+        f"{LAUNCHER}::test_local_processes_of_a_cluster_are_spark_submit_s",
+    ),
+    Mutant(
+        "a Spark with settings of its own needs spark-submit",
+        "elif is_local(master) and is_plain():",
+        "elif is_local(master):",
+        f"{LAUNCHER}::test_a_spark_with_settings_of_its_own_is_spark_submit_s",
+    ),
+)

@@ -1,0 +1,254 @@
+"""Runs through a real warm driver: how many there are, what is left, what happens when they die."""
+
+import os
+import signal
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from devstack.command_line import finished, tideline
+from devstack.process import wait_until
+from tests.drivers import drivers, jvms
+from tests.faults.processes import state
+from tests.harness import head, is_clean, table_rows
+from tideline.errors import ServiceAway
+from tideline.launch import runtime
+from tideline.launch.archive import ClassArchive
+from tideline.launch.jars import spark_jars
+from tideline.launch.java import find_java
+from tideline.launch.jvm import base_command
+from tideline.launch.local_driver import end_drivers
+
+
+@pytest.fixture
+def sockets(monkeypatch):
+    """A runtime folder of its own, whose drivers end with the test."""
+    with tempfile.TemporaryDirectory(prefix="tl-") as name:
+        folder = Path(name)
+        monkeypatch.setenv("TIDELINE_RUNTIME", name)
+        monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+        yield folder
+        for pid in drivers(folder):
+            os.kill(pid, signal.SIGCONT)
+        end_drivers()
+        for pid in drivers(folder):  # nobody could find it any more
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def warm(harness, sockets):
+    """A stream with records waiting, whose runs keep their driver."""
+    harness.create(partitions=1)
+    harness.send(100)
+    return harness.stream(spark={"keep_warm_seconds": 300})
+
+
+def lands_once(harness, stream, rows=100):
+    """The next run lands what is there, one copy."""
+    harness.run(stream, "next", None)
+    assert len(table_rows(stream)) == len(set(table_rows(stream))) == rows
+    assert list(head(stream).values()) == [rows]
+    assert is_clean(harness, stream)
+
+
+def waits_in(harness, monkeypatch, place="spark:writing"):
+    """The Python of the next driver stops itself at a place."""
+    monkeypatch.setenv("TIDELINE_FAILPOINT", f"{place}:stop")
+
+
+def stopped(sockets):
+    """Wait until the driver has stopped itself; its process id."""
+    wait_until(lambda: any(state(p) == "T" for p in drivers(sockets)), "it does not stop", 60)
+    (pid,) = drivers(sockets)
+    return pid
+
+
+def all_gone(sockets):
+    wait_until(lambda: not drivers(sockets), "a driver is left", 90)
+    assert [file.name for file in sockets.iterdir()] == ["lock"]
+
+
+def test_runs_share_one_jvm_and_a_killed_one_is_replaced(harness, warm, sockets):
+    harness.run(warm, "one", None)
+    (jvm,) = jvms(sockets)
+    harness.send(10)
+    harness.run(warm, "two", None)
+    assert jvms(sockets) == [jvm]
+    os.kill(jvm, signal.SIGKILL)
+    harness.send(5)
+    wait_until(lambda: not jvms(sockets), "the JVM goes on", 10)
+    lands_once(harness, warm, 115)
+    assert jvms(sockets) != [jvm]
+
+
+def test_a_driver_that_is_not_kept_leaves_nothing(harness, warm, sockets):
+    once = harness.stream(spark={"keep_warm_seconds": 0})
+    harness.run(once, "one", None)
+    assert len(table_rows(once)) == 100
+    all_gone(sockets)
+
+
+@pytest.mark.slow
+def test_streams_share_one_jvm_at_once(harness, warm, sockets):
+    harness.create("more", partitions=1)
+    harness.send(50, "more")
+    other = harness.stream(["more"], name="more", spark={"keep_warm_seconds": 300})
+    threads = [
+        threading.Thread(target=harness.run, args=(stream, "one", None)) for stream in (warm, other)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(jvms(sockets)) == 1
+    assert (len(table_rows(warm)), len(table_rows(other))) == (100, 50)
+
+
+@pytest.mark.slow
+def test_a_driver_that_dies_in_a_job(harness, warm, sockets, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("TIDELINE_FAILPOINT", "spark:writing:kill")
+        with pytest.raises(ServiceAway, match="is lost"):
+            harness.run(warm, "one", None)
+    all_gone(sockets)
+    lands_once(harness, warm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hits", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_jvm_that_dies_or_stops_in_a_job(harness, warm, sockets, monkeypatch, hits):
+    """A stopped one is killed by its driver, which hears nothing of it."""
+    with monkeypatch.context() as patch:
+        waits_in(harness, patch)
+        process = tideline("run", harness.folder / "orders.yaml", "--run-id", "one", "--json")
+        driver, (jvm,) = stopped(sockets), jvms(sockets)
+        os.kill(jvm, hits)
+        os.kill(driver, signal.SIGCONT)
+        status, answer, errors = finished(process)
+    assert (status, answer["status"]) == (4, "retry"), errors
+    all_gone(sockets)
+    assert state(jvm) == ""
+    lands_once(harness, warm)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_stopped_in_a_job_is_given_up(harness, warm, sockets, monkeypatch):
+    """It resumes when its files are nobody's, and ends."""
+    with monkeypatch.context() as patch:
+        waits_in(harness, patch)
+        patch.setattr(runtime, "SILENCE_SECONDS", 12)
+        with pytest.raises(ServiceAway, match="is lost"):
+            harness.run(warm, "one", None)
+    zombie = stopped(sockets)
+    lands_once(harness, warm)
+    (alive,) = set(drivers(sockets)) - {zombie}
+    os.kill(zombie, signal.SIGCONT)
+    wait_until(lambda: drivers(sockets) == [alive], "the given up driver goes on", 60)
+    assert len(table_rows(warm)) == 100
+    assert is_clean(harness, warm)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_takes_its_job_along(harness, warm, sockets):
+    """Its driver cancels the job, and serves on."""
+    harness.send(300_000, value=b"x" * 200)
+    process = tideline("run", harness.folder / "orders.yaml", "--run-id", "one", "--json")
+    table = Path(warm.table.uri)
+    wait_until(lambda: any(table.glob("landed-*/**/*.parquet")), "no data file", 120, 0.001)
+    process.kill()
+    process.wait()
+    before, log = drivers(sockets), next(sockets.glob("*.log"))
+    wait_until(lambda: "ancelled" in log.read_text(), "it is not cancelled", 30)
+    harness.run(warm, "two", None)
+    lands_once(harness, warm, 300_100)
+    served = set(drivers(sockets))
+    assert served >= set(before)
+
+
+@pytest.mark.slow
+def test_memory_of_a_driver_without_work(harness, warm, sockets):
+    """The heap is given back; docs/reference.md names the figure."""
+    harness.send(50_000)
+    harness.run(warm, "one", None)
+    (driver,), (jvm,) = drivers(sockets), jvms(sockets)
+    threading.Event().wait(25)
+    megabytes = {name: _resident(pid) for name, pid in (("Python", driver), ("JVM", jvm))}
+    print(megabytes)
+    assert sum(megabytes.values()) < 900, megabytes
+
+
+def _resident(pid):
+    """Megabytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
+
+
+@pytest.mark.slow
+def test_a_driver_leaks_no_threads(harness, warm, sockets):
+    """Each thread of the driver has one in its JVM, which ends with it; Spark's pools end later."""
+    harness.run(warm, "first", None)
+    (jvm,) = jvms(sockets)
+
+    def ours():
+        names = [task.read_text() for task in Path(f"/proc/{jvm}/task").glob("*/comm")]
+        return sum(name.startswith("Thread-") for name in names)
+
+    before = ours()
+    for number in range(6):
+        harness.send(1)
+        harness.run(warm, f"run {number}", None)
+    assert before <= ours() <= before + 1
+
+
+@pytest.mark.slow
+def test_a_job_that_runs_out_of_memory(harness, warm, sockets, monkeypatch):
+    """Its JVM ends, the run may be tried again, and the next one has another driver."""
+    harness.send(300, value=os.urandom(900_000))
+    with monkeypatch.context() as patch:
+        patch.setenv("_JAVA_OPTIONS", "-Xmx110m")
+        with pytest.raises(ServiceAway, match=r"is lost|OutOfMemory"):
+            harness.run(warm, "one", None)
+        all_gone(sockets)
+    lands_once(harness, warm, 400)
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """Another cache; the jars are where they were."""
+    monkeypatch.setenv("TIDELINE_SPARK_JARS", str(spark_jars()[0].parent))
+    monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_written(harness, warm, cache):
+    cache.touch()
+    lands_once(harness, warm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["truncated", "empty", "other", "overwritten"])
+def test_a_damaged_archive(harness, warm, cache, sockets, damage):
+    """A JVM notices most damage and goes on without; where it crashes, the archive goes."""
+    archive = ClassArchive(base_command(find_java()))
+    harness.run(warm, "one", None)
+    end_drivers()  # it writes the archive
+    size = archive.path.stat().st_size
+    with archive.path.open("r+b") as file:
+        if damage == "overwritten":
+            for at in range(1_000_000, size, 1_000_000):
+                file.seek(at)
+                file.write(b"\xff" * 100_000)
+        elif damage == "other":
+            file.write(b"not an archive")
+        else:
+            file.truncate(0 if damage == "empty" else size // 2)
+    harness.send(5)
+    try:
+        lands_once(harness, warm, 105)
+    except ServiceAway:
+        assert damage == "overwritten"
+        assert not archive.path.exists()
+        lands_once(harness, warm, 105)
