@@ -45,7 +45,7 @@ def breakdown(folder: Path) -> Table:
     server = ConnectServer(folder, "local[2]").start()
     try:
         fill(broker.bootstrap_servers, SHAPES["small"])
-        harness = StreamHarness(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
         local = {"conn_type": "spark", "host": "local[2]"}
         found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
         for number in range(_TIMES + 1):

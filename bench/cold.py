@@ -36,7 +36,7 @@ def cold(folder: Path) -> Table:
         ("records", "spark-submit", "warm server", "Python peer", "peer / submit", "peer / server"),
     )
     try:
-        harness = StreamHarness(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
         for name in ("small", "middle", "large-100-json"):
             shape = SHAPES[name]
             fill(broker.bootstrap_servers, shape)

@@ -106,7 +106,7 @@ def _observed(table: Table, folder: Path) -> None:
     """Look at a real broker's partitions and plan; requests and seconds."""
     broker = Broker(folder, heap_mb=2048).start()
     try:
-        harness = StreamHarness(broker, folder, "bench")
+        harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         names = [f"t{n}" for n in range(10)]
         for name in names:

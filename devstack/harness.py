@@ -36,12 +36,17 @@ class StreamHarness:
         broker: Where the topics are.
         folder: For stream files, and for the lake with the tables.
         name: Prefix of every name on the broker.
+        keeps_spark_warm: Whether the streams leave `spark.keep_warm_seconds` as it comes. Otherwise
+            each run ends its driver, and no test meets the driver of another one.
     """
 
-    def __init__(self, broker: Broker, folder: Path, name: str) -> None:
+    def __init__(
+        self, broker: Broker, folder: Path, name: str, *, keeps_spark_warm: bool = False
+    ) -> None:
         self.broker = broker
         self.folder = folder
         self.name = name
+        self._spark = {} if keeps_spark_warm else {"keep_warm_seconds": 0}
         self.log = ProducerLog(broker.bootstrap_servers)
         self.connect(broker.bootstrap_servers)
         os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = '{"conn_type": "spark", "host": "local[2]"}'
@@ -193,6 +198,8 @@ class StreamHarness:
             "table": {"uri": str(self.folder / "lake" / name)},
             **changes,
         }
+        if spark := {**self._spark, **changes.get("spark", {})}:
+            data["spark"] = spark
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(data))
         return path

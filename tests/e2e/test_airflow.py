@@ -33,7 +33,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
     }
     record = open_ledger(stream).find_run("first")
     assert spans(record) == [(0, 0, 100), (1, 0, 60)]
-    assert "spark-submit" in client.log("life", "first", "ingest_ranges")
+    assert "the Spark driver at" in client.log("life", "first", "ingest_ranges")
     harness.stream(name="life")  # from now on through the warm server
 
     (event,) = client.asset_events("life")
@@ -56,7 +56,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
     assert head(stream) == before
     assert table_version(stream) == version + 1
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 160
-    assert "spark-submit" not in client.log("life", "first", "ingest_ranges", 2)
+    assert "Spark driver" not in client.log("life", "first", "ingest_ranges", 2)
 
     client.trigger("life", "asks", {"plan_only": True, "reason": "what would you do?"})
     assert client.wait_for_run("life", "asks") == "success"
@@ -112,7 +112,7 @@ def test_clearing_the_last_task_reads_nothing_again(harness, client):
     client.trigger("retried", "one")
     assert client.wait_for_run("retried", "one") == "success"
     version = table_version(stream)
-    assert "spark-submit" not in client.log("retried", "one", "ingest_ranges")
+    assert "Spark driver" not in client.log("retried", "one", "ingest_ranges")
     client.clear("retried", "one", ["advance_offsets"])
     assert client.wait_for_run("retried", "one") == "success"
     assert table_version(stream) == version

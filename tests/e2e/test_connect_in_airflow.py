@@ -24,5 +24,7 @@ def test_a_run_and_its_clearing_use_the_warm_server(airflow_harness, client, spa
     client.clear("warm", "one", ["ingest_ranges"])
     assert client.wait_for_run("warm", "one") == "success"
     assert client.tasks("warm", "one")["ingest_ranges"]["try_number"] == 2
-    assert "spark-submit" not in client.log("warm", "one", "ingest_ranges")
+    log = client.log("warm", "one", "ingest_ranges")
+    assert "spark-submit" not in log
+    assert "Spark driver" not in log
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 100

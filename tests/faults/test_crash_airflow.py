@@ -27,8 +27,12 @@ RETRIES = {"retries": 8, "retry_delay_seconds": 2}
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory):
-    """A broker and an Airflow of this module's own: its scheduler is killed."""
-    found = Stack.build(tmp_path_factory.mktemp("stack"), settings=QUICK).start()
+    """A broker and an Airflow of this module's own: its scheduler is killed.
+
+    Spark has a folder for settings, so Airflow's operator runs spark-submit.
+    """
+    settings = {**QUICK, "SPARK_CONF_DIR": str(tmp_path_factory.mktemp("conf"))}
+    found = Stack.build(tmp_path_factory.mktemp("stack"), settings=settings).start()
     yield found
     found.stop()
 

@@ -32,9 +32,10 @@ def test_a_server_that_is_away_may_be_tried_again(harness, spark):
 
 
 def test_the_connection_s_type_chooses_the_server(harness, spark, monkeypatch):
-    """No spark-submit is started for a connection of type spark_connect."""
+    """Nothing is started for a connection of type spark_connect."""
     monkeypatch.setenv("AIRFLOW_CONN_WARM", json.dumps(spark.server.connection))
     monkeypatch.setattr("tideline.launch.launcher.SparkSubmit", None)
+    monkeypatch.setattr("tideline.launch.launcher.LocalDriver", None)
     harness.create(partitions=1)
     harness.send(10)
     stream = harness.stream(spark={"connection": "warm"})
