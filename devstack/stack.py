@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -14,9 +15,11 @@ from devstack.broker import Broker
 from devstack.process import Server
 from tideline.contract.answers import StackFile, StackProcess
 from tideline.errors import BadInput, TidelineError
+from tideline.launch.local_driver import end_drivers
 from tideline.ledger.host import process_identity
 
 _MINIMUM_FREE_BYTES = 2 * 1024**3
+_RUNTIME = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Stack:
             "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
-        environment = {**connections, **(settings or {})}
+        environment = {**connections, **_runtime(folder), **(settings or {})}
         airflow = EmbeddedAirflow(
             folder / "airflow", streams, environment, database_url, schedulers
         )
@@ -113,8 +116,9 @@ class Stack:
         return self
 
     def stop(self) -> None:
-        """Stop Airflow, then its own broker; the files stay."""
+        """Stop Airflow, its tasks' Spark, then its own broker; the files stay."""
         self.airflow.stop()
+        end_drivers(self.folder / _RUNTIME)
         if self.owns_broker:
             self.broker.stop()
 
@@ -136,6 +140,15 @@ class Stack:
                 for s in servers
             ],
         )
+
+
+def _runtime(folder: Path) -> dict[str, str]:
+    """A runtime folder of the stack's own, so that its warm Spark ends with it.
+
+    A socket's path has 107 bytes at most; in a folder that is too deep, the user's own is shared.
+    """
+    runtime = folder.absolute() / _RUNTIME
+    return {"TIDELINE_RUNTIME": str(runtime)} if len(os.fsencode(runtime)) < 80 else {}
 
 
 def up(root: Path) -> None:
@@ -180,6 +193,7 @@ def down(root: Path) -> None:
             print(f"stopped {item['name']}")
         else:
             print(f"{item['name']} had already ended")
+    end_drivers(root / ".stack" / _RUNTIME)
     shutil.rmtree(root / ".stack", ignore_errors=True)
     facts_file.unlink()
 
