@@ -7,6 +7,7 @@ import signal
 import struct
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -31,28 +32,42 @@ class Jvm:
     def __init__(self, master: str) -> None:
         base = base_command(find_java())
         self._archive = ClassArchive(base)
-        properties = {"spark.master": master, **LOCAL, **log_settings()}
+        self._base = base
+        self._properties = {"spark.master": master, **LOCAL, **log_settings()}
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-")
         self._told = Path(self._folder.name, "gateway")
-        command = gateway_command(base, self._archive.options(), properties)
-        variables = {**os.environ, **gateway_environment(self._told)}
-        self._process = Popen(command, env=variables, stdin=PIPE)
+        self._may_restart = self._archive.path.exists()
+        self._process = self._start(self._archive.options())
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs."""
-        return self._process.poll() is None
+        """Whether it runs, or is about to be started again."""
+        return self._process.poll() is None or self._may_restart
+
+    def _start(self, archive: Sequence[str]) -> Popen[bytes]:
+        command = gateway_command(self._base, archive, self._properties)
+        variables = {**os.environ, **gateway_environment(self._told)}
+        return Popen(command, env=variables, stdin=PIPE)
 
     def open_gateway(self) -> None:
         """Wait for the gateway, and tell PySpark where it is.
+
+        A JVM that has crashed over its archive is started once more, without one.
 
         Raises:
             RuntimeError: The JVM has ended.
         """
         while not self._told.exists():
-            if not self.is_alive:
-                raise RuntimeError(f"the JVM ended with status {self._process.returncode}")
+            status = self._process.poll()
+            if status in _CRASHES and self._may_restart:
+                self._archive.discard()
+                self._process = self._start(())
+                self._may_restart = False
+            elif status is not None:
+                self._may_restart = False
+                raise RuntimeError(f"the JVM ended with status {status}")
             time.sleep(0.01)
+        self._may_restart = False
         told = self._told.read_bytes()  # renamed into place, so it is whole
         self._folder.cleanup()
         port, length = struct.unpack("!ii", told[:8])

@@ -50,8 +50,9 @@ _COMPILERS = ("-XX:CompileThresholdScaling=5",)
 """Code is compiled later than usual: starting Spark runs much code a few hundred times only. With
 the quick compiler alone a small job took less, but three million records took half as long again.
 """
-_DEATH = ("-XX:+ExitOnOutOfMemoryError",)
-"""A driver that has run out of memory is not kept."""
+_DEATH = ("-XX:+ExitOnOutOfMemoryError", "-XX:+ErrorFileToStderr", "-XX:-CreateCoredumpOnCrash")
+"""A driver that has run out of memory is not kept. A crash is told in its log, and leaves no file.
+"""
 
 _OVERRIDES = (
     "SPARK_HOME",
