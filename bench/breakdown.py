@@ -1,4 +1,4 @@
-"""Where the time of a small run goes: Spark started for it, a warm server, nothing to land."""
+"""Where the time of a small run goes: Spark started for it, a warm driver, nothing to land."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench.shapes import SHAPES, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
 from devstack.command_line import finished, tideline
-from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
+from tideline.launch.local_driver import end_drivers
 
 _TIMES = 5
 _PHASES = (
@@ -32,7 +32,8 @@ _PHASES = (
     ("move the head", "advance:advanced"),
     ("end the process", "end"),
 )
-_WAYS = ("spark-submit", "Spark Connect, warm", "nothing to land")
+_WAYS = ("Spark started for it", "warm driver", "nothing to land")
+_LOCAL = {"conn_type": "spark", "host": "local[2]"}
 
 
 def breakdown(folder: Path) -> Table:
@@ -42,20 +43,22 @@ def breakdown(folder: Path) -> Table:
         folder: Empty.
     """
     broker = Broker(folder / "kafka").start()
-    server = ConnectServer(folder, "local[2]").start()
     try:
         fill(broker.bootstrap_servers, SHAPES["small"])
         harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
-        local = {"conn_type": "spark", "host": "local[2]"}
+        os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(_LOCAL)
         found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
         for number in range(_TIMES + 1):
-            for way, spark in (("spark-submit", local), ("Spark Connect, warm", server.connection)):
-                os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
-                file = _stream_file(harness, f"{spark['conn_type'].replace('_', '-')}{number}")
+            for way, changes in (
+                ("Spark started for it", {"keep_warm_seconds": 0}),
+                ("warm driver", {}),
+            ):
+                name = f"{'warm' if not changes else 'cold'}{number}"
+                file = _stream_file(harness, name, changes)
                 found[way].append(_run(folder, file, "one"))
             found["nothing to land"].append(_run(folder, file, "two"))
     finally:
-        server.stop()
+        end_drivers()
         broker.stop()
     table = Table(
         "A run of 10,000 records",
@@ -75,11 +78,11 @@ def _median(seconds: list[float | None]) -> str:
     return milliseconds(median(known)) if known else ""
 
 
-def _stream_file(harness: StreamHarness, name: str) -> Path:
+def _stream_file(harness: StreamHarness, name: str, spark: dict[str, int]) -> Path:
     return harness.stream_file(
         name=name,
         kafka={"connection": harness.connection, "topics": [SHAPES["small"].name]},
-        spark={"connection": "bench_spark"},
+        spark={"connection": "bench_spark", **spark},
     )
 
 

@@ -15,8 +15,8 @@ from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
 from devstack.command_line import finished, tideline
-from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
+from tideline.launch.local_driver import end_drivers
 
 _TIMES = 3
 
@@ -28,46 +28,46 @@ def cold(folder: Path) -> Table:
         folder: Empty.
     """
     broker = Broker(folder / "kafka", heap_mb=1024).start()
-    server = ConnectServer(folder, "local[2]").start()
     table = Table(
         "Cold, by the size of the batch",
-        f"From the command's start to its end, a new table each time; medians of {_TIMES} after one"
-        " that does not count.",
-        ("records", "spark-submit", "warm server", "Python peer", "peer / submit", "peer / server"),
+        "`tideline run` as it comes, from the command's start to its end, a new table each time."
+        f" The first run starts Spark, the second finds it warm. Medians of {_TIMES} after one that"
+        " does not count.",
+        ("records", "first run", "second run", "Python peer", "peer / first", "peer / second"),
     )
     try:
         harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
-        for name in ("small", "middle", "large-100-json"):
+        for name in ("small", "middle", "large-200-json", "large-100-json"):
             shape = SHAPES[name]
             fill(broker.bootstrap_servers, shape)
-            local = {"conn_type": "spark", "host": "local[2]"}
             ways: list[Callable[[], None]] = [
-                lambda shape=shape, spark=local: _land(harness, shape, spark),
-                lambda shape=shape, spark=server.connection: _land(harness, shape, spark),
+                lambda shape=shape: _land(harness, shape),
+                lambda shape=shape: _land(harness, shape),
                 lambda shape=shape: _land_with_peer(harness, shape),
             ]
             seconds: list[list[float]] = [[], [], []]
             for _ in range(_TIMES + 1):
+                end_drivers()
                 for which, way in enumerate(ways):
                     shutil.rmtree(folder / "lake", ignore_errors=True)
                     began = time.perf_counter()
                     way()
                     seconds[which].append(time.perf_counter() - began)
-            submit, warm, peer = (median(s[1:]) for s in seconds)
+            first, second, peer = (median(s[1:]) for s in seconds)
             table.add(
                 f"{shape.records:,}",
-                *map(milliseconds, (submit, warm, peer)),
-                f"{peer / submit:.2f}",
-                f"{peer / warm:.2f}",
+                *map(milliseconds, (first, second, peer)),
+                f"{peer / first:.2f}",
+                f"{peer / second:.2f}",
             )
     finally:
-        server.stop()
+        end_drivers()
         broker.stop()
     return table
 
 
-def _land(harness: StreamHarness, shape: Shape, spark: dict[str, object]) -> None:
-    os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(spark)
+def _land(harness: StreamHarness, shape: Shape) -> None:
+    os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps({"conn_type": "spark", "host": "local[2]"})
     file = harness.stream_file(
         name="cold",
         kafka={"connection": harness.connection, "topics": [shape.name]},

@@ -53,6 +53,7 @@ SHAPES = {
         Shape("large-1k-json", LARGE // 5, value_bytes=1000),
         Shape("large-1k-random", LARGE // 5, value_bytes=1000, kind="random"),
         Shape("skewed", LARGE, skew=0.9),
+        Shape("large-200-json", 3_000_000, value_bytes=200),
         Shape("middle", 500_000),
         Shape("small", 10_000),
     )
