@@ -143,6 +143,8 @@ class Driver:
                 connection.settimeout(SILENCE_SECONDS)
                 with connection.makefile("r") as lines:
                     request = json.loads(lines.readline())
+                if not self._jvm.is_alive:
+                    return  # unanswered, so the client starts another driver
                 connection.sendall(b"accepted\n")
                 if "end" in request:
                     self._is_leaving.set()
