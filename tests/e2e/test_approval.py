@@ -72,7 +72,7 @@ def test_a_refusal_fails_the_run_and_clearing_asks_again(harness, client, loss):
 
 def test_nobody_answers_in_time(harness, client, loss):
     """The run fails; a decision from a shell and a clear bring it to its end."""
-    settings = {"retries": 0, "approval_timeout_seconds": 3}
+    settings = {"retries": 0, "approval_timeout_seconds": 10}
     stream, _ = loss("silent", airflow=settings)
     assert client.wait_for_run("silent", "asks") == "failed"
     log = client.log("silent", "asks", "resolve_reset", try_number=1)
