@@ -1,9 +1,11 @@
 """What only the ledger in a Delta table does."""
 
+import threading
+
 import pytest
 from deltalake import DeltaTable
 
-from tideline.errors import BadInput, ServiceAway
+from tideline.errors import BadInput, CommitConflict, ServiceAway
 from tideline.ledger import delta_documents
 from tideline.ledger import delta_store as ledger_delta
 from tideline.ledger.delta_store import DeltaLedgerStore
@@ -17,6 +19,44 @@ def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
     blocked.write_text("not a folder")
     with pytest.raises(BadInput, match="the address cannot be used"):
         Ledger(DeltaLedgerStore(str(blocked / "ledger")), "s").update(lambda s: s.with_next_token())
+
+
+def test_many_first_writers_create_one_table(tmp_path):
+    """delta-rs creates a table again, as version 1, where a first version is in its way."""
+    for number in range(40):
+        uri, start, created = str(tmp_path / str(number)), threading.Barrier(4), []
+
+        def create(uri=uri, start=start, created=created):
+            store = DeltaLedgerStore(uri)
+            start.wait()
+            try:
+                store._create()
+            except CommitConflict:
+                return
+            created.append(store)
+
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(created), DeltaTable(uri).version()) == (1, 0)
+
+
+def test_a_first_writer_whose_table_others_filled_meanwhile_is_refused(tmp_path, monkeypatch):
+    """It has read an empty ledger, and the table that it gets is not empty any more."""
+    first, other = (DeltaLedgerStore(str(tmp_path / "ledger")) for _ in range(2))
+    base, create = first.read(), first._create
+
+    def create_and_wait():
+        create()
+        other.commit(other.read(), put={"head": "theirs"})
+        return DeltaTable(str(tmp_path / "ledger"))
+
+    monkeypatch.setattr(first, "_create", create_and_wait)
+    with pytest.raises(CommitConflict):
+        first.commit(base, put={"head": "mine"})
+    assert other.read().documents == {"head": "theirs"}
 
 
 def test_a_long_history_is_merged(tmp_path):

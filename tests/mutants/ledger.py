@@ -24,6 +24,19 @@ MUTANTS = (
         "tests/integration/test_ledger_delta.py",
     ),
     Mutant(
+        "a ledger is created once",
+        "commit_properties=CommitProperties(max_commit_retries=0),\n            )\n        except"
+        " delta_errors.TableNotFoundError",
+        ")\n        except delta_errors.TableNotFoundError",
+        "tests/integration/test_ledger_delta.py",
+    ),
+    Mutant(
+        "a first commit counts only in an empty ledger",
+        "if table.version() != 0:",
+        "if False:",
+        "tests/integration/test_ledger_delta.py",
+    ),
+    Mutant(
         "the swap is of the version that was read (ledger in a database)",
         ".where(LEDGERS.c.name == self._name, LEDGERS.c.version == base)",
         ".where(LEDGERS.c.name == self._name)",

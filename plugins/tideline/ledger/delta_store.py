@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -105,6 +105,8 @@ class DeltaLedgerStore:
         basis = base.basis
         if not isinstance(basis, _Basis):
             table, basis = self._create(), _Basis({}, 0)
+            if table.version() != 0:  # delta-rs opens the newest, and others may write by now
+                raise CommitConflict(f"{self._uri}: another writer wrote into the new ledger")
             version = self._commit(table, basis, put, {*drop}, list(history))
             self._tables.keep(table)
         else:
@@ -177,6 +179,8 @@ class DeltaLedgerStore:
                 partition_by=["slot"],
                 configuration=_CONFIGURATION,
                 storage_options=self._options,
+                # A retry would create it a second time, as version 1.
+                commit_properties=CommitProperties(max_commit_retries=0),
             )
         except delta_errors.TableNotFoundError as error:
             first_line = str(error).splitlines()[0]
