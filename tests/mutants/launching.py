@@ -1,11 +1,37 @@
-"""How runs find, share and give up the warm driver."""
+"""How runs find, share and give up the warm driver; how a command's process ends."""
 
 from tests.mutants.mutant import Mutant
 
 DRIVER = "tests/unit/test_local_driver.py"
 ARCHIVE = "tests/unit/test_class_archive.py"
 LAUNCHER = "tests/unit/test_launcher.py"
+ARROW = "tests/unit/test_arrow_tables.py"
+PROCESS = "tests/unit/test_process.py"
 MUTANTS = (
+    Mutant(
+        "a run does not wait for pandas",
+        "if column.type != pa.int64() or column.null_count:",
+        "if True:",
+        f"{ARROW}::test_neither_imports_pandas",
+    ),
+    Mutant(
+        "nulls and narrow integers are not read as 64-bit integers",
+        "if column.type != pa.int64() or column.null_count:",
+        "if False:",
+        f"{ARROW}::test_integers_are_those_of_pyarrow",
+    ),
+    Mutant(
+        "a slice of a column is not read from the column's start",
+        "len(chunk), chunk.offset * 8)",
+        "len(chunk), 0)",
+        f"{ARROW}::test_integers_are_those_of_pyarrow",
+    ),
+    Mutant(
+        "what a command says is written before its process ends",
+        "            stream.flush()\n",
+        "            pass\n",
+        f"{PROCESS}::test_a_command_s_status_and_all_of_its_output",
+    ),
     Mutant(
         "a job that has begun is not run twice",
         "if answers or self._is_stopped:",

@@ -92,6 +92,17 @@ def test_a_driver_that_is_not_kept_leaves_nothing(harness, warm, sockets):
     all_gone(sockets)
 
 
+def test_a_run_that_lands_loads_nothing_that_it_does_not_use(harness, warm, sockets):
+    """Python's imports are most of what a small run does besides Spark."""
+    file = harness.stream_file(spark={"keep_warm_seconds": 0})
+    told = {"PYTHONPROFILEIMPORTTIME": "1"}  # Python names every module on standard error
+    status, answer, errors = finished(tideline("run", file, "--json", env=told))
+    assert (status, answer["rows"]) == (0, 100), errors
+    loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
+    assert {"tideline.pipeline.verify_ranges", "deltalake", "kafka"} <= loaded
+    assert not loaded & {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
+
+
 @pytest.mark.slow
 def test_streams_share_one_jvm_at_once(harness, warm, sockets):
     harness.create("more", partitions=1)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tideline.delta_io.arrow_tables import booleans, integers
 from tideline.delta_io.parquet_files import read_parquet
 from tideline.model.coverage import union
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -27,7 +28,7 @@ def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, st
     """
     columns = [n for n in IDENTITY if n not in file.constants]
     data = read_parquet(table, file.path, [*columns, "offset"], options)
-    offsets = data.column("offset").to_numpy()
+    offsets = integers(data.column("offset"))
     for identity, mask in by_identity(data, file):
         yield identity, offsets if mask is None else offsets[mask]
 
@@ -47,7 +48,7 @@ def by_identity(
     for group in groups.to_pylist():
         mask = np.ones(len(data), dtype=bool)
         for name in columns:
-            mask &= pc.equal(data.column(name), group[name]).to_numpy()
+            mask &= booleans(pc.equal(data.column(name), group[name]))
         yield identity_of({**file.constants, **group}), mask
 
 
