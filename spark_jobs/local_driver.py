@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.launch.gateway import Jvm
-from tideline.launch.local_driver import BEAT_SECONDS
-from tideline.launch.runtime import SILENCE_SECONDS, identity, locked, remove
+from tideline.launch.runtime import BEAT_SECONDS, SILENCE_SECONDS, identity, locked, remove
 
 _START_SECONDS = 300
 _STOP_SECONDS = 10

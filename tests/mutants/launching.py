@@ -27,6 +27,13 @@ MUTANTS = (
         f"{ARROW}::test_integers_are_those_of_pyarrow",
     ),
     Mutant(
+        "a JVM does not wait for imports",
+        "from tideline.launch.jvm import base_command, gateway_command, gateway_environment\n",
+        "from tideline.launch.jvm import base_command, gateway_command, gateway_environment\n"
+        "import tideline.documents\n",
+        f"{DRIVER}::test_a_driver_starts_its_jvm_before_it_imports_anything_large",
+    ),
+    Mutant(
         "what a command says is written before its process ends",
         "            stream.flush()\n",
         "            pass\n",

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -353,3 +355,13 @@ def test_all_drivers_are_ended(fake):
     assert fake.notes.count('{"end": true}') == 2
     run()
     assert len(fake.started) == 3
+
+
+def test_a_driver_starts_its_jvm_before_it_imports_anything_large():
+    """What is imported before is waited for; everything else is imported while the JVM starts."""
+    program = (Path(__file__).parents[2] / "spark_jobs/local_driver.py").read_text()
+    top = "\n".join(line for line in program.splitlines() if line.startswith(("import", "from")))
+    large = {"pydantic", "pyspark", "ssl", "tideline.documents", "yaml"}
+    looked = f"{top}\nassert not {large!r} & set(sys.modules), {large!r} & set(sys.modules)"
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "plugins")}
+    subprocess.run([sys.executable, "-c", looked], env=path, check=True)

@@ -13,7 +13,8 @@ from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
 from tideline.launch.child import Child
-from tideline.launch.submit import application, package_zip
+from tideline.launch.programs import application
+from tideline.launch.submit import package_zip
 
 _REACH_SECONDS = 10
 

@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command, gateway_command, gateway_environment
-from tideline.launch.submit import LOCAL, log_settings
+from tideline.launch.programs import LOCAL, log_settings
 
 _END_SECONDS = 30
 _CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGSEGV, 1)

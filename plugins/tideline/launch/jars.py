@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder
@@ -100,17 +99,17 @@ def _jars_in(folder: Path) -> list[Path]:
 
 
 def _module(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
+    """Ivy's description. Names and versions are ours, so nothing in them is escaped for XML."""
     dependencies = "".join(
-        f"<dependency org={quoteattr(org)} name={quoteattr(module)} rev={quoteattr(revision)}"
-        ' conf="default->default"/>'
+        f'<dependency org="{org}" name="{module}" rev="{revision}" conf="default->default"/>'
         for org, module, revision in wanted
     )
     left_out = "".join(
-        f"<exclude org={quoteattr(org)} module={quoteattr(module)}/>"
+        f'<exclude org="{org}" module="{module}"/>'
         for org, module in (item.split(":") for item in excludes)
     )
     return (
-        f'<ivy-module version="2.0"><info organisation="tideline" module={quoteattr(name)}/>'
+        f'<ivy-module version="2.0"><info organisation="tideline" module="{name}"/>'
         f'<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}{left_out}</dependencies></ivy-module>"
     )

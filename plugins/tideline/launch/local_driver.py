@@ -31,12 +31,10 @@ from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
-from tideline.launch.submit import application, source_digest
+from tideline.launch.programs import application, source_digest
 
 log = logging.getLogger("tideline")
 
-BEAT_SECONDS = 5
-"""So often a driver says that it lives."""
 _TRIES = 3
 _PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYSPARK_", "SPARK_", "TIDELINE_")
 _NAMES = (

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+BEAT_SECONDS = 5
+"""So often a driver says that it lives."""
 SILENCE_SECONDS = 60
 """Who is silent for so long is given up: a process was stopped, or its machine is overloaded."""
 

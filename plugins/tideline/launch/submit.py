@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import zipfile
@@ -19,9 +18,8 @@ from tideline.launch.child import Child
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkJob
+from tideline.launch.programs import LOCAL, application, digest_of, log_settings
 
-LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
 _MANY = 1_000_000
@@ -55,13 +53,6 @@ class Submission:
     is_default_master: bool = False
 
 
-def application() -> str:
-    """Path of the Spark application: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` beside plugins/."""
-    folder = os.environ.get("TIDELINE_SPARK_JOBS")
-    root = Path(folder) if folder else Path(__file__).parents[3] / "spark_jobs"
-    return str(root / "ingest_range.py")
-
-
 def is_small(job_path: str) -> bool:
     """Whether starting Spark will be most of a job's time."""
     job = load(SparkJob, Path(job_path).read_bytes(), f"job file {job_path}")
@@ -80,11 +71,6 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
         return {"spark.driver.extraJavaOptions": log}
     options = f"{log} {_QUICK_START}" if is_small else log
     return {**LOCAL, "spark.driver.extraJavaOptions": options}
-
-
-def log_settings() -> dict[str, str]:
-    """The system property that makes a driver say warnings and worse only."""
-    return {"log4j2.configurationFile": f"file:{Path(application()).parent}/log4j2.properties"}
 
 
 def environment(master: str) -> dict[str, str]:
@@ -114,21 +100,6 @@ def package_zip() -> str:
                 archive.write(source, Path("tideline", source.relative_to(package)))
         draft.replace(target)
     return str(target)
-
-
-def source_digest() -> str:
-    """Stands for the package's and the application's text."""
-    package, programs = Path(__file__).parents[1], Path(application()).parent
-    both = (digest_of(folder, sorted(folder.rglob("*.py"))) for folder in (package, programs))
-    return "-".join(both)
-
-
-def digest_of(folder: Path, files: Sequence[Path]) -> str:
-    """Stands for the names and the contents of files below a folder."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def build_submission(
