@@ -58,7 +58,7 @@ MUTANTS = (
         "an answer before the end of a connection is read",
         "return data, None if data else error",
         "return data, error",
-        "tests/integration/test_refused_connections.py::test_a_wrong_login_is_named",
+        "tests/unit/test_first_connection.py::test_an_answer_is_read_before_the_end_that_comes_with_it",
     ),
     Mutant(
         "Java's alert about one connection may pass",
