@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -48,8 +50,16 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     return write_files(rows, job)
 
 
-def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
-    """Run a job file to its result, good or bad; never raises for a failed ingest."""
+def run(
+    job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
+) -> SparkResult:
+    """Run a job file to its result, good or bad; never raises for a failed ingest.
+
+    Args:
+        job_file: Path of the job.
+        spark: A session that is there already.
+        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
+    """
     job = load(SparkJob, Path(job_file).read_bytes(), f"job file {job_file}")
     try:
         spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
@@ -57,8 +67,11 @@ def run(job_file: str, spark: SparkSession | None = None) -> SparkResult:
     except TidelineError as error:
         result = SparkResult(error=type(error).__name__, message=error.message)
     except Exception as error:
-        traceback.print_exc()
-        result = failed(spark, job, error)
+        with suppress(OSError):  # the log's disk may be full
+            traceback.print_exc()
+        cause = died()
+        lost = SparkResult(error="ServiceAway", message=cause or "")
+        result = lost if cause else failed(spark, job, error)
     draft = Path(f"{job.result_path}.{os.getpid()}")
     draft.write_text(dump(result))
     draft.replace(job.result_path)

@@ -36,6 +36,8 @@ _QUIET_SECONDS = 10
 """After so much quiet, garbage is collected, and the heap shrinks."""
 _LOG_BYTES = 1_000_000
 """A longer log begins anew when nothing runs."""
+_LOG_BYTES_AT_WORK = 50_000_000
+"""A longer one always does: there may never be a quiet moment."""
 
 
 class Driver:
@@ -116,8 +118,8 @@ class Driver:
             self._heard = time.monotonic()
             self._session.set_result(session)
         except BaseException as error:
-            traceback.print_exc()
-            self._session.set_exception(error)
+            self._session.set_exception(error)  # first: the log's disk may be full
+            _log_error()
 
     def _listen_to_jvm(self) -> None:
         """Ask the JVM for a sign of life again and again; tidy up when it is quiet."""
@@ -127,11 +129,11 @@ class Driver:
             while True:
                 system.nanoTime()
                 self._heard = time.monotonic()
-                if collected < self._busy < self._heard - _QUIET_SECONDS:
+                is_quiet = self._busy < self._heard - _QUIET_SECONDS
+                if is_quiet and collected < self._busy:
                     system.gc()
                     collected = time.monotonic()
-                    if os.fstat(sys.stdout.fileno()).st_size > _LOG_BYTES:
-                        os.ftruncate(sys.stdout.fileno(), 0)
+                _bound_log(_LOG_BYTES if is_quiet else _LOG_BYTES_AT_WORK)
                 time.sleep(BEAT_SECONDS)
 
     def _attend(self, connection: socket.socket) -> None:
@@ -152,7 +154,8 @@ class Driver:
                 is_done = self._run(connection, request["job_path"])
                 connection.sendall(b"done\n" if is_done else b"failed\n")
         except (OSError, ValueError) as error:
-            print(f"a client has left: {error}", file=sys.stderr)
+            with suppress(OSError):
+                print(f"a client has left: {error}", file=sys.stderr)
         finally:
             with self._lock:
                 self._running -= 1
@@ -172,9 +175,9 @@ class Driver:
                 return False  # nobody waits for it any more
             spark = session.newSession()
             spark.sparkContext.setJobGroup(job_path, job_path, interruptOnCancel=True)
-            result = ingest_range.run(job_path, spark)
+            result = ingest_range.run(job_path, spark, self._jvm.why_ended)
         except Exception:
-            traceback.print_exc()
+            _log_error()
             return False
         finally:
             ended.set()
@@ -197,6 +200,18 @@ class Driver:
                     connection.sendall(b"alive\n")
 
 
+def _bound_log(most: int) -> None:
+    output = sys.stdout.fileno()
+    if os.fstat(output).st_size > most:
+        os.ftruncate(output, 0)
+
+
+def _log_error() -> None:
+    """The current exception, unless the log's disk is full: what follows matters more."""
+    with suppress(OSError):
+        traceback.print_exc()
+
+
 def _is_readable(connection: socket.socket, seconds: float) -> bool:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -207,7 +222,8 @@ if __name__ == "__main__":
     try:
         Driver(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]).serve()
     except Exception:
-        traceback.print_exc()
+        _log_error()
     finally:
-        sys.stdout.flush()
+        with suppress(OSError):
+            sys.stdout.flush()
         os._exit(0)  # a thread may wait for a JVM that never answers

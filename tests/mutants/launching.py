@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 DRIVER = "tests/unit/test_local_driver.py"
 ARCHIVE = "tests/unit/test_class_archive.py"
+GATEWAY = "tests/unit/test_gateway.py"
 LAUNCHER = "tests/unit/test_launcher.py"
 ARROW = "tests/unit/test_arrow_tables.py"
 PROCESS = "tests/unit/test_process.py"
@@ -99,6 +100,30 @@ MUTANTS = (
         "[master, source_digest(), sys.executable",
         "[master, sys.executable",
         f"{DRIVER}::test_another_version_or_master_has_another_driver",
+    ),
+    Mutant(
+        "what a killed writer has left is removed",
+        "left.unlink(missing_ok=True)",
+        "pass",
+        f"{ARCHIVE}::test_what_a_killed_writer_has_left_goes",
+    ),
+    Mutant(
+        "an archive over which a JVM crashes goes",
+        "        if has_crashed:\n            self._archive.discard()\n        told",
+        "        told",
+        f"{GATEWAY}::test_an_archive_over_which_it_crashes_goes",
+    ),
+    Mutant(
+        "an archive outlives a start that fails without it as well",
+        "                has_crashed = True\n",
+        "                has_crashed = True\n                self._archive.discard()\n",
+        f"{GATEWAY}::test_an_archive_stays_if_it_crashes_without_as_well",
+    ),
+    Mutant(
+        "a JVM without memory says so",
+        "if status == _OUT_OF_MEMORY:",
+        "if False:",
+        f"{GATEWAY}::test_what_ended_it_is_said",
     ),
     Mutant(
         "drivers of another environment are not met",

@@ -90,6 +90,16 @@ def test_an_archive_with_which_a_jvm_crashed_goes(command):
     assert files(found.path) == []
 
 
+def test_what_a_killed_writer_has_left_goes(command):
+    """A container that is stopped while it writes would leave one each time."""
+    found = ClassArchive(command)
+    found.options()
+    left = found.path.with_name("spark-other.123.draft")
+    left.write_text("half an archive")
+    found.write()
+    assert files(found.path) == [found.path.name]
+
+
 def test_one_process_writes(command, monkeypatch):
     """A machine that starts ten streams at once shall not work ten times."""
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("written twice"))

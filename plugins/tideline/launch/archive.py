@@ -34,11 +34,7 @@ class ClassArchive:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        digest = hashlib.sha256("\0".join(command).encode())
-        for file in (os.path.realpath(command[0]), *command[command.index("-cp") + 1].split(":")):
-            found = os.stat(file)
-            digest.update(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
-        self.path = cache_folder() / "archives" / f"spark-{digest.hexdigest()[:16]}.jsa"
+        self.path = cache_folder() / "archives" / f"spark-{files_digest(command)}.jsa"
         self._classes = self.path.with_suffix(f".{os.getpid()}.classes")
 
     def options(self) -> list[str]:
@@ -82,6 +78,10 @@ class ClassArchive:
             self._classes.unlink(missing_ok=True)
 
     def _dump(self) -> None:
+        for left in self.path.parent.glob(
+            "spark-*.draft"
+        ):  # its writer was killed: we have the lock
+            left.unlink(missing_ok=True)
         draft = self._classes.with_suffix(".draft")
         java, *options = self._command
         dump = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}", *options, *_QUIET[1:]]
@@ -100,6 +100,19 @@ class ClassArchive:
         finally:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
+
+
+def files_digest(command: Sequence[str]) -> str:
+    """Stands for a JVM's command, and for the content of its Java and jars.
+
+    Raises:
+        OSError: One of them is missing.
+    """
+    digest = hashlib.sha256("\0".join(command).encode())
+    for file in (os.path.realpath(command[0]), *command[command.index("-cp") + 1].split(":")):
+        found = os.stat(file)
+        digest.update(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
 
 
 def _drop_unused(folder: Path) -> None:

@@ -18,8 +18,13 @@ from tideline.launch.jvm import base_command, gateway_command, gateway_environme
 from tideline.launch.programs import LOCAL, log_settings
 
 _END_SECONDS = 30
-_CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGSEGV, 1)
-"""How a JVM ends that has met a damaged archive; 1 is an error while it starts."""
+_ENDING_SECONDS = 1
+_OUT_OF_MEMORY = 3
+"""Exit status of a JVM with `ExitOnOutOfMemoryError`."""
+_CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGSEGV)
+"""How a JVM ends that has met a damaged archive."""
+_REFUSED = 1
+"""How it ends by an error while it starts: also with a full disk, or without memory."""
 
 
 class Jvm:
@@ -39,6 +44,21 @@ class Jvm:
         self._may_restart = self._archive.path.exists()
         self._process = self._start(self._archive.options())
 
+    def why_ended(self) -> str | None:
+        """What ended it, in words; None if it runs. Waits a moment for what is about to end."""
+        try:
+            status = self._process.wait(_ENDING_SECONDS)
+        except TimeoutExpired:
+            return None
+        if status == _OUT_OF_MEMORY:
+            return (
+                "its JVM has run out of memory, which all jobs of a driver share; set"
+                " SPARK_DRIVER_MEMORY=4g to start spark-submit with more for each run, or lower"
+                " limits.max_records_per_run"
+            )
+        killed = "; the kernel kills where memory is short" if status == -signal.SIGKILL else ""
+        return f"its JVM has ended with status {status}{killed}"
+
     @property
     def is_alive(self) -> bool:
         """Whether it runs, or is about to be started again."""
@@ -52,15 +72,17 @@ class Jvm:
     def open_gateway(self) -> None:
         """Wait for the gateway, and tell PySpark where it is.
 
-        A JVM that has crashed over its archive is started once more, without one.
+        A JVM that has crashed, perhaps over its archive, is started once more, without one. The
+        archive goes if that helps.
 
         Raises:
             RuntimeError: The JVM has ended.
         """
+        has_crashed = False
         while not self._told.exists():
             status = self._process.poll()
-            if status in _CRASHES and self._may_restart:
-                self._archive.discard()
+            if status in (*_CRASHES, _REFUSED) and self._may_restart:
+                has_crashed = True
                 self._process = self._start(())
                 self._may_restart = False
             elif status is not None:
@@ -68,6 +90,8 @@ class Jvm:
                 raise RuntimeError(f"the JVM ended with status {status}")
             time.sleep(0.01)
         self._may_restart = False
+        if has_crashed:
+            self._archive.discard()
         told = self._told.read_bytes()  # renamed into place, so it is whole
         self._folder.cleanup()
         port, length = struct.unpack("!ii", told[:8])
