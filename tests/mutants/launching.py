@@ -97,9 +97,45 @@ MUTANTS = (
     ),
     Mutant(
         "drivers of another version are not met",
-        "[master, source_digest(), sys.executable",
-        "[master, sys.executable",
+        "[source_digest(), sys.executable",
+        "[sys.executable",
         f"{DRIVER}::test_another_version_or_master_has_another_driver",
+    ),
+    Mutant(
+        "drivers of other jars under the same names are not met",
+        "sys.version, files]",
+        "sys.version]",
+        f"{DRIVER}::test_jars_or_java_replaced_under_their_names_have_another_driver",
+    ),
+    Mutant(
+        "drivers with other rights for files are not met",
+        "*runtime.rights(), ",
+        "",
+        f"{DRIVER}::test_another_umask_has_another_driver",
+    ),
+    Mutant(
+        "it does not matter in which language a driver is started",
+        'variables["LC_ALL"] = "C.UTF-8"',
+        "pass",
+        f"{DRIVER}::test_a_driver_can_name_every_file",
+    ),
+    Mutant(
+        "a driver whose log was tidied away is met",
+        "except FileNotFoundError:\n        return open(os.devnull",
+        "except ZeroDivisionError:\n        return open(os.devnull",
+        f"{DRIVER}::test_a_log_that_somebody_has_tidied_away_stops_nobody",
+    ),
+    Mutant(
+        "another user's session is not ours",
+        "elif session and _is_mine(session):",
+        "elif session:",
+        f"{DRIVER}::test_the_session_folder_of_another_user_is_passed_over",
+    ),
+    Mutant(
+        "a long TMPDIR leaves room for a socket's name",
+        "return found if len(os.fsencode(found)) <= _LONGEST_TMPDIR else",
+        "return found if True else",
+        f"{DRIVER}::test_a_long_tmpdir_is_no_obstacle",
     ),
     Mutant(
         "what a killed writer has left is removed",
@@ -127,8 +163,8 @@ MUTANTS = (
     ),
     Mutant(
         "drivers of another environment are not met",
-        "*base, *chosen]",
-        "*base]",
+        "*runtime.rights(), *chosen]",
+        "*runtime.rights()]",
         f"{DRIVER}::test_another_environment_has_another_driver",
     ),
     Mutant(

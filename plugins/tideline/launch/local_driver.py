@@ -29,6 +29,7 @@ from typing import IO, Any
 
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
+from tideline.launch.archive import files_digest
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
 from tideline.launch.programs import application, source_digest
@@ -140,13 +141,23 @@ def _name(master: str, base: Sequence[str]) -> str:
         for name, value in sorted(_environment().items())
         if name in _NAMES or name.startswith(_PREFIXES)
     ]
-    told = "\0".join([master, source_digest(), sys.executable, *base, *chosen])
+    try:
+        files = files_digest(base)
+    except OSError as error:
+        raise ServiceAway(f"Java or a jar is gone: {error}; an upgrade may be under way") from error
+    program = [source_digest(), sys.executable, sys.version, files]
+    told = "\0".join([master, *program, *runtime.rights(), *chosen])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _environment() -> dict[str, str]:
-    """A driver's variables: absolute paths, and no secret of the task that happens to start it."""
+    """A driver's variables: absolute paths, and no secret of the task that happens to start it.
+
+    Java cannot name files outside of ASCII where the language is unset, as under cron: it would
+    matter who has started the driver.
+    """
     variables = {n: v for n, v in os.environ.items() if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))}
+    variables["LC_ALL"] = "C.UTF-8"
     for name in _PATHS:
         parts = variables.get(name, "").split(os.pathsep)
         if any(parts):
@@ -169,7 +180,7 @@ def _connected(
                     connection.connect(str(address))
                     _start(listener, address, master)
             found = runtime.identity(address)
-            output = address.with_suffix(".log").open("rb")  # the driver may remove its name
+            output = runtime.opened(address.with_suffix(".log"))  # the driver may remove its name
         with output:
             yield connection, found, output
 

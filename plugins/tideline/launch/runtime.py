@@ -10,9 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 BEAT_SECONDS = 5
 """So often a driver says that it lives."""
+_LONGEST_TMPDIR = 50
+"""Bytes. A socket's whole path may have 107 (unix(7))."""
 SILENCE_SECONDS = 60
 """Who is silent for so long is given up: a process was stopped, or its machine is overloaded."""
 
@@ -20,13 +23,18 @@ SILENCE_SECONDS = 60
 def runtime_folder() -> Path | None:
     """The folder of this user's sockets: `TIDELINE_RUNTIME`, else one that goes with the machine.
 
+    `su` and `sudo -E` keep `XDG_RUNTIME_DIR`: one that somebody else owns is passed over.
+
     Returns:
         None if somebody else owns or may enter that folder, or it cannot be made: nothing is
         shared then.
     """
     own, session = os.environ.get("TIDELINE_RUNTIME"), os.environ.get("XDG_RUNTIME_DIR")
-    shared = Path(tempfile.gettempdir(), f"tideline-{os.geteuid()}")
-    folder = Path(own).absolute() if own else Path(session, "tideline") if session else shared
+    folder = Path(_temporary(), f"tideline-{os.geteuid()}")
+    if own:
+        folder = Path(own).absolute()
+    elif session and _is_mine(session):
+        folder = Path(session, "tideline")
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -38,7 +46,21 @@ def runtime_folder() -> Path | None:
 
 def folder_of_this_run() -> tempfile.TemporaryDirectory[str]:
     """A folder that nobody else finds."""
-    return tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True)
+    return tempfile.TemporaryDirectory(
+        prefix="tideline-", dir=_temporary(), ignore_cleanup_errors=True
+    )
+
+
+def _temporary() -> str:
+    """`TMPDIR`, unless it is too long for the path of a socket."""
+    found = tempfile.gettempdir()
+    return found if len(os.fsencode(found)) <= _LONGEST_TMPDIR else "/tmp"  # noqa: S108
+
+
+def _is_mine(folder: str) -> bool:
+    with suppress(OSError):
+        return os.stat(folder).st_uid == os.geteuid()
+    return False
 
 
 @contextmanager
@@ -75,3 +97,18 @@ def remove(address: Path) -> None:
     for file in (address, address.with_suffix(".log")):
         with suppress(OSError):
             file.unlink(missing_ok=True)
+
+
+def opened(log_file: Path) -> IO[bytes]:
+    """A driver's log; nothing if somebody has tidied it away, since its driver serves on."""
+    try:
+        return log_file.open("rb")
+    except FileNotFoundError:
+        return open(os.devnull, "rb")
+
+
+def rights() -> list[str]:
+    """What decides who may read the files that a driver writes: its group and its umask."""
+    status = Path("/proc/self/status").read_text()
+    umask = next(line for line in status.splitlines() if line.startswith("Umask:"))
+    return [f"{os.getegid()}", umask]
