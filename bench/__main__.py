@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from bench.cold import cold
 from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
+from bench.levers import levers
 from bench.pairs import estimate, orders
 from bench.profile import profile
 from bench.report import write_report
@@ -122,6 +124,7 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "breakdown": breakdown,
     "cold": cold,
     "dag-run": dag_run,
+    "levers": levers,
     "profile": profile,
 }
 
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join([*COMPARISONS, *TABLES]))
     parser.add_argument("--quick", action="store_true", help="a few small ones, under ten minutes")
     parser.add_argument("--pairs", type=int, default=100, help="stop at fewer; a later run goes on")
+    parser.add_argument("--rounds", type=int, default=3, help="of levers")
     parser.add_argument("--report", action="store_true", help="only write docs/benchmarks.md")
     options = parser.parse_args()
     for name in ("kafka", "tideline", "py4j"):
@@ -155,10 +159,11 @@ def main() -> None:
     if not options.report:
         quick = [name for name, c in COMPARISONS.items() if c.is_quick or not options.quick]
         names = options.names or [*quick, *(() if options.quick else TABLES)]
+        measured = {**TABLES, "levers": partial(levers, rounds=options.rounds)}
         _compare([c for name, c in COMPARISONS.items() if name in names], results, options.pairs)
         for name in (n for n in TABLES if n in names):
             with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-                results.keep(name, TABLES[name](Path(folder)))
+                results.keep(name, measured[name](Path(folder)))
     write_report(results, Path("docs/benchmarks.md"))
 
 
