@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 DRIVER = "tests/unit/test_local_driver.py"
+NAMES = "tests/unit/test_local_driver_names.py"
+PLACES = "tests/unit/test_local_driver_places.py"
 ARCHIVE = "tests/unit/test_class_archive.py"
 GATEWAY = "tests/unit/test_gateway.py"
 LAUNCHER = "tests/unit/test_launcher.py"
@@ -74,19 +76,19 @@ MUTANTS = (
         "a folder that others may enter is not shared",
         "and not found.st_mode & 0o077",
         "",
-        f"{DRIVER}::test_a_folder_that_others_may_enter_is_not_shared",
+        f"{PLACES}::test_a_folder_that_others_may_enter_is_not_shared",
     ),
     Mutant(
         "a folder of another user is not shared",
         "found.st_uid == os.geteuid() and",
         "",
-        f"{DRIVER}::test_a_folder_of_another_user_is_not_shared",
+        f"{PLACES}::test_a_folder_of_another_user_is_not_shared",
     ),
     Mutant(
         "a link in a folder that others may write is not followed",
         "found = folder.lstat()",
         "found = folder.stat()",
-        f"{DRIVER}::test_a_link_is_not_followed",
+        f"{PLACES}::test_a_link_is_not_followed",
     ),
     Mutant(
         "a lock that a stopped process keeps is given up",
@@ -99,43 +101,43 @@ MUTANTS = (
         "drivers of another version are not met",
         "[source_digest(), sys.executable",
         "[sys.executable",
-        f"{DRIVER}::test_another_version_or_master_has_another_driver",
+        f"{NAMES}::test_another_version_or_master_has_another_driver",
     ),
     Mutant(
         "drivers of other jars under the same names are not met",
         "sys.version, files]",
         "sys.version]",
-        f"{DRIVER}::test_jars_or_java_replaced_under_their_names_have_another_driver",
+        f"{NAMES}::test_jars_or_java_replaced_under_their_names_have_another_driver",
     ),
     Mutant(
         "drivers with other rights for files are not met",
         "*runtime.rights(), ",
         "",
-        f"{DRIVER}::test_another_umask_has_another_driver",
+        f"{NAMES}::test_another_umask_has_another_driver",
     ),
     Mutant(
         "it does not matter in which language a driver is started",
         'variables["LC_ALL"] = "C.UTF-8"',
         "pass",
-        f"{DRIVER}::test_a_driver_can_name_every_file",
+        f"{NAMES}::test_a_driver_can_name_every_file",
     ),
     Mutant(
         "a driver whose log was tidied away is met",
         "except FileNotFoundError:\n        return open(os.devnull",
         "except ZeroDivisionError:\n        return open(os.devnull",
-        f"{DRIVER}::test_a_log_that_somebody_has_tidied_away_stops_nobody",
+        f"{NAMES}::test_a_log_that_somebody_has_tidied_away_stops_nobody",
     ),
     Mutant(
         "another user's session is not ours",
         "elif session and _is_mine(session):",
         "elif session:",
-        f"{DRIVER}::test_the_session_folder_of_another_user_is_passed_over",
+        f"{PLACES}::test_the_session_folder_of_another_user_is_passed_over",
     ),
     Mutant(
         "a long TMPDIR leaves room for a socket's name",
         "return found if len(os.fsencode(found)) <= _LONGEST_TMPDIR else",
         "return found if True else",
-        f"{DRIVER}::test_a_long_tmpdir_is_no_obstacle",
+        f"{PLACES}::test_a_long_tmpdir_is_no_obstacle",
     ),
     Mutant(
         "what a killed writer has left is removed",
@@ -165,13 +167,13 @@ MUTANTS = (
         "drivers of another environment are not met",
         "*runtime.rights(), *chosen]",
         "*runtime.rights()]",
-        f"{DRIVER}::test_another_environment_has_another_driver",
+        f"{NAMES}::test_another_environment_has_another_driver",
     ),
     Mutant(
         "a driver gets no secret of a task",
         'if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))',
         "",
-        f"{DRIVER}::test_a_driver_gets_no_secret_of_a_task",
+        f"{NAMES}::test_a_driver_gets_no_secret_of_a_task",
     ),
     Mutant(
         "an archive of other jars is not used",

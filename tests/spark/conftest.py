@@ -1,6 +1,16 @@
 """What several of these suites begin with."""
 
+import os
+import signal
+import tempfile
+from pathlib import Path
+
 import pytest
+
+from tests.drivers import drivers
+from tideline.launch.cache import cache_folder
+from tideline.launch.jars import spark_jars
+from tideline.launch.local_driver import end_drivers
 
 
 @pytest.fixture
@@ -11,3 +21,35 @@ def landed(harness, spark):
     stream = harness.stream()
     harness.run(stream, "lands", spark)
     return stream
+
+
+@pytest.fixture
+def sockets(monkeypatch):
+    """A runtime folder of its own, whose drivers end with the test."""
+    with tempfile.TemporaryDirectory(prefix="tl-") as name:
+        folder = Path(name)
+        monkeypatch.setenv("TIDELINE_RUNTIME", name)
+        monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+        yield folder
+        for pid in drivers(folder):
+            os.kill(pid, signal.SIGCONT)
+        end_drivers()
+        for pid in drivers(folder):  # nobody could find it any more
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def warm(harness, sockets):
+    """A stream with records waiting, whose runs keep their driver."""
+    harness.create(partitions=1)
+    harness.send(100)
+    return harness.stream(spark={"keep_warm_seconds": 300})
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """Another cache; the jars are where they were. Beside it a link to the one that is shared."""
+    (tmp_path / "shared").symlink_to(cache_folder())
+    monkeypatch.setenv("TIDELINE_SPARK_JARS", str(spark_jars()[0].parent))
+    monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

@@ -1,9 +1,7 @@
 """Runs through a real warm driver: how many there are, what is left, what happens when they die."""
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 from pathlib import Path
 
@@ -11,65 +9,12 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from devstack.process import wait_until
-from tests.drivers import drivers, jvms
+from tests.drivers import all_gone, drivers, jvms, lands_once, stopped, waits_in
 from tests.faults.processes import state
-from tests.harness import head, is_clean, table_rows
+from tests.harness import is_clean, table_rows
 from tideline.errors import ServiceAway
+from tideline.failpoints import SPARK_PLACES
 from tideline.launch import runtime
-from tideline.launch.archive import ClassArchive
-from tideline.launch.cache import cache_folder
-from tideline.launch.jars import spark_jars
-from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command
-from tideline.launch.local_driver import end_drivers
-
-
-@pytest.fixture
-def sockets(monkeypatch):
-    """A runtime folder of its own, whose drivers end with the test."""
-    with tempfile.TemporaryDirectory(prefix="tl-") as name:
-        folder = Path(name)
-        monkeypatch.setenv("TIDELINE_RUNTIME", name)
-        monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
-        yield folder
-        for pid in drivers(folder):
-            os.kill(pid, signal.SIGCONT)
-        end_drivers()
-        for pid in drivers(folder):  # nobody could find it any more
-            os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def warm(harness, sockets):
-    """A stream with records waiting, whose runs keep their driver."""
-    harness.create(partitions=1)
-    harness.send(100)
-    return harness.stream(spark={"keep_warm_seconds": 300})
-
-
-def lands_once(harness, stream, rows=100):
-    """The next run lands what is there, one copy."""
-    harness.run(stream, "next", None)
-    assert len(table_rows(stream)) == len(set(table_rows(stream))) == rows
-    assert list(head(stream).values()) == [rows]
-    assert is_clean(harness, stream)
-
-
-def waits_in(harness, monkeypatch, place="spark:writing"):
-    """The Python of the next driver stops itself at a place."""
-    monkeypatch.setenv("TIDELINE_FAILPOINT", f"{place}:stop")
-
-
-def stopped(sockets):
-    """Wait until the driver has stopped itself; its process id."""
-    wait_until(lambda: any(state(p) == "T" for p in drivers(sockets)), "it does not stop", 60)
-    (pid,) = drivers(sockets)
-    return pid
-
-
-def all_gone(sockets):
-    wait_until(lambda: not drivers(sockets), "a driver is left", 90)
-    assert [file.name for file in sockets.iterdir()] == ["lock"]
 
 
 def test_runs_share_one_jvm_and_a_killed_one_is_replaced(harness, warm, sockets):
@@ -120,9 +65,10 @@ def test_streams_share_one_jvm_at_once(harness, warm, sockets):
 
 
 @pytest.mark.slow
-def test_a_driver_that_dies_in_a_job(harness, warm, sockets, monkeypatch):
+@pytest.mark.parametrize("place", SPARK_PLACES)
+def test_a_driver_that_dies_in_a_job(harness, warm, sockets, monkeypatch, place):
     with monkeypatch.context() as patch:
-        patch.setenv("TIDELINE_FAILPOINT", "spark:writing:kill")
+        patch.setenv("TIDELINE_FAILPOINT", f"{place}:kill")
         with pytest.raises(ServiceAway, match="is lost"):
             harness.run(warm, "one", None)
     all_gone(sockets)
@@ -134,7 +80,7 @@ def test_a_driver_that_dies_in_a_job(harness, warm, sockets, monkeypatch):
 def test_a_jvm_that_dies_or_stops_in_a_job(harness, warm, sockets, monkeypatch, hits):
     """A stopped one is killed by its driver, which hears nothing of it."""
     with monkeypatch.context() as patch:
-        waits_in(harness, patch)
+        waits_in(patch)
         process = tideline("run", harness.folder / "orders.yaml", "--run-id", "one", "--json")
         driver, (jvm,) = stopped(sockets), jvms(sockets)
         os.kill(jvm, hits)
@@ -150,7 +96,7 @@ def test_a_jvm_that_dies_or_stops_in_a_job(harness, warm, sockets, monkeypatch, 
 def test_a_driver_that_is_stopped_in_a_job_is_given_up(harness, warm, sockets, monkeypatch):
     """It resumes when its files are nobody's, and ends."""
     with monkeypatch.context() as patch:
-        waits_in(harness, patch)
+        waits_in(patch)
         patch.setattr(runtime, "SILENCE_SECONDS", 12)
         with pytest.raises(ServiceAway, match="is lost"):
             harness.run(warm, "one", None)
@@ -213,62 +159,3 @@ def test_a_driver_leaks_no_threads(harness, warm, sockets):
         harness.send(1)
         harness.run(warm, f"run {number}", None)
     assert before <= ours() <= before + 1
-
-
-@pytest.mark.slow
-def test_a_job_that_runs_out_of_memory(harness, warm, sockets, monkeypatch):
-    """Its JVM ends, the run may be tried again, and the next one has another driver."""
-    harness.send(300, value=os.urandom(900_000))
-    with monkeypatch.context() as patch:
-        patch.setenv("_JAVA_OPTIONS", "-Xmx110m")
-        with pytest.raises(ServiceAway, match=r"is lost|OutOfMemory"):
-            harness.run(warm, "one", None)
-        all_gone(sockets)
-    lands_once(harness, warm, 400)
-
-
-@pytest.fixture
-def cache(monkeypatch, tmp_path):
-    """Another cache; the jars are where they were. Beside it a link to the one that is shared."""
-    (tmp_path / "shared").symlink_to(cache_folder())
-    monkeypatch.setenv("TIDELINE_SPARK_JARS", str(spark_jars()[0].parent))
-    monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.mark.slow
-def test_a_cache_that_cannot_be_written(harness, warm, cache):
-    cache.touch()
-    lands_once(harness, warm)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", ["truncated", "empty", "other", "overwritten"])
-def test_a_damaged_archive(harness, warm, cache, sockets, damage):
-    """A JVM notices most damage and goes on without; where it crashes, the archive goes."""
-    archive = ClassArchive(base_command(find_java()))
-    written = cache.with_name("shared") / "archives" / archive.path.name
-    archive.path.parent.mkdir(parents=True)
-    if written.exists():  # `make setup` has written it
-        shutil.copy(written, archive.path)
-        archive.path.chmod(0o600)
-    else:
-        harness.run(warm, "earlier", None)
-        end_drivers(seconds=600)  # it writes the archive
-    size = archive.path.stat().st_size
-    with archive.path.open("r+b") as file:
-        if damage == "overwritten":
-            for at in range(1_000_000, size, 1_000_000):
-                file.seek(at)
-                file.write(b"\xff" * 100_000)
-        elif damage == "other":
-            file.write(b"not an archive")
-        else:
-            file.truncate(0 if damage == "empty" else size // 2)
-    harness.send(5)
-    try:
-        lands_once(harness, warm, 105)
-    except ServiceAway:
-        assert damage == "overwritten"
-        assert not archive.path.exists()
-        lands_once(harness, warm, 105)
