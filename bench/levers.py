@@ -15,6 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -165,8 +166,7 @@ def _run(
     if status != 0:
         raise RuntimeError(f"{way.name}: {answer} {errors}")
     if way.spark.get("keep_warm_seconds") == 0:
-        for process in _drivers(runtime):
-            process.wait(60)
+        _wait_for_drivers(runtime)
     return round(wall, 2), round(_used(runtime) - before, 2)
 
 
@@ -179,6 +179,14 @@ def _adopt_drivers() -> None:
         raise RuntimeError("PR_SET_CHILD_SUBREAPER is refused: drivers cannot be waited for")
 
 
+def _wait_for_drivers(runtime: Path) -> None:
+    """Until they have ended; one that has already ended counts only when it was waited for."""
+    for process in psutil.Process().children():
+        is_driver = _address(process).startswith(f"{runtime}/")
+        if is_driver or process.status() == psutil.STATUS_ZOMBIE:
+            process.wait(60)
+
+
 def _drivers(runtime: Path) -> list[psutil.Process]:
     """Drivers whose socket lies in a folder."""
     return [
@@ -189,8 +197,10 @@ def _drivers(runtime: Path) -> list[psutil.Process]:
 
 
 def _address(process: psutil.Process) -> str:
-    command = process.cmdline()
-    return command[-2] if len(command) > 2 else ""
+    with suppress(psutil.Error):  # it has just ended
+        command = process.cmdline()
+        return command[-2] if len(command) > 2 else ""
+    return ""
 
 
 def _used(runtime: Path) -> float:
