@@ -23,6 +23,7 @@ from bench.cold import cold
 from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
+from bench.idle_runs import idle_run
 from bench.levers import levers
 from bench.pairs import estimate, orders
 from bench.profile import profile
@@ -125,6 +126,7 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "cold": cold,
     "dag-run": dag_run,
     "levers": levers,
+    "idle-run": idle_run,
     "profile": profile,
 }
 

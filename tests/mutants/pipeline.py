@@ -7,6 +7,8 @@ ANEW = "tests/unit/test_planned_anew.py"
 FOUND = "tests/simulation/test_found.py"
 UNREADABLE = "tests/unit/test_unreadable.py"
 SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
+STEPS = "tests/unit/test_steps.py"
+TASKS = "tests/dags/test_tasks.py"
 MUTANTS = (
     Mutant(
         "a replay that has not read what stands there replaces nothing (R4)",
@@ -344,5 +346,47 @@ MUTANTS = (
         "if True:",
         "tests/simulation/test_found.py",
         within="_examine",
+    ),
+    Mutant(
+        "a step that may have a decision to carry out is left in",
+        "return () if incidents else",
+        "return () if False else",
+        f"{STEPS}::test_a_step_that_may_have_work_is_left_in",
+    ),
+    Mutant(
+        "a run that has to say that it is planned anew says so",
+        'record.status == "proposed" or record.is_planned_anew or record.resolved',
+        'record.status == "proposed" or record.resolved',
+        f"{STEPS}::test_a_step_that_may_have_work_is_left_in",
+    ),
+    Mutant(
+        "what a run has resolved is shown when it is cleared",
+        'record.status == "proposed" or record.is_planned_anew or record.resolved',
+        'record.status == "proposed" or record.is_planned_anew',
+        f"{STEPS}::test_a_step_that_may_have_work_is_left_in",
+    ),
+    Mutant(
+        "a run that nothing is left of starts no further process",
+        "        return AFTER_DETECTION\n",
+        "        return ()\n",
+        f"{STEPS}::test_a_step_without_work_asks_nobody_and_changes_nothing",
+    ),
+    Mutant(
+        "tasks without work are skipped by the scheduler",
+        "if needless := steps_without_work(record, state.control.incidents):",
+        "if needless := ():",
+        f"{TASKS}::test_detection_has_tasks_without_work_skipped_by_the_scheduler",
+    ),
+    Mutant(
+        "after an update in place no old module is left",
+        "_loaded_as is None or _loaded_as == _files()",
+        "True",
+        f"{TASKS}::test_after_an_update_in_place_a_task_runs_the_new_files",
+    ),
+    Mutant(
+        "tasks are forked with everything imported",
+        "        load_ours()\n",
+        "        pass\n",
+        f"{TASKS}::test_a_task_forked_from_the_scheduler_imports_nothing",
     ),
 )

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from tideline.airflow import approval
 from tideline.airflow.metrics import publish_gauge, publish_headroom
 from tideline.airflow.mirror import show_position
-from tideline.airflow.translate import airflow_run, plan_only, translated_errors
+from tideline.airflow.translate import airflow_run, plan_only, skip_tasks, translated_errors
 from tideline.contract.events import TableCommit, build_landed_event
 from tideline.errors import Halted, ResetDetected, ServiceAway
 from tideline.failpoints import reach
@@ -31,6 +31,7 @@ from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.rules.steps import AFTER_DETECTION, steps_without_work
 from tideline.wiring import open_ledger
 
 
@@ -83,7 +84,11 @@ class PlanOffsetRanges(StreamOperator):
 
 
 class DetectEarliestReset(StreamOperator):
-    """Returns the frozen plan's id; None where nothing was frozen."""
+    """Returns the frozen plan's id; None where nothing was frozen.
+
+    It has the scheduler skip the tasks that would find nothing to do: no process is started for
+    them. One that is cleared later decides for itself.
+    """
 
     def execute(self, context: Any) -> str | None:
         """Detect and freeze, or fail: the error names each finding, its place and the next step."""
@@ -93,11 +98,15 @@ class DetectEarliestReset(StreamOperator):
                 if result.halts:
                     reasons = (*result.findings, *result.incidents)
                     raise ResetDetected("\n".join(map(str, reasons)))
-                return None
+                skip_tasks(AFTER_DETECTION)
             record = detect_earliest_reset(run)
-            headroom = run.ledger.read().head.headroom
-            publish_headroom(self.stream.stream, headroom)
-            return record.plan.plan_id if record.plan is not None else None
+            state = run.ledger.read()
+            publish_headroom(self.stream.stream, state.head.headroom)
+            plan_id = record.plan.plan_id if record.plan is not None else None
+        if needless := steps_without_work(record, state.control.incidents):
+            context["ti"].xcom_push(key="return_value", value=plan_id)
+            skip_tasks(needless)
+        return plan_id
 
 
 class ResolveReset(HITLOperator):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
+    DownstreamTasksSkipped,
 )
 
 from tideline.errors import BadInput, TidelineError
@@ -62,6 +63,15 @@ def translated_errors() -> Iterator[None]:
         if error.retriable:
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
+
+
+def skip_tasks(task_ids: Iterable[str]) -> NoReturn:
+    """Succeed, and have the scheduler skip tasks that come later: they get no process.
+
+    Raises:
+        DownstreamTasksSkipped: Always.
+    """
+    raise DownstreamTasksSkipped(tasks=list(task_ids))  # type: ignore[no-untyped-call]
 
 
 def plan_only(context: Any) -> bool:

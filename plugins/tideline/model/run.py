@@ -89,6 +89,11 @@ class RunRecord:
         return self.status == "planned"
 
     @property
+    def is_to_execute(self) -> bool:
+        """Whether there is a plan with ranges that no other run has taken over."""
+        return self.status != "superseded" and self.plan is not None and bool(self.plan.ranges)
+
+    @property
     def is_undone(self) -> bool:
         """Whether a rewind has taken away what the run did."""
         return self.status == "superseded" and is_label(self.superseded_by or "")

@@ -98,12 +98,7 @@ class RunContext:
             raise self._without_plan(f"its plan was closed: {record.superseded_by}")
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
-            return state, record, None
-        return (
-            state,
-            record,
-            record.plan if record.plan is not None and record.plan.ranges else None,
-        )
+        return state, record, record.plan if record.is_to_execute else None
 
     def _without_plan(self, why: str) -> Halted:
         return Halted(

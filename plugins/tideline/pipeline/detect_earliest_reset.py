@@ -24,6 +24,8 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
     if record is None or record.is_planned_anew:  # another run's proposal has replaced this one's
         state, record = propose(run, recover(run, state), record)
     if record.status != "proposed":
+        if record.status == "superseded":
+            log.info("run %s was superseded by %s", run.run_id, record.superseded_by)
         _attach(run, state, record)
         return record
     state, proposal, findings = stable_proposal(run, state, record)

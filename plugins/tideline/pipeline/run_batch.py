@@ -11,6 +11,7 @@ from tideline.pipeline.lane import hold_lane
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.rules.steps import steps_without_work
 
 
 def run_batch(run: RunContext) -> RunRecord:
@@ -26,9 +27,14 @@ def run_batch(run: RunContext) -> RunRecord:
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")
-        if detect_earliest_reset(run).status == "nothing_to_do":
-            return run.frozen()[1]
-        resolve_reset(run)
+        detect_earliest_reset(run)
+        state, record = run.snapshot()
+        assert record is not None
+        needless = steps_without_work(record, state.control.incidents)
+        if "ingest_ranges" in needless:
+            return record
+        if "resolve_reset" not in needless:
+            resolve_reset(run)
         _, record, plan = run.frozen()
         if plan is None:
             return record
