@@ -22,30 +22,16 @@ from tideline.errors import TidelineError
 from tideline.failpoints import reach
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.spark.failures import failed
-from tideline.spark.session import build_session
+from tideline.spark.session import build_session, compile_plans
 from tideline.spark.sink import write_files
 from tideline.spark.source import read_ranges
 from tideline.spark.transforms import to_table_rows
-
-_COMPILED = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-}
-"""Spark's defaults; set as well, since a session may serve one job after the other."""
-_INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-_FEW = 20_000
-"""Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
 
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     """Read the job's ranges, and write them into data files."""
     reach("spark:started")
-    offsets = sum(len(planned.offsets) for planned in job.ranges)
-    for key, value in (_INTERPRETED if offsets < _FEW else _COMPILED).items():
-        spark.conf.set(key, value)
+    compile_plans(spark, for_offsets=sum(len(planned.offsets) for planned in job.ranges))
     rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
     return write_files(rows, job)
 

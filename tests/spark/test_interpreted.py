@@ -4,7 +4,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-import ingest_range
+from tideline.spark import session
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def records(harness):
 def test_interpreted_and_compiled_jobs_write_the_same_rows(harness, spark, records, monkeypatch):
     tables = []
     for name, few in ("interpreted", 41), ("compiled", 40):
-        monkeypatch.setattr(ingest_range, "_FEW", few)
+        monkeypatch.setattr(session, "_FEW", few)
         stream = harness.stream(name=name)
         harness.run(stream, "one", spark)
         assert spark.session.conf.get("spark.sql.codegen.wholeStage") == str(few == 40).lower()

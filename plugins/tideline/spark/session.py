@@ -34,6 +34,18 @@ SESSION = {
 }
 """Set per session, on a shared Spark Connect server too."""
 
+_COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+"""Spark's defaults; set as well, since a session may serve one job after the other."""
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_FEW = 20_000
+"""Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
+
 
 def build_session(name: str) -> SparkSession:
     """The session of this application, with Tideline's settings.
@@ -49,6 +61,17 @@ def build_session(name: str) -> SparkSession:
     for key, value in {**APPLICATION, **SESSION}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
+    """Have Spark compile the plan of a job into Java, or interpret it where the job is small.
+
+    Args:
+        spark: The job's session.
+        for_offsets: How many the job reads.
+    """
+    for key, value in (_INTERPRETED if for_offsets < _FEW else _COMPILED).items():
+        spark.conf.set(key, value)
 
 
 def _remote_session() -> SparkSession:
