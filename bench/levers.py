@@ -61,6 +61,7 @@ WAYS = (
     Way("without late compilation", {_JAVA: _AT_ONCE}),
     Way("without archive and late compilation", {**_NO_ARCHIVE, _JAVA: _AT_ONCE}),
     Way("with the quick compiler alone", {_JAVA: "-XX:TieredStopAtLevel=1"}),
+    Way("with a young heap that grows", {_JAVA: "-XX:NewSize=11m"}),
     Way("with the parallel collector", {_JAVA: "-XX:-UseSerialGC -XX:+UseParallelGC"}),
     Way("without a warm driver", spark={"keep_warm_seconds": 0}),
     Way("spark-submit instead", _SUBMIT),

@@ -13,12 +13,18 @@ from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.pairs import estimate
 from bench.results import Results
 from bench.shapes import SHAPES
+from bench.tables import Table
 
 _PACKAGES = ("pyspark", "deltalake", "pyarrow", "confluent-kafka", "kafka-python")
+_COLD = ("cold", "breakdown", "levers", "dag-run", "idle-run")
+"""Tables of runs as they come. They stand first: that is what people meet."""
 _HEAD = """# Benchmarks
 
-Written by `make bench`.
+Written by `make bench`. First what a run costs as it comes, with no setting and no server started
+by hand; then one warm engine against another. [Earlier figures](benchmarks-earlier.md).
 
+"""
+_AGAINST = """
 ## Against others
 
 Ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
@@ -31,16 +37,25 @@ process and heap, those without have a process of their own, timed from when it 
 
 
 def write_report(results: Results, target: Path) -> None:
-    """Write every comparison that was timed."""
-    lines = [_HEAD, f"{datetime.now(UTC):%Y-%m-%d}; {_machine()}.\n\n"]
-    lines.append("| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n")
-    lines.append("|---|---|---|---|---|---|---|---|\n")
-    lines += [_line(c, results) for c in COMPARISONS.values() if results.pairs(c.name)]
-    for date, table in results.tables().values():
-        lines.append(f"\n## {table.title}\n\n{table.note} {date}.\n\n")
-        lines.append(f"| {' | '.join(table.head)} |\n|{'---|' * len(table.head)}\n")
-        lines += [f"| {' | '.join(row)} |\n" for row in table.rows]
+    """Write every table that was made and every comparison that was timed."""
+    tables = results.tables()
+    lines = [_HEAD, f"{datetime.now(UTC):%Y-%m-%d}; {_machine()}.\n"]
+    for name in (n for n in _COLD if n in tables):
+        lines += _shown_table(*tables.pop(name))
+    if timed := [c for c in COMPARISONS.values() if results.pairs(c.name)]:
+        lines.append(_AGAINST)
+        lines.append("| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n")
+        lines.append("|---|---|---|---|---|---|---|---|\n")
+        lines += [_line(c, results) for c in timed]
+    for date, table in tables.values():
+        lines += _shown_table(date, table)
     target.write_text("".join(lines))
+
+
+def _shown_table(date: str, table: Table) -> list[str]:
+    head = f"| {' | '.join(table.head)} |\n|{'---|' * len(table.head)}\n"
+    rows = [f"| {' | '.join(row)} |\n" for row in table.rows]
+    return [f"\n## {table.title}\n\n{table.note} {date}.\n\n", head, *rows]
 
 
 def _line(comparison: Comparison, results: Results) -> str:
