@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,7 @@ def cold(folder: Path) -> Table:
     Args:
         folder: Empty.
     """
+    subprocess.run([sys.executable, "-m", "devstack.class_archive"], check=True)  # as make setup
     broker = Broker(folder / "kafka", heap_mb=1024).start()
     table = Table(
         "Cold, by the size of the batch",
