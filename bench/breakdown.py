@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from pathlib import Path
 from statistics import median
 
+from bench.landing import land
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, milliseconds
 from devstack.broker import Broker
-from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
 from tideline.launch.local_driver import end_drivers
 
@@ -33,7 +31,6 @@ _PHASES = (
     ("end the process", "end"),
 )
 _WAYS = ("Spark started for it", "warm driver", "nothing to land")
-_LOCAL = {"conn_type": "spark", "host": "local[2]"}
 
 
 def breakdown(folder: Path) -> Table:
@@ -46,7 +43,6 @@ def breakdown(folder: Path) -> Table:
     try:
         fill(broker.bootstrap_servers, SHAPES["small"])
         harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
-        os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(_LOCAL)
         found: dict[str, list[dict[str, float]]] = {way: [] for way in _WAYS}
         for number in range(_TIMES + 1):
             for way, changes in (
@@ -91,11 +87,8 @@ def _run(folder: Path, file: Path, run_id: str) -> dict[str, float]:
     trace = folder / "trace"
     trace.unlink(missing_ok=True)
     began = time.time()
-    env = {"TIDELINE_TRACE": str(trace)}
-    status, answer, errors = finished(tideline("run", file, "--run-id", run_id, "--json", env=env))
+    land(file, {"TIDELINE_TRACE": str(trace)}, "--run-id", run_id)
     ended = time.time()
-    if status != 0:
-        raise RuntimeError(f"{answer} {errors}")
     reached = {"end": ended}
     for line in trace.read_text().splitlines():
         at, place = line.split()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 
+from bench.landing import LOCAL_SPARK, land
 from bench.shapes import SHAPES, fill
 from bench.tables import Table, judged, milliseconds
 from devstack.airflow_harness import AirflowHarness
-from devstack.command_line import finished, tideline
 from devstack.stack import Stack
 from tideline.launch.local_driver import end_drivers
 
@@ -24,13 +23,11 @@ def dag_run(folder: Path) -> Table:
     Args:
         folder: Empty.
     """
-    local = {"conn_type": "spark", "host": "local[2]"}
-    settings = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps(local)}
-    stack = Stack.build(folder / "stack", settings=settings)
+    stack = Stack.build(folder / "stack", settings=LOCAL_SPARK)
     try:
         stack.start()
         fill(stack.broker.bootstrap_servers, SHAPES["small"])
-        by_airflow, by_script = _timed(stack, folder, settings)
+        by_airflow, by_script = _timed(stack, folder)
     finally:
         stack.stop()
         end_drivers()
@@ -52,7 +49,7 @@ def dag_run(folder: Path) -> Table:
     return table
 
 
-def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[float], list[float]]:
+def _timed(stack: Stack, folder: Path) -> tuple[list[float], list[float]]:
     client = stack.airflow.client()
     harness = AirflowHarness(stack, folder, "bench")
     by_airflow, by_script = [], []
@@ -76,10 +73,8 @@ def _timed(stack: Stack, folder: Path, settings: dict[str, str]) -> tuple[list[f
             spark={"connection": "bench_spark", "keep_warm_seconds": 900},
         )
         began = time.perf_counter()
-        status, answer, errors = finished(tideline("run", other, "--json", env=settings))
+        land(other)
         by_script.append(time.perf_counter() - began)
-        if status != 0:
-            raise RuntimeError(f"{answer} {errors}")
     return by_airflow[1:], by_script[1:]
 
 

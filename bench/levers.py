@@ -10,8 +10,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,10 +20,10 @@ from statistics import median
 
 import psutil
 
+from bench.landing import land, landing_file, write_archive
 from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table
 from devstack.broker import Broker
-from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
 from tideline.launch.jars import spark_jars
 
@@ -87,7 +85,7 @@ def levers(folder: Path, rounds: int = _ROUNDS) -> Table:
         rounds: How often each is timed, after one round that does not count.
     """
     _adopt_drivers()
-    subprocess.run([sys.executable, "-m", "devstack.class_archive"], check=True)
+    write_archive()
     broker = Broker(folder / "kafka", heap_mb=1024).start()
     table = Table(
         "The share of each lever",
@@ -103,9 +101,6 @@ def levers(folder: Path, rounds: int = _ROUNDS) -> Table:
     chance = random.Random(1)
     try:
         harness = StreamHarness(broker, folder, "bench", keeps_spark_warm=True)
-        os.environ["AIRFLOW_CONN_BENCH_SPARK"] = json.dumps(
-            {"conn_type": "spark", "host": "local[2]"}
-        )
         for name in _SHAPES:
             shape = SHAPES[name]
             fill(broker.bootstrap_servers, shape)
@@ -151,21 +146,11 @@ def _run(
     harness: StreamHarness, shape: Shape, way: Way, environment: Mapping[str, str], runtime: Path
 ) -> tuple[float, float]:
     shutil.rmtree(harness.folder / "lake", ignore_errors=True)
-    file = harness.stream_file(
-        name="levers",
-        kafka={"connection": harness.connection, "topics": [shape.name]},
-        spark={"connection": "bench_spark", **way.spark},
-        limits={
-            "max_records_per_run": shape.records,
-            "max_records_per_partition": shape.records,
-        },
-    )
+    file = landing_file(harness, shape, "levers", way.spark)
     before = _used(runtime)
     began = time.perf_counter()
-    status, answer, errors = finished(tideline("run", file, "--json", env=environment), 900)
+    land(file, environment)
     wall = time.perf_counter() - began
-    if status != 0:
-        raise RuntimeError(f"{way.name}: {answer} {errors}")
     if way.spark.get("keep_warm_seconds") == 0:
         _wait_for_drivers(runtime)
     return round(wall, 2), round(_used(runtime) - before, 2)

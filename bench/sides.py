@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.available_now import land_available
 from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_in_own_process
 from bench.shapes import LARGE, Shape
@@ -35,7 +36,6 @@ from tideline.wiring import open_run
 
 _PERF_COLUMNS = 10
 """Start, end, MB, MB/s, records, records/s, ms of rebalancing, ms of fetching, MB/s, records/s."""
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 class BenchHarness(StreamHarness):
@@ -96,23 +96,8 @@ def _available_now(job: Job, options: dict[str, str], settings: dict[str, str]) 
     session = job.spark.session.newSession() if settings else job.spark.session
     for name, value in settings.items():
         session.conf.set(name, value)
-    stream = (
-        session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", job.harness.broker.bootstrap_servers)
-        .options(**options)
-        .option("subscribe", job.shape.name)
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
-        .load()
-        .select(*_COLUMNS)
-    )
-    query = (
-        stream.writeStream.format("delta")
-        .trigger(availableNow=True)
-        .option("checkpointLocation", str(job.folder / "checkpoint"))
-        .start(job.table)
-    )
-    query.awaitTermination()
+    servers = job.harness.broker.bootstrap_servers
+    land_available(session, servers, job.shape.name, job.folder, options)
 
 
 def read_only(job: Job) -> None:

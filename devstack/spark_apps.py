@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MASTER = "local[2]"
-_DELTA = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+"""What a session needs for Delta's own reader and writer; a run needs none of it."""
 DELTA_SESSION = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.shuffle.partitions": "2",
@@ -57,7 +58,7 @@ class InProcessSpark:
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
         properties = {
             **configuration(_MASTER, is_small=self._is_small),
-            **_DELTA,
+            **DELTA,
             **DELTA_SESSION,
             "spark.ui.showConsoleProgress": "false",
         }

@@ -11,6 +11,16 @@ from tideline.errors import ResetDetected
 from tideline.model.incident import Decision
 from tideline.wiring import open_ledger
 
+STEPS = (
+    "plan_offset_ranges",
+    "detect_earliest_reset",
+    "resolve_reset",
+    "ingest_ranges",
+    "verify_ranges",
+    "advance_offsets",
+)
+"""Of a run, in their order; the names of Airflow's tasks."""
+
 
 def head(stream):
     """Next offsets by (topic, partition)."""

@@ -6,19 +6,11 @@ import pytest
 
 from devstack.airflow_harness import started, states
 from devstack.process import wait_until
-from tests.harness import head, table_version
+from tests.harness import STEPS, head, table_version
 from tideline.wiring import open_ledger
 
-TASKS = (
-    "plan_offset_ranges",
-    "detect_earliest_reset",
-    "resolve_reset",
-    "ingest_ranges",
-    "verify_ranges",
-    "advance_offsets",
-)
-WORKED = TASKS[:2]
-IDLE = {task: "success" if task in WORKED else "skipped" for task in TASKS}
+WORKED = STEPS[:2]
+IDLE = {task: "success" if task in WORKED else "skipped" for task in STEPS}
 
 
 @pytest.fixture
@@ -43,7 +35,7 @@ def test_only_tasks_with_work_have_a_process(harness, client):
         client.trigger("sparing", run_id, conf)
         assert client.wait_for_run("sparing", run_id) == "success"
         found[run_id] = processes(client, "sparing", run_id)
-    assert found["lands"] == set(TASKS) - {"resolve_reset"}
+    assert found["lands"] == set(STEPS) - {"resolve_reset"}
     assert states(client, "sparing", "lands")["resolve_reset"] == "skipped"
     for run_id in ("idle", "window", "asks"):
         assert (found[run_id], states(client, "sparing", run_id)) == (set(WORKED), IDLE)
@@ -72,7 +64,7 @@ def test_an_idle_run_that_is_cleared_stays_idle(harness, client):
         assert client.wait_for_run("cleared-idle", run_id) == "success"
     before, version = head(stream), table_version(stream)
     harness.send(7)
-    for task in TASKS:
+    for task in STEPS:
         client.clear("cleared-idle", "idle", [task])
         assert client.wait_for_run("cleared-idle", "idle") == "success", task
         assert states(client, "cleared-idle", "idle") == IDLE, task
@@ -81,7 +73,7 @@ def test_an_idle_run_that_is_cleared_stays_idle(harness, client):
     for task in ("detect_earliest_reset", "resolve_reset"):
         client.clear("cleared-idle", "lands", [task])
         assert client.wait_for_run("cleared-idle", "lands") == "success", task
-        assert states(client, "cleared-idle", "lands") == dict.fromkeys(TASKS, "success") | {
+        assert states(client, "cleared-idle", "lands") == dict.fromkeys(STEPS, "success") | {
             "resolve_reset": "skipped"
         }
         assert head(stream) == before

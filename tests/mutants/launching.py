@@ -10,7 +10,14 @@ GATEWAY = "tests/unit/test_gateway.py"
 LAUNCHER = "tests/unit/test_launcher.py"
 ARROW = "tests/unit/test_arrow_tables.py"
 PROCESS = "tests/unit/test_process.py"
+INTERPRETED = "tests/spark/test_interpreted.py"
 MUTANTS = (
+    Mutant(
+        "a large job is compiled",
+        "_INTERPRETED if for_offsets < _FEW else _COMPILED",
+        "_INTERPRETED",
+        INTERPRETED,
+    ),
     Mutant(
         "a run does not wait for pandas",
         "if column.type != pa.int64() or column.null_count:",

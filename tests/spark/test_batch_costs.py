@@ -5,18 +5,10 @@ from collections import Counter
 
 import pytest
 
+from tests.harness import STEPS
 from tideline.model.request import RunRequest
 from tideline.pipeline import run_batch as row
 from tideline.wiring import open_run
-
-STEPS = (
-    "plan_offset_ranges",
-    "detect_earliest_reset",
-    "resolve_reset",
-    "ingest_ranges",
-    "verify_ranges",
-    "advance_offsets",
-)
 
 
 class Counted:

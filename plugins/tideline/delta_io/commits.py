@@ -1,4 +1,4 @@
-"""Read one commit of a Delta table as it stands in the log: its actions (Delta protocol)."""
+"""Commits of a Delta table: one as it stands in the log, and how a table is created."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.fs import DeltaStorageHandler
+
+CREATED_ONCE = CommitProperties(max_commit_retries=0)
+"""For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
+again, as version 1 with another id, and that would replace the other one's."""
 
 
 def read_commit(

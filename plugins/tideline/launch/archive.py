@@ -78,9 +78,8 @@ class ClassArchive:
             self._classes.unlink(missing_ok=True)
 
     def _dump(self) -> None:
-        for left in self.path.parent.glob(
-            "spark-*.draft"
-        ):  # its writer was killed: we have the lock
+        """Write it; called with the lock, so drafts that lie there are of writers that died."""
+        for left in self.path.parent.glob("spark-*.draft"):
             left.unlink(missing_ok=True)
         draft = self._classes.with_suffix(".draft")
         java, *options = self._command

@@ -19,10 +19,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
+from tideline.delta_io.commits import CREATED_ONCE
 from tideline.errors import BadInput, CommitConflict
 from tideline.ledger.delta_documents import (
     COMMITS_PER_TIDY,
@@ -179,8 +180,7 @@ class DeltaLedgerStore:
                 partition_by=["slot"],
                 configuration=_CONFIGURATION,
                 storage_options=self._options,
-                # A retry would create it a second time, as version 1.
-                commit_properties=CommitProperties(max_commit_retries=0),
+                commit_properties=CREATED_ONCE,
             )
         except delta_errors.TableNotFoundError as error:
             first_line = str(error).splitlines()[0]

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import ArrayType, PrimitiveType, StructType
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
+from tideline.delta_io.commits import CREATED_ONCE
 from tideline.errors import BadInput
 from tideline.table.schema import (
     COLUMNS,
@@ -94,8 +95,7 @@ class TableFolder:
                 partition_by=list(partition_by),
                 configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},
                 storage_options=self._options,
-                # A retry would replace the table of another attempt by version 1, with another id.
-                commit_properties=CommitProperties(max_commit_retries=0),
+                commit_properties=CREATED_ONCE,
                 raise_if_key_not_exists=False,  # Delta does not know Tideline's two properties
             )
         except DeltaError:
