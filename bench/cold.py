@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from bench.available_now import land_in_own_process as land_with_spark
-from bench.landing import land, landing_file, write_archive
+from bench.landing import land, land_with_spark, landing_file, write_archive
 from bench.python_peer import land_in_own_process as land_with_python
 from bench.shapes import SHAPES, Shape, fill
 from bench.tables import Table, milliseconds

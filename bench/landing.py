@@ -1,16 +1,21 @@
-"""A run of `tideline run` as a user has it, which the cold benchmarks time."""
+"""Processes as users start them, which the cold benchmarks time: `tideline run`, and a peer."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.applications import available_now
 from bench.shapes import Shape
 from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
+from devstack.spark_apps import DELTA
+from tideline.launch.jars import delta_jars, spark_jars
+from tideline.launch.submit import environment
 
 LOCAL_SPARK = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"})}
 """The Spark connection `bench_spark`, as an environment variable."""
@@ -43,15 +48,35 @@ def landing_file(
     )
 
 
-def land(file: Path, environment: Mapping[str, str] | None = None, *options: str) -> None:
+def land(file: Path, variables: Mapping[str, str] | None = None, *options: str) -> None:
     """`tideline run`, which has to succeed.
 
     Args:
         file: The stream file.
-        environment: More variables.
+        variables: Of the environment, besides this process's.
         options: Of the command.
     """
-    env = {**LOCAL_SPARK, **(environment or {})}
+    env = {**LOCAL_SPARK, **(variables or {})}
     status, answer, errors = finished(tideline("run", file, *options, "--json", env=env), 900)
     if status != 0:
         raise RuntimeError(f"{file.stem}: {answer} {errors}")
+
+
+def land_with_spark(servers: str, topic: str, folder: Path) -> None:
+    """AvailableNow into a Delta table, as somebody runs it who has Spark and sets nothing.
+
+    Args:
+        servers: Of the broker.
+        topic: Read from its start to its present end.
+        folder: For table and checkpoint.
+    """
+    command = [
+        *("spark-submit", "--master", "local[2]"),
+        *("--jars", ",".join(map(str, [*spark_jars(), *delta_jars()]))),
+        *(part for item in DELTA.items() for part in ("--conf", "=".join(item))),
+        *(available_now.__file__, servers, topic, str(folder)),
+    ]
+    variables = {**os.environ, **environment("local[2]")}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{topic}: {done.stdout[-500:]} {done.stderr[-2000:]}")

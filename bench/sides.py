@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.available_now import land_available
+from bench.applications.available_now import land_available
 from bench.defaults import AS_IT_COMES
 from bench.python_peer import land_in_own_process
 from bench.shapes import LARGE, Shape

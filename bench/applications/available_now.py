@@ -1,14 +1,10 @@
 """Structured Streaming with `Trigger.AvailableNow` from a topic into a Delta table.
 
 Usage, by spark-submit: available_now.py BOOTSTRAP_SERVERS TOPIC FOLDER
-
-`land_in_own_process` is what somebody runs who has Spark and sets nothing.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,24 +45,6 @@ def land_available(
         .start(str(folder / "table"))
     )
     query.awaitTermination()
-
-
-def land_in_own_process(servers: str, topic: str, folder: Path) -> None:
-    """The same as an application of its own, from spark-submit's start to its end."""
-    from devstack.spark_apps import DELTA
-    from tideline.launch.jars import delta_jars, spark_jars
-    from tideline.launch.submit import environment
-
-    command = [
-        *("spark-submit", "--master", "local[2]"),
-        *("--jars", ",".join(map(str, [*spark_jars(), *delta_jars()]))),
-        *(part for item in DELTA.items() for part in ("--conf", "=".join(item))),
-        *(__file__, servers, topic, str(folder)),
-    ]
-    env = {**os.environ, **environment("local[2]")}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{topic}: {done.stderr[-2000:]}")
 
 
 if __name__ == "__main__":
