@@ -34,6 +34,7 @@ from bench.sides import SIDES, BenchHarness, Job, cache
 from bench.tables import Table
 from devstack.broker import Broker
 from devstack.spark_apps import InProcessSpark
+from tideline.launch.local_driver import end_drivers
 
 _RESULTS = Path(".bench")
 _A_A_PAIRS = 6
@@ -56,6 +57,7 @@ class Bench:
 
     def stop(self) -> None:
         """Stop everything."""
+        end_drivers()
         self.spark.stop()
         self.broker.stop()
 
