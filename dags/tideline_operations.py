@@ -1,10 +1,16 @@
-"""Maintenance Dags, triggered by hand. Parsing connects to no service and reads no stream file."""
+"""Operations, triggered by hand. Parsing connects to no service and reads no stream file."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from tideline.airflow.operations import AUDIT_FORM, AuditStream, RewindStream
+from tideline.airflow.operations import (
+    AUDIT_FORM,
+    AuditStream,
+    MaintainStream,
+    RedriveRecords,
+    RewindStream,
+)
 
 _STREAM = Param(type="string", minLength=1, description="The stream's name.")
 
@@ -44,3 +50,38 @@ an interrupted rewind, clear the task: until then no other run of the stream sta
 """,
 ) as tideline_rewind:
     RewindStream(task_id="rewind_stream")
+
+with DAG(
+    dag_id="tideline_maintenance",
+    description="Merge small files of a stream's tables, delete those that nobody needs",
+    schedule=None,
+    catchup=False,
+    tags=["tideline", "operations"],
+    params={"stream": _STREAM, "dry_run": Param(False, type="boolean", description="Only look.")},
+    doc_md="No row changes. While a run writes the tables, it waits; so do runs, for it.",
+) as tideline_maintenance:
+    MaintainStream(task_id="maintain_stream")
+
+with DAG(
+    dag_id="tideline_redrive",
+    description="Decode a stream's quarantined records again",
+    schedule=None,
+    catchup=False,
+    tags=["tideline", "operations"],
+    params={
+        "stream": _STREAM,
+        "class": Param(
+            None,
+            type=["null", "string", "array"],
+            items={"type": "string"},
+            description="Only these error classes, with commas between them; without it, all.",
+        ),
+        "since": Param(
+            None,
+            type=["null", "string"],
+            description="Only records with this time in Kafka or a later one, as ISO 8601.",
+        ),
+    },
+    doc_md="What can be decoded now moves into the typed table; Kafka is not asked.",
+) as tideline_redrive:
+    RedriveRecords(task_id="redrive_records")

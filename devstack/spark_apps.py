@@ -6,12 +6,15 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+import decode_rows
 import ingest_range
 from devstack.connect_server import ConnectServer
 from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
+from tideline.launch.job import DecodeResult, SparkResult
+from tideline.launch.programs import DECODE, INGEST, application_for
 from tideline.launch.submit import configuration
 
 if TYPE_CHECKING:
@@ -78,7 +81,8 @@ class InProcessSpark:
             ServiceAway: The application failed; its result says why.
         """
         self.submits += 1
-        result = ingest_range.run(job_path, self.session)
+        program = {INGEST: ingest_range, DECODE: decode_rows}[application_for(job_path)]
+        result: SparkResult | DecodeResult = program.run(job_path, self.session)
         if result.error:
             raise ServiceAway("the application failed")
 

@@ -1,4 +1,4 @@
-"""A warm Spark driver: runs the ingest application for one run after the other, or several at once.
+"""A warm Spark driver: runs the applications for one run after the other, or several at once.
 
 Usage: local_driver.py LISTENER_FD ADDRESS MASTER
 
@@ -24,10 +24,12 @@ import time
 import traceback
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tideline.launch.gateway import Jvm
+from tideline.launch.programs import INGEST, application_for
 from tideline.launch.runtime import BEAT_SECONDS, SILENCE_SECONDS, identity, locked, remove
 
 _START_SECONDS = 300
@@ -110,7 +112,7 @@ class Driver:
 
     def _start_session(self) -> None:
         try:
-            import ingest_range  # noqa: F401  it imports pyspark while the JVM starts
+            import_module(INGEST)  # it imports pyspark while the JVM starts
             from tideline.spark.session import build_session
 
             self._jvm.open_gateway()
@@ -163,8 +165,6 @@ class Driver:
 
     def _run(self, connection: socket.socket, job_path: str) -> bool:
         """Run a job to its end, or until its client leaves; whether it went well."""
-        import ingest_range
-
         ended = threading.Event()
         arguments = (connection, job_path, ended)
         watcher = threading.Thread(target=self._watch, args=arguments, daemon=True)
@@ -175,7 +175,8 @@ class Driver:
                 return False  # nobody waits for it any more
             spark = session.newSession()
             spark.sparkContext.setJobGroup(job_path, job_path, interruptOnCancel=True)
-            result = ingest_range.run(job_path, spark, self._jvm.why_ended)
+            program = import_module(application_for(job_path))
+            result = program.run(job_path, spark, self._jvm.why_ended)
         except Exception:
             _log_error()
             return False

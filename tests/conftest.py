@@ -1,4 +1,4 @@
-"""Real parts, each started once and shared by all tests of a process: broker, Spark, PostgreSQL."""
+"""Real parts, each started once and shared by all tests of a process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from devstack.broker import Broker
 from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
+from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.postgres import Postgres
 
@@ -28,6 +29,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     """A warm Spark Connect server on a free port."""
     server = ConnectServer(tmp_path_factory.mktemp("connect"), "local[2]").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A real schema registry on a free port, its schemas in memory."""
+    server = Registry(tmp_path_factory.mktemp("registry")).start()
     yield server
     server.stop()
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from tideline.errors import ConnectionMissing
 from tideline.kafka_io.settings import KafkaSettings
+from tideline.registry_io.connecting import RegistrySettings, read_settings
 
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
@@ -73,6 +74,37 @@ def kafka_settings(connection_id: str) -> KafkaSettings:
             connection=connection_id,
         )
     return KafkaSettings(connection_id, connection.extra)
+
+
+def registry_settings(connection_id: str) -> RegistrySettings:
+    """The checked settings of a schema registry's connection.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not http, or a part of it is
+            not allowed.
+    """
+    connection = find_connection(connection_id)
+    if connection is None:
+        raise ConnectionMissing(
+            f"registry.connection: no Airflow connection {connection_id!r}; define it, for example"
+            f" as AIRFLOW_CONN_{connection_id.upper()}="
+            """'{"conn_type": "http", "host": "https://registry:8081"}'""",
+            connection=connection_id,
+        )
+    if connection.conn_type != "http":
+        raise ConnectionMissing(
+            f"connection {connection_id}: type {connection.conn_type!r}; allowed: http",
+            connection=connection_id,
+        )
+    return read_settings(
+        connection_id,
+        host=connection.host,
+        port=connection.port,
+        scheme=connection.schema,
+        login=connection.login,
+        password=connection.password,
+        extra=connection.extra,
+    )
 
 
 def spark_master(connection: Connection | None) -> str:

@@ -5,6 +5,8 @@
     |   |-- StreamFileError            a stream file: file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
     |   |-- AccessRefused              brokers refuse the connection; `cause` says why
+    |   |   `-- RegistryRefused          the schema registry does; `cause` says why
+    |   |-- RegistryMisused            the registry lacks a subject, or it is no registry at all
     |   |-- TopicIdMissing             the brokers give topics no ids: too old, or not Kafka's own
     |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
     |   |-- UnreadableDocument         a stored document is damaged or has unknown fields
@@ -12,12 +14,15 @@
     |   `-- RequestConflict            the run id already stands for a different request
     |-- Halted                         exit 3, a person has to decide; trying again changes nothing
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
+    |   |-- DecodingHalted             records cannot be decoded as planned; landing goes on
     |   |-- UnreadableTable            the table has a feature that cannot be read here
     |   |-- ReplayUnavailable          Kafka no longer has what a plan has to read
+    |   |-- SchemaChanged              the registry gives another schema for a known id
     |   |-- WindowUnavailable          a backfill's window cannot be read as requested
     |   `-- UnreadableRecords          Spark fails at the same records again and again
     |-- Transient                      exit 4, run again later; the only retriable ones
     |   |-- ServiceAway                a broker, a store or Spark did not answer
+    |   |   `-- RegistryAway             the schema registry did not; what has landed stays
     |   |-- StreamBusy                 another attempt works on the stream
     |   |-- AttemptFenced              a newer attempt of the same plan has committed
     |   `-- CommitConflict             another process changed ledger or table first
@@ -82,6 +87,14 @@ class AccessRefused(BadInput):
     """Brokers refuse a connection for good; `cause`, if not Spark was refused, is why."""
 
 
+class RegistryRefused(AccessRefused):
+    """The schema registry refuses a connection for good; `cause` is why."""
+
+
+class RegistryMisused(BadInput):
+    """The registry does not have what a stream file names, or what answers is no registry."""
+
+
 class TopicIdMissing(BadInput):
     """The cluster does not give a topic an id (KIP-516); nothing says which log is read."""
 
@@ -113,12 +126,20 @@ class ResetDetected(Halted):
     """The log or the table contradicts the ledger; the incidents say how."""
 
 
+class DecodingHalted(Halted):
+    """A schema does not fit, or too many records cannot be decoded; the landed rows stay."""
+
+
 class UnreadableTable(Halted):
     """The table's protocol asks readers for a feature that delta-rs does not have."""
 
 
 class ReplayUnavailable(Halted):
     """A plan needs offsets that Kafka no longer has; rows that are in the table stay."""
+
+
+class SchemaChanged(Halted):
+    """The registry gives another schema for an id than before: it may be another registry."""
 
 
 class WindowUnavailable(Halted):
@@ -139,6 +160,10 @@ class Transient(TidelineError):
 
 class ServiceAway(Transient):
     """A broker, a store or Spark is unreachable, or answered with a transient error."""
+
+
+class RegistryAway(ServiceAway):
+    """The schema registry is unreachable, or answered with a transient error."""
 
 
 class StreamBusy(Transient):

@@ -34,7 +34,18 @@ PLACES = (
 )
 """Every run that lands rows reaches these, in this order."""
 SPARK_PLACES = ("spark:started", "spark:writing", "spark:written", "spark:answered")
-"""Its Spark driver reaches these, in this order."""
+"""Its Spark driver reaches these, in this order; and again where it decodes."""
+DECODE_PLACES = (
+    "lease:decoder",
+    "decode:prepared",
+    "decode:freezing",
+    "decode:frozen",
+    "decode:committed",
+    "decode:noted",
+    "decode:closing",
+    "decode:closed",
+)
+"""Every run that decodes rows reaches these too, in this order."""
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",
@@ -57,9 +68,14 @@ RARE_PLACES = (
     "move:marked",
     "tidy:written",
     "tidy:merged",
+    "maintain:merged",
+    "maintain:committed",
+    "maintain:vacuuming",
+    "maintain:vacuumed",
 )
 """Reached only in some cases: there is no table yet, an earlier run is unfinished, there are
-findings, rows are replaced, a stream is rewound, or its ledger is moved or tidied."""
+findings, rows are replaced, a stream is rewound, its ledger is moved or tidied, or its tables are
+maintained."""
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

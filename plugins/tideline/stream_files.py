@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.stream import Stream
+from tideline.model.stream_decoding import FOLDER
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """Airflow's names for cron expressions, as its timetables with data intervals take them."""
@@ -92,7 +93,7 @@ def parse_stream(text: str, file: str) -> Stream:
         raise _refuse([Problem(file, 1, "(file)", repr(data), "a mapping with stream, kafka, ...")])
     stream = None
     try:
-        stream = Stream.model_validate(data)
+        stream = Stream.model_validate(data, context={FOLDER: Path(file).absolute().parent})
     except ValidationError as error:
         problems += [_explain(file, lines, item) for item in error.errors()]
     schedule = data.get("schedule")

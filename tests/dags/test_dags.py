@@ -6,15 +6,20 @@ import re
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from tideline.errors import DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
+from tideline.operations.redrive import Redriven
 from tideline.stream_files import PRESETS
 
 ROOT = Path(__file__).parents[2]
+KAFKA = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}'
+"""Of a broker that nobody asks anything."""
 
 PROGRAM = """
 import json, socket, sys
@@ -100,6 +105,25 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert dag["loaded"] == []  # every task of every run would wait for their imports
 
 
+def test_a_stream_with_typed_tables_has_eight_tasks(streams, tmp_path):
+    """The six, and two that decode, whether or not this run has landed something."""
+    data = yaml.safe_load((streams / "orders.yaml").read_text())
+    data["registry"] = {}
+    data["decode"] = {
+        "value": {"format": "avro", "subject": "orders-value"},
+        "table": {"uri": "/data/lake/orders_decoded"},
+        "quarantine": {"uri": "/data/lake/orders_quarantine"},
+    }
+    (streams / "orders.yaml").write_text(yaml.safe_dump(data))
+    dag = parse(streams, tmp_path)["orders"]
+    assert len(dag["tasks"]) == 8
+    assert dag["tasks"][-3:] == ["advance_offsets", "decode_rows", "verify_decoded"]
+    assert dag["downstream"]["advance_offsets"] == ["decode_rows"]
+    assert dag["rules"]["decode_rows"] == "none_failed"
+    assert dag["outlets"][-2:] == ["tideline/orders", "tideline/orders/decoded"]
+    assert dag["loaded"] == []
+
+
 def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(streams, tmp_path):
     """Every preset of this Airflow that has data intervals, and no other."""
     from airflow.timetables.interval import CronDataIntervalTimetable
@@ -162,17 +186,21 @@ def test_the_shipped_stream_parses(tmp_path):
     assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)
 
 
-def test_operations_are_two_dags_by_hand(streams, tmp_path):
+def test_operations_are_dags_by_hand(streams, tmp_path):
     """Whatever streams there are; parsing touches no service."""
     dags = parse(streams, tmp_path, "tideline_operations")
     assert {name: dag["tasks"] for name, dag in dags.items()} == {
         "tideline_audit": ["audit_stream"],
         "tideline_rewind": ["rewind_stream"],
+        "tideline_maintenance": ["maintain_stream"],
+        "tideline_redrive": ["redrive_records"],
     }
     assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
     assert dags["tideline_rewind"]["max_active_runs"] == 1
     form = ["accept_loss", "confirm", "reason", "stream", "to_run"]
     assert dags["tideline_rewind"]["params"] == form
+    assert dags["tideline_maintenance"]["params"] == ["dry_run", "stream"]
+    assert dags["tideline_redrive"]["params"] == ["class", "since", "stream"]
     assert dags["tideline_audit"]["outlets"] == ["tideline/audited"]
 
 
@@ -196,6 +224,89 @@ def test_a_form_that_is_not_right_rewinds_nothing(conf, text):
     task = RewindStream(task_id="rewind_stream")
     with pytest.raises(AirflowFailException, match=re.escape(text)):
         task.execute({"dag_run": SimpleNamespace(conf=form)})
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"classes": []}, "classes: unknown key; allowed: stream, class, since"),
+        ({"class": 7}, "class: got 7; allowed: text, a list, null"),
+        ({"class": ["framing", 7]}, "class: got 7; allowed: text"),
+        ({"since": "yesterday"}, "since: got 'yesterday'; allowed: a time with its offset"),
+        ({"since": "2026-01-31T00:00:00"}, "since: got '2026-01-31T00:00:00'; allowed: a time"),
+        ({"stream": None}, "stream: got nothing"),
+        ({"class": None, "since": None}, "orders: decode: got nothing; a redrive needs it"),
+    ],
+)
+def test_a_form_that_is_not_right_redrives_nothing(streams, monkeypatch, conf, text):
+    """What Airflow's page sends for fields that nobody has filled, null, is right."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.operations import RedriveRecords
+
+    monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", KAFKA)
+    task = RedriveRecords(task_id="redrive_records")
+    asked = SimpleNamespace(conf={"stream": "orders", **conf}, run_id="manual")
+    with pytest.raises(AirflowFailException, match=re.escape(text)):
+        task.execute({"dag_run": asked})
+
+
+REDRIVEN = [
+    ({"class": ["framing", "malformed"]}, ("framing", "malformed"), None),
+    ({"class": "framing, malformed"}, ("framing", "malformed"), None),
+    ({"since": "2026-01-31T00:00:00Z"}, (), datetime(2026, 1, 31, tzinfo=UTC)),
+]
+
+
+@pytest.mark.parametrize(("conf", "classes", "since"), REDRIVEN)
+def test_a_redrive_does_what_its_form_says(streams, monkeypatch, conf, classes, since):
+    """Under a run id that no run of the stream's own Dag has."""
+    from tideline.airflow import operations
+
+    asked = []
+
+    def redrive(run, classes, since):
+        asked.append((run.run_id, classes, since))
+        return Redriven(3, ())
+
+    monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", KAFKA)
+    monkeypatch.setattr(operations, "redrive", redrive)
+    run = SimpleNamespace(conf={"stream": "orders", **conf}, run_id="manual")
+    answer = operations.RedriveRecords(task_id="redrive_records").execute({"dag_run": run})
+    assert asked == [("redrive__manual", classes, since)]
+    assert (answer["status"], answer["asked"], answer["left"]) == ("nothing_to_do", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "airflow_s"),
+    [
+        (StreamBusy("the decoder is at work", lease="decoder"), "AirflowRescheduleException"),
+        (RegistryAway("no answer"), "AirflowException"),
+        (RegistryRefused("401"), "AirflowFailException"),
+        (DecodingHalted("no"), "AirflowFailException"),
+    ],
+    ids=["busy", "away", "refused", "halted"],
+)
+def test_a_redrive_s_errors_are_translated_as_everywhere(streams, monkeypatch, error, airflow_s):
+    """Somebody else at work costs no try; a registry that is away costs one."""
+    from airflow.sdk import exceptions
+
+    from tideline.airflow import operations
+
+    def redrive(run, classes, since):
+        raise error
+
+    monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", KAFKA)
+    monkeypatch.setattr(operations, "redrive", redrive)
+    run = SimpleNamespace(conf={}, run_id="manual")
+    task = operations.RedriveRecords(task_id="redrive_records", stream="orders")
+    expected = getattr(exceptions, airflow_s)
+    with pytest.raises(expected) as raised:
+        task.execute({"dag_run": run})
+    assert type(raised.value) is expected
 
 
 def test_a_stream_that_is_not_there_is_named_with_those_that_are(streams, monkeypatch):

@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
+from devstack.registry import Registry
 from devstack.spark_apps import InProcessSpark
 from tests.faults.crash import Crash
 from tests.faults.fault_case import FaultCase
@@ -18,6 +19,7 @@ from tests.faults.ledgers import InPostgres
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
+from tests.faults.typed_crash import TypedCrash
 from tests.ledger_database import connect, disconnect
 from tideline.kafka_io.client import KafkaCluster
 
@@ -86,6 +88,16 @@ def crash(
     """A stream of its own on the shared broker, one of whose runs dies."""
     found = Crash(harness, spark, report)
     found.ledger = ledger
+    return found
+
+
+@pytest.fixture
+def typed_crash(
+    harness: StreamHarness, registry: Registry, spark: InProcessSpark, report: Report
+) -> TypedCrash:
+    """A stream with typed tables; records of every kind wait."""
+    found = TypedCrash(harness, registry, spark, report)
+    found.brings()
     return found
 
 

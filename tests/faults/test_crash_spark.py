@@ -114,6 +114,19 @@ def test_the_driver_of_a_replay_is_killed(crash, place, way):
     crash.judge_crash(f"Spark's driver killed at {place}, in a replay")
 
 
+@pytest.mark.parametrize("place", SPARK_PLACES)
+def test_the_driver_of_a_decoding_is_killed(typed_crash, place, way):
+    """Its files are no rows of either table; the landed ones are decoded again."""
+    typed_crash.dies("lease:decoder")
+    typed_crash.attempts += 1
+    env = {**way.env, "TIDELINE_FAILPOINT": f"{place}:kill"}
+    file = typed_crash.harness.folder / "orders.yaml"
+    fails_cleanly(tideline("decode", file, "--run-id", "one", "--json", env=env))
+    assert not typed_crash.places()
+    typed_crash.repeat()
+    typed_crash.judge(f"Spark's driver killed at {place}, decoding")
+
+
 @pytest.mark.parametrize("place", ["spark:writing", "spark:written"])
 def test_the_jvm_is_killed(crash, place, each_way):
     """The same for the JVM, which writes the files."""

@@ -13,8 +13,9 @@ pytestmark = pytest.mark.slow
 ELSEWHERE = ("ingest:created", "event:ready")
 ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
 ELSEWHERE += ("move:begun", "move:copied", "move:marked", "tidy:written", "tidy:merged")
+ELSEWHERE += ("maintain:merged", "maintain:committed", "maintain:vacuuming", "maintain:vacuumed")
 """Those of a new table and of Airflow's tasks have tests in other modules here, a rewind's in
-`spark/test_rewind.py`; a move's and a tidying's in `integration`.
+`spark/test_rewind.py`; a move's, a tidying's and a maintenance's in `integration`.
 """
 
 

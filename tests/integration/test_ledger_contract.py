@@ -10,11 +10,12 @@ from functools import partial
 import pytest
 
 from tests.simulation.store import MemoryStore, StoreState
-from tideline.errors import BadInput, CommitConflict, Halted, StreamBusy
+from tideline.errors import BadInput, CommitConflict, Halted, SchemaChanged, StreamBusy
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.model.decoding import WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Finding, one_interval
 from tideline.model.rewind import Rewind
@@ -443,6 +444,59 @@ def test_a_token_is_larger_than_what_the_table_knows(new_store):
     with ledger.lease("writer"):
         assert ledger.next_token("writer", above=40).control.token == 41
         assert ledger.next_token("writer", above=7).control.token == 42
+
+
+def writer_schema(schema_id, text='"string"', known_as="s:1"):
+    return WriterSchema(schema_id, text, f"digest of {text}", known_as, (), "avro")
+
+
+def test_schemas_are_noted_with_a_change_and_found_by_id(new_store):
+    """In the same commit, so that a plan never names a schema that nobody keeps."""
+    ledger = Ledger(new_store(), "s")
+    assert ledger.known_schemas([7]) == {}
+    noted = [writer_schema(7), writer_schema(2**31 - 1, '"int"'), writer_schema(12, '"long"')]
+    after = ledger.update(lambda s: s.with_next_token().with_schemas(noted))
+    assert after.noted_schemas == ()
+    assert ledger.read().control.token == 1
+    other = Ledger(new_store(), "s")
+    assert other.known_schemas([]) == {}
+    assert other.known_schemas([7, 2**31 - 1, 99]) == {s.schema_id: s for s in noted[:2]}
+    assert [e.key for e in other.store.history("schema", "12")] == ["12"]
+    version = other.read().version
+    other.update(lambda s: s.with_schemas([]))
+    assert other.read().version == version
+
+
+def test_only_new_schemas_are_noted(new_store):
+    """Two runs may note one at the same time; a subject that goes changes no schema."""
+    ledger = Ledger(new_store(), "s")
+    first = writer_schema(7)
+    for _ in range(2):
+        ledger.update(lambda s: s.with_schemas([first]))
+    assert ledger.known_schemas([7]) == {7: first}
+    new = writer_schema(8, '"int"')
+    assert ledger.new_schemas([new, writer_schema(7, known_as=""), new]) == (new,)
+    assert ledger.new_schemas([]) == ()
+
+
+def test_an_id_with_another_schema_than_before_is_refused(new_store):
+    """Another registry, or one that was put back: its ids mean something else."""
+    ledger = Ledger(new_store(), "s")
+    ledger.update(lambda s: s.with_schemas([writer_schema(7)]))
+    other = writer_schema(7, '"int"', known_as="t:3")
+    imported = replace(writer_schema(7), references=(("a.proto", "x"),))
+    for changed in (other, imported, replace(writer_schema(7), schema_type="json")):
+        with pytest.raises(SchemaChanged, match="schema id 7 was s:1") as refused:
+            ledger.new_schemas([writer_schema(9), changed])
+        assert refused.value.schema_id == 7
+    with pytest.raises(SchemaChanged, match=r"was s:1 \(SHA-256 .*now is t:3"):
+        ledger.new_schemas([other])
+    with pytest.raises(SchemaChanged, match="schema id 9"):
+        ledger.new_schemas([writer_schema(9), writer_schema(9, '"int"')])
+    ledger.update(lambda s: s.with_schemas([other]))
+    with pytest.raises(SchemaChanged):
+        ledger.known_schemas([7])
+    assert ledger.known_schemas([8]) == {}
 
 
 def test_head_and_runs_move_in_one_step(new_store):

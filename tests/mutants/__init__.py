@@ -3,11 +3,14 @@
 from tests.mutants import (
     connections,
     decisions,
+    decoding,
     detection,
     launching,
     ledger,
+    maintaining,
     pipeline,
     planning,
+    registry,
     table,
     verification,
 )
@@ -17,9 +20,12 @@ MUTANTS = (
     *verification.MUTANTS,
     *planning.MUTANTS,
     *decisions.MUTANTS,
+    *decoding.MUTANTS,
     *pipeline.MUTANTS,
     *table.MUTANTS,
     *ledger.MUTANTS,
+    *maintaining.MUTANTS,
     *connections.MUTANTS,
     *launching.MUTANTS,
+    *registry.MUTANTS,
 )

@@ -16,6 +16,7 @@ MUTANTS = (
         "            leases.refuse_lost(state, lease, self.holder)\n",
         "",
         LEDGER_CONTRACT,
+        within="next_token",
     ),
     Mutant(
         "a ledger that was there is not begun anew (R13)",

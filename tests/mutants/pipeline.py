@@ -373,9 +373,10 @@ MUTANTS = (
     ),
     Mutant(
         "tasks without work are skipped by the scheduler",
-        "if needless := steps_without_work(record, state.control.incidents):",
-        "if needless := ():",
+        "needless = steps_without_work(record, state.control.incidents)",
+        "needless = ()",
         f"{TASKS}::test_detection_has_tasks_without_work_skipped_by_the_scheduler",
+        within="DetectEarliestReset",
     ),
     Mutant(
         "after an update in place no old module is left",

@@ -38,6 +38,9 @@ from tideline.rules.audit import Audit, Flaw
 NOTICE = {"kind": "new_topic", "topic": "orders", "partition": None, "text": "followed"}
 
 
+NOTHING_DECODED = {"decoded": None, "quarantined": None, "tombstones": None}
+
+
 def test_the_schema_of_the_output_is_current():
     """`make schema` writes it."""
     assert (ROOT / "docs/output.schema.json").read_text() == output_schema()
@@ -63,6 +66,7 @@ def test_a_run_with_everything():
         "lane": "live",
         "ranges": [{**COORDINATES, "rows": 3}],
         "rows": 3,
+        **NOTHING_DECODED,
         "offset_lag": 0,
         "table_version": 4,
         "notices": [
@@ -118,6 +122,7 @@ def test_a_run_with_nothing():
         "lane": "backfill",
         "ranges": [],
         "rows": 0,
+        **NOTHING_DECODED,
         "offset_lag": 0,
         "table_version": None,
         "incidents": [],

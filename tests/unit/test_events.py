@@ -45,9 +45,9 @@ def test_the_rest():
     """What has no object of the core behind it."""
     assert_fits("validate", answers.Validation(streams=["orders"]).data())
     counts = {"lost": 0, "duplicate": 0, "foreign": 0, "different": 0}
-    demo = answers.Demo(
-        produced=9, rows=9, equal=9, **counts, exact=True, clean=True, status="done", seconds=60
-    )
+    typed = {"typed": 7, "tombstones": 1, "quarantined": 1, "redriven": 1, "typed_exact": True}
+    raw = {"produced": 9, "rows": 9, "equal": 9, "exact": True, "clean": True}
+    demo = answers.Demo(**raw, **counts, **typed, status="done", seconds=60)
     assert_fits("demo", demo.data())
     process = {"name": "kafka", "pid": 7, "started": "boot:1", "log": "/k.log"}
     stack = answers.StackFile(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devstack.broker import new_cluster_id
 from tests.mutants import MUTANTS
-from tideline.failpoints import PLACES, RARE_PLACES, SPARK_PLACES
+from tideline.failpoints import DECODE_PLACES, PLACES, RARE_PLACES, SPARK_PLACES
 from tideline.model.stream_schema import stream_schema
 from tideline.model.verdicts import build_page
 
@@ -59,10 +59,10 @@ def test_helpers_of_tests_live_in_modules_of_their_own():
             assert not any(p.startswith("test_") for p in parts), f"{file} imports {name}"
 
 
-def test_the_dag_file_stays_small():
-    """It runs at every parse."""
-    for name in ("tideline_streams", "tideline_operations"):
-        assert len((ROOT / f"dags/{name}.py").read_text().splitlines()) <= 60
+def test_the_dag_files_stay_small():
+    """They run at every parse."""
+    for name, lines in (("tideline_streams", 20), ("tideline_operations", 90)):
+        assert len((ROOT / f"dags/{name}.py").read_text().splitlines()) <= lines
     assert len((ROOT / "spark_jobs/ingest_range.py").read_text().splitlines()) <= 80
 
 
@@ -90,6 +90,6 @@ def test_every_failpoint_is_listed_and_every_listed_one_is_there():
     """The crash matrix kills at every place that is listed, so each has to be."""
     sources = [*(ROOT / "plugins/tideline").rglob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
     reached = {p for file in sources for p in re.findall(r'reach\(f?"(.+?)"\)', file.read_text())}
-    leases = {f"lease:{name}" for name in ("live", "writer")}
-    listed = {*PLACES, *SPARK_PLACES, *RARE_PLACES}
+    leases = {f"lease:{name}" for name in ("live", "writer", "decoder")}
+    listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *RARE_PLACES}
     assert (reached - {"lease:{name}"}) | leases == listed

@@ -2,9 +2,12 @@
 
 import pytest
 
+from tests.raw_tables import decode_job, decode_plan
+from tests.raw_tables import planned as coordinates
 from tests.unit.build import planned
 from tideline.documents import dump
 from tideline.launch.job import SparkJob
+from tideline.launch.programs import AVRO_LIMITS, DECODE, INGEST, application_for
 from tideline.launch.submit import configuration, is_small
 from tideline.spark.source import split_and_packed
 
@@ -50,3 +53,27 @@ def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
     options = configuration("local[2]", is_small=small)["spark.driver.extraJavaOptions"]
     assert ("TieredStopAtLevel" in options) == small
     assert "Tiered" not in configuration("yarn", is_small=True)["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize(("end", "small"), [(999_999, True), (1_000_000, False)])
+def test_a_job_that_decodes_is_as_large_as_its_plan(tmp_path, end, small):
+    """And its file says which application it is for; a job that lands says nothing."""
+    path = tmp_path / "job.json"
+    plan = decode_plan(tmp_path, [coordinates(0, end)], [])
+    path.write_text(dump(decode_job(tmp_path, [], plan)))
+    assert (is_small(str(path)), application_for(str(path))) == (small, DECODE)
+    path.write_text('{"stream": "orders"}')
+    assert application_for(str(path)) == INGEST
+    path.write_text('{"application": "../other"}')
+    with pytest.raises(ValueError, match="no such application"):
+        application_for(str(path))
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_every_jvm_that_decodes_has_avro_s_limits(master):
+    """A record of six bytes ends one without them; executors are JVMs of their own on a cluster."""
+    conf = configuration(master, is_small=True)
+    options = [v for k, v in conf.items() if k.endswith("extraJavaOptions")]
+    assert len(options) == (1 if master.startswith("local") else 2)
+    for text in options:
+        assert all(f"-D{name}={value}" in text for name, value in AVRO_LIMITS.items())

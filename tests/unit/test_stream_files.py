@@ -13,6 +13,17 @@ table:
   uri: /data/lake/orders
 """
 
+DECODED = (
+    GOOD
+    + """\
+registry: {}
+decode:
+  value: {format: avro, subject: orders-value}
+  table: {uri: /data/lake/orders_decoded}
+  quarantine: {uri: /data/lake/orders_quarantine}
+"""
+)
+
 BROKEN = {
     "unknown key": (GOOD + "shedule: daily\n", 6, "shedule", "schedule"),
     "unknown nested key": (
@@ -122,6 +133,37 @@ BROKEN = {
         "only with ledger: airflow; here ledger is delta",
     ),
     "no such ledger": (GOOD + "ledger: zookeeper\n", 6, "ledger", "'delta' or 'airflow'"),
+    "a transform without a function": (
+        DECODED + "  transform: my_company.orders\n",
+        11,
+        "decode.transform",
+        "module:function",
+    ),
+    "a format to come": (
+        DECODED.replace("avro", "protobuf"),
+        8,
+        "decode.value.format",
+        "protobuf is not there yet; allowed: avro, json, none",
+    ),
+    "no such format": (DECODED.replace("avro", "csv"), 8, "decode.value.format", "'avro'"),
+    "a schema file that is not there": (
+        DECODED.replace("subject: orders-value", "schema: orders.avsc"),
+        8,
+        "decode.value.schema",
+        "no such file",
+    ),
+    "subject and schema": (
+        DECODED.replace("subject:", "schema: pyproject.toml, subject:"),
+        8,
+        "decode.value",
+        "either subject or schema",
+    ),
+    "a subject and no registry": (
+        DECODED.replace("registry: {}\n", ""),
+        1,
+        "registry",
+        "decode names the subject orders-value",
+    ),
     "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
@@ -158,6 +200,19 @@ def test_defaults_are_those_of_the_reference():
     assert str(stream.ledger_location) == "/data/lake/orders.ledger"
     assert stream.limits.max_records_per_run == 5_000_000
     assert set(stream.on_reset.model_dump().values()) == {"fail"}
+
+
+def test_a_stream_with_typed_tables_has_defaults_too():
+    """The least that such a file says."""
+    stream = parse_stream(DECODED, "f.yaml")
+    assert stream.registry.connection == "registry_default"
+    assert (stream.decode.quarantine.max_share, stream.decode.tombstones) == (0.05, "keep")
+    assert set(stream.decode.on_schema.model_dump().values()) == {
+        "add_column",
+        "halt",
+        "quarantine",
+    }
+    assert (stream.decode.key.format, stream.decode.event_time) == ("none", None)
 
 
 def test_a_ledger_in_airflow_s_database_is_named_by_connection_and_stream():

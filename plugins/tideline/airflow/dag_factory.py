@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, chain
+from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, Param, chain
 
 from tideline.airflow.approval import COMMENT
+from tideline.airflow.decode_operators import DecodeRows, VerifyDecoded
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -19,7 +20,7 @@ from tideline.model.stream import Stream
 
 
 def build_dag(stream: Stream) -> DAG:
-    """One stream's Dag: plan, detect, resolve, ingest, verify, advance."""
+    """One stream's Dag: plan, detect, resolve, ingest, verify, advance; then decode, if asked."""
     settings = stream.airflow
     timetable = None
     if stream.schedule is not None:
@@ -57,8 +58,21 @@ def build_dag(stream: Stream) -> DAG:
             IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
             VerifyRanges(task_id="verify_ranges", stream=stream),
             AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
+            *_decoding(stream),
         )
     return dag
+
+
+def _decoding(stream: Stream) -> list[BaseOperator]:
+    """The tasks that decode; none where the stream has no typed tables."""
+    if stream.decode is None:
+        return []
+    typed = Asset(name=f"tideline/{stream.stream}/decoded", uri=_asset_uri(stream.decode.table.uri))
+    return [
+        # A run that lands nothing may have to catch up: run anyway, unless something failed.
+        DecodeRows(task_id="decode_rows", stream=stream, trigger_rule="none_failed"),
+        VerifyDecoded(task_id="verify_decoded", stream=stream, asset=typed),
+    ]
 
 
 def _form() -> dict[str, Param]:

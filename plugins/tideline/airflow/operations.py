@@ -1,29 +1,44 @@
-"""Maintenance tasks: audit a stream, rewind a stream."""
+"""Tasks beside the runs: audit, rewind or maintain a stream, redrive its quarantined records."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import NoneType
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
 from tideline.airflow.translate import translated_errors
+from tideline.contract.building import build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
-from tideline.model.request import RunRequest
+from tideline.launch.launcher import Launcher
+from tideline.model.request import RunRequest, read_time
 from tideline.operations.audit import require_clean
+from tideline.operations.maintenance import maintain_stream
+from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.stream_files import find_stream
-from tideline.wiring import open_run
+from tideline.wiring import open_run, open_tables
 
-REWIND_FORM: Mapping[str, type] = {
+Form = Mapping[str, type | tuple[type, ...]]
+"""The keys that a run's conf may have, each with its type or types."""
+
+REWIND_FORM: Form = {
     "stream": str,
     "to_run": str,
     "reason": str,
     "accept_loss": bool,
     "confirm": str,
 }
-AUDIT_FORM: Mapping[str, type] = {"stream": str}
+MAINTENANCE_FORM: Form = {"stream": str, "dry_run": bool}
+AUDIT_FORM: Form = {"stream": str}
+REDRIVE_FORM: Form = {
+    "stream": str,
+    "class": (str, list, NoneType),
+    "since": (str, NoneType),
+}
+_WORDS = {str: "text", bool: "true, false", list: "a list", NoneType: "null"}
 
 
 class AuditStream(BaseOperator):
@@ -40,9 +55,7 @@ class AuditStream(BaseOperator):
 
     template_fields = ("stream",)
 
-    def __init__(
-        self, *, stream: str, form: Mapping[str, type] | None = None, **arguments: Any
-    ) -> None:
+    def __init__(self, *, stream: str, form: Form | None = None, **arguments: Any) -> None:
         self.alias = AssetAlias("tideline/audited")
         super().__init__(outlets=[self.alias], **arguments)
         self.stream = stream
@@ -96,9 +109,91 @@ class RewindStream(BaseOperator):
         return build_rewind_report(asked.to_run, rewind).data()
 
 
-def check_form(
-    conf: Mapping[str, Any], allowed: Mapping[str, type], needed: Collection[str]
-) -> None:
+class MaintainStream(BaseOperator):
+    """Merges small files of a stream's tables, and deletes those that nobody needs; no row changes.
+
+    While another task writes the tables, it waits, which uses up no try.
+
+    Args:
+        stream: Name of a stream in the streams folder; None: the form names it.
+    """
+
+    def __init__(self, *, stream: str | None = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.stream = stream
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Maintain; what was done, as `tideline maintain --json` prints it."""
+        name, dry_run = self.stream, False
+        with translated_errors():
+            if name is None:
+                form = context["dag_run"].conf or {}
+                check_form(form, MAINTENANCE_FORM, needed=("stream",))
+                name, dry_run = form["stream"], form.get("dry_run", False)
+            stream = find_stream(name)
+            with open_run(stream, "maintain", RunRequest()) as run:
+                upkeeps = maintain_stream(run, open_tables(stream), dry_run=dry_run)
+        for upkeep in upkeeps:
+            self.log.info("%s", upkeep)
+        return build_maintenance(stream.stream, upkeeps, dry_run=dry_run).data()
+
+
+class RedriveRecords(BaseOperator):
+    """Decodes quarantined records again, with the schemas and the stream file as they are now.
+
+    While another task decodes, it waits, which uses up no try.
+
+    Args:
+        stream: Name of a stream in the streams folder; None: the form names it.
+        classes: Only these error classes, unless the form says so; all if empty.
+    """
+
+    def __init__(
+        self, *, stream: str | None = None, classes: Collection[str] = (), **arguments: Any
+    ) -> None:
+        super().__init__(**arguments)
+        self.stream = stream
+        self.classes = classes
+        self._launcher: Launcher | None = None
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Redrive; what it came to, as `tideline redrive --json` prints it."""
+        name, classes, since = self.stream, tuple(self.classes), None
+        # A run id of its own in the ledger: the stream's Dag may have a run with the same one.
+        run_id = f"redrive__{context['dag_run'].run_id}"
+        with translated_errors():
+            if name is None:
+                form = context["dag_run"].conf or {}
+                check_form(form, REDRIVE_FORM, needed=("stream",))
+                name, classes = form["stream"], _classes(form.get("class"))
+                since = read_time("since", form["since"]) if form.get("since") else None
+            stream = find_stream(name)
+            self._launcher = Launcher(stream.spark)
+            with open_run(stream, run_id, RunRequest(), self._launcher) as run:
+                answer = build_redriven(run_id, redrive(run, classes, since))
+        self.log.info("%s of %s records have typed rows now", answer.moved, answer.asked)
+        return answer.data()
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._launcher is not None:
+            self._launcher.stop()
+
+
+def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
+    """Error classes of a form: a list, or text with commas or spaces between them.
+
+    Raises:
+        BadInput: An item of the list is no text.
+    """
+    if isinstance(given, list):
+        if wrong := [item for item in given if not isinstance(item, str)]:
+            raise BadInput(f"the run's conf: class: got {wrong[0]!r}; allowed: text")
+        return tuple(given)
+    return tuple((given or "").replace(",", " ").split())
+
+
+def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) -> None:
     """Check a run's conf: Airflow accepts unknown keys, and checks types only in its own form.
 
     Raises:
@@ -106,10 +201,11 @@ def check_form(
     """
     for key in sorted(set(conf) - set(allowed)):
         raise BadInput(f"the run's conf: {key}: unknown key; allowed: {', '.join(allowed)}")
-    for key, kind in allowed.items():
+    for key, types in allowed.items():
         given = conf.get(key)
         if key in needed and not given:
             raise BadInput(f"the run's conf: {key}: got nothing; it is needed")
-        if key in conf and not isinstance(given, kind):
-            words = {str: "text", bool: "true, false"}[kind]
+        kinds = types if isinstance(types, tuple) else (types,)
+        if key in conf and not isinstance(given, kinds):
+            words = ", ".join(_WORDS[kind] for kind in kinds)
             raise BadInput(f"the run's conf: {key}: got {given!r}; allowed: {words}")

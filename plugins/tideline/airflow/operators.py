@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import Asset, AssetAlias, BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow import approval
 from tideline.airflow.metrics import publish_gauge, publish_headroom
 from tideline.airflow.mirror import show_position
+from tideline.airflow.step_operators import SparkStep, StreamOperator
 from tideline.airflow.translate import airflow_run, plan_only, skip_tasks, translated_errors
-from tideline.contract.events import TableCommit, build_landed_event
-from tideline.errors import Halted, ResetDetected, ServiceAway
+from tideline.contract.events import (
+    TableCommit,
+    build_landed_event,
+)
+from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
-from tideline.launch.launcher import Launcher
-from tideline.launch.submit import Submission
 from tideline.model.stream import Stream
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.advance_offsets import advance_offsets
@@ -31,20 +29,13 @@ from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.verify_ranges import verify_ranges
-from tideline.rules.steps import AFTER_DETECTION, steps_without_work
+from tideline.rules.steps import (
+    AFTER_DETECTION,
+    DECODING_STEPS,
+    decodes_nothing,
+    steps_without_work,
+)
 from tideline.wiring import open_ledger
-
-
-class StreamOperator(BaseOperator):
-    """A step of one stream.
-
-    Args:
-        stream: The checked stream file.
-    """
-
-    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.stream = stream
 
 
 class PlanOffsetRanges(StreamOperator):
@@ -98,15 +89,22 @@ class DetectEarliestReset(StreamOperator):
                 if result.halts:
                     reasons = (*result.findings, *result.incidents)
                     raise ResetDetected("\n".join(map(str, reasons)))
-                skip_tasks(AFTER_DETECTION)
+                skip_tasks((*AFTER_DETECTION, *self._decoding_steps))
             record = detect_earliest_reset(run)
             state = run.ledger.read()
             publish_headroom(self.stream.stream, state.head.headroom)
             plan_id = record.plan.plan_id if record.plan is not None else None
-        if needless := steps_without_work(record, state.control.incidents):
+        needless = steps_without_work(record, state.control.incidents)
+        if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
+            needless += self._decoding_steps
+        if needless:
             context["ti"].xcom_push(key="return_value", value=plan_id)
             skip_tasks(needless)
         return plan_id
+
+    @property
+    def _decoding_steps(self) -> tuple[str, ...]:
+        return DECODING_STEPS if self.stream.decode is not None else ()
 
 
 class ResolveReset(HITLOperator):
@@ -163,61 +161,16 @@ class ResolveReset(HITLOperator):
             resolve_reset(run)
 
 
-class IngestRanges(SparkSubmitOperator):
-    """Runs the ingest application on the stream's Spark connection.
-
-    The type of the connection says how: see `Launcher`. With spark-submit this operator is the
-    provider's, so that its settings, logs and ways to end a job on a cluster apply.
-
-    Args:
-        stream: The checked stream file.
-    """
-
-    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
-        super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
-        self.stream = stream
-        self._launcher: Launcher | None = None
+class IngestRanges(SparkStep):
+    """Lands the plan's ranges; returns the commit."""
 
     def execute(self, context: Any) -> Any:
-        """Land the plan's ranges; skipped where there is nothing to land."""
-        if plan_only(context):
-            raise AirflowSkipException("plan_only")
-        self._launcher = Launcher(
-            self.stream.spark,
-            run_submission=partial(self._execute_submission, context),
-            stop_submission=super().on_kill,
-        )
-        with airflow_run(self.stream, context, spark=self._launcher) as run:
+        """Land; skipped where there is nothing to land."""
+        with self.run_with_spark(context) as run:
             table_commit = ingest_ranges(run)
         if table_commit is None:
             raise AirflowSkipException("nothing to land")
         return TableCommit.model_validate(table_commit).data()
-
-    def _execute_submission(self, context: Any, submission: Submission) -> None:
-        """Have the provider's operator execute a submission, to its end."""
-        connection = self.stream.spark.connection
-        if submission.is_default_master:
-            # Without a connection the provider submits to YARN, and takes no master.
-            os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
-                {"conn_type": "spark", "host": submission.master}
-            )
-        self._hook = None  # made anew: a replay submits twice, with other arguments
-        self.name = f"tideline {self.stream.stream}"
-        self.application = submission.application
-        self.application_args = list(submission.arguments)
-        self.jars = ",".join(submission.jars) or None
-        self.py_files = ",".join(submission.py_files)
-        self.conf = dict(submission.conf)
-        self.env_vars = dict(submission.environment)
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            raise ServiceAway(f"spark-submit failed: {error}") from error
-
-    def on_kill(self) -> None:
-        """End what this task has started."""
-        if self._launcher is not None:
-            self._launcher.stop()
 
 
 class VerifyRanges(StreamOperator):

@@ -14,6 +14,7 @@ from tideline.contract.building import build_audit, build_ledger
 from tideline.errors import AuditNotClean, BadInput, StreamFileError
 from tideline.model.request import RunRequest
 from tideline.operations.audit import audit_stream
+from tideline.rules.decoding_audit import TypedAudit
 from tideline.stream_files import Problem, read_stream
 from tideline.wiring import open_ledger, open_run
 
@@ -63,7 +64,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         f"ledger {answer.location}, version {answer.version}",
         grid_of(positions, answer.head),
         *headroom_lines(answer.headroom),
-        *(f"open: {incident}" for incident in state.control.incidents),
+        *(f"open: {incident}" for incident in state.open_incidents),
         *(f"closed: {closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
         grid_of(runs, answer.plans[-_SHOWN:]),
@@ -88,10 +89,22 @@ def audit(options: argparse.Namespace, output: Output) -> int:
         answer,
         *([grid(("flaw", *columns), rows)] if rows else []),
         *(f"damaged: {file}" for file in result.damaged),
+        *typed_lines(result.typed),
         *(str(finding) for finding in findings),
         f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
     )
     return 0 if answer.clean else AuditNotClean.exit_code
+
+
+def typed_lines(typed: TypedAudit | None) -> list[str]:
+    """The typed tables in a line; and what is wrong there."""
+    if typed is None:
+        return []
+    line = (
+        f"typed tables: {typed.rows} rows, {typed.quarantined} in quarantine,"
+        f" {typed.pending} offsets to decode"
+    )
+    return [line, *([str(typed)] if not typed.clean else [])]
 
 
 def demo(options: argparse.Namespace, output: Output) -> int:

@@ -25,7 +25,7 @@ def incident(options: argparse.Namespace, output: Output) -> int:
     """Show the open incidents, or one: what was found, what is at stake, what may be done."""
     stream = read_stream(options.file)
     ledger = open_ledger(stream)
-    shown = ledger.read().control.incidents
+    shown = ledger.read().open_incidents
     if options.id is not None:
         shown = (_by_id(ledger, options.id),)
     closed_runs = list(ledger.closed_runs()) if shown else []
@@ -76,13 +76,13 @@ def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
     closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
     if closed is not None:
         return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
-    open_ids = ", ".join(i.incident_id for i in state.control.incidents) or "none is open"
+    open_ids = ", ".join(i.incident_id for i in state.open_incidents) or "none is open"
     return BadInput(f"incident: got {incident_id!r}; allowed: {open_ids}")
 
 
 def _by_id(ledger: Ledger, incident_id: str) -> Incident:
     state = ledger.read()
-    for known in (*state.control.incidents, *ledger.closed_incidents()):
+    for known in (*state.open_incidents, *ledger.closed_incidents()):
         if known.incident_id == incident_id:
             return known
     raise _not_open(ledger, state, incident_id)

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands, incidents, moving, rewinding, running
+from tideline.cli import commands, decoding, incidents, maintaining, moving, rewinding, running
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -88,6 +88,20 @@ def _add_run_commands(add: AddCommand) -> None:
     run.add_argument("file", metavar="FILE")
     run.add_argument("--run-id", help="id of the run; the same id again replays its plan")
     _add_request(run)
+    decode = add("decode", decoding.decode, "decode what is landed and not decoded yet")
+    decode.add_argument("file", metavar="FILE")
+    decode.add_argument("--run-id", help="id of the run; the same id again decodes its plan again")
+    redrive = add("redrive", decoding.redrive, "decode quarantined records again")
+    redrive.add_argument("file", metavar="FILE")
+    redrive.add_argument(
+        "--class",
+        dest="classes",
+        action="append",
+        metavar="C",
+        help="only this error class; may be given again",
+    )
+    redrive.add_argument("--since", metavar="T", help="only records with this time or a later one")
+    redrive.add_argument("--run-id", help="id of the run")
     ledger = add("ledger", commands.ledger, "show head, plans, coverage, incidents and rewinds")
     ledger.add_argument("file", metavar="FILE")
 
@@ -117,6 +131,10 @@ def _add_operation_commands(add: AddCommand) -> None:
         help="rewind although Kafka can no longer give back some of the rows",
     )
     rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
+    text = "merge small files of the stream's tables, delete those that nobody needs"
+    maintain = add("maintain", maintaining.maintain, text)
+    maintain.add_argument("file", metavar="FILE")
+    maintain.add_argument("--dry-run", action="store_true", help="only say what would be done")
     move = add("move-ledger", moving.move, "move the ledger, or finish an interrupted move")
     move.add_argument("file", metavar="FILE")
     move.add_argument("--to", required=True, choices=("delta", "airflow"))

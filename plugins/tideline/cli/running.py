@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from tideline.cli.decoding import decoded_lines, new_run_id
 from tideline.cli.output import Output, grid_of, headroom_lines
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import build_plan, build_run, build_run_failure
@@ -53,9 +53,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
 def run(options: argparse.Namespace, output: Output) -> int:
     """Execute one run through all steps."""
     stream = read_stream(options.file)
-    run_id = options.run_id
-    if run_id is None:
-        run_id = f"manual__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+    run_id = options.run_id or new_run_id()
     request = _request(options)
     try:
         with open_run(stream, run_id, request) as context:
@@ -63,7 +61,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     except TidelineError as error:
         output.error(error, _failure(error, stream, run_id, request))
         return error.exit_code
-    answer = build_run(record)
+    answer = build_run(record, context.decoded)
     lines = [grid_of((*_COLUMNS, "rows"), answer.ranges)] if answer.ranges else []
     summary = "nothing to do"
     if record.superseded_by is not None:
@@ -73,7 +71,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             f"done: {answer.rows} rows, table version {record.table_commit.version},"
             f" {answer.offset_lag} offsets left for later"
         )
-    output.answer(answer, *lines, summary)
+    output.answer(answer, *lines, summary, *decoded_lines(context.decoded))
     return 0
 
 

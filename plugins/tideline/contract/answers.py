@@ -9,6 +9,7 @@ from pydantic import Field
 from tideline.contract.shapes import (
     Coverage,
     DamagedFile,
+    DecodedRange,
     Finding,
     Flaw,
     Gone,
@@ -24,6 +25,8 @@ from tideline.contract.shapes import (
     Rewind,
     RunSummary,
     Shape,
+    TableUpkeep,
+    TypedAudit,
 )
 from tideline.model.request import Lane
 
@@ -69,7 +72,8 @@ class RunFacts(Shape):
     """What is known of a run.
 
     `incidents` are those that halted it, or whose decisions it carried out. `offset_lag` counts
-    the offsets left for later runs.
+    the offsets left for later runs. `decoded`, `quarantined` and `tombstones` are null where
+    nothing was decoded.
     """
 
     status: Literal["done", "nothing_to_do", "halted", "retry", "failed"]
@@ -78,6 +82,9 @@ class RunFacts(Shape):
     lane: Lane
     ranges: tuple[RangeWithRows, ...]
     rows: int
+    decoded: int | None
+    quarantined: int | None
+    tombstones: int | None
     offset_lag: int | None
     table_version: int | None
     incidents: tuple[Incident, ...]
@@ -98,6 +105,33 @@ class RunFailure(Failure, RunFacts):
     """`tideline run`: a run that did not end; its `offset_lag` is unknown."""
 
     offset_lag: None = None
+
+
+class Decoded(Shape):
+    """`tideline decode`: what became of raw rows; by error class for those in quarantine."""
+
+    status: Literal["done", "nothing_to_do"]
+    run_id: str
+    plan_id: str | None
+    decoded: int
+    quarantined: int
+    tombstones: int
+    classes: dict[str, int]
+    table_version: int | None
+    quarantine_version: int | None
+    ranges: tuple[DecodedRange, ...]
+
+
+class Redriven(Shape):
+    """`tideline redrive`: quarantined records that were decoded again; `moved` have typed rows."""
+
+    status: Literal["done", "nothing_to_do"]
+    run_id: str
+    asked: int
+    moved: int
+    left: int
+    table_version: int | None
+    quarantine_version: int | None
 
 
 class Ledger(Shape):
@@ -137,6 +171,7 @@ class Audit(Shape):
     foreign: tuple[Flaw, ...]
     unverified: tuple[Flaw, ...]
     damaged: tuple[DamagedFile, ...]
+    typed: TypedAudit | None
     table_version: int | None
     clean: bool
     findings: tuple[Finding, ...]
@@ -174,6 +209,15 @@ class RewindFailure(Failure):
     lost: tuple[LostRows, ...]
 
 
+class Maintenance(Shape):
+    """`tideline maintain`: what was merged and deleted, or would be; no row changes."""
+
+    status: Literal["done", "nothing_to_do"]
+    stream: str
+    dry_run: bool
+    tables: tuple[TableUpkeep, ...]
+
+
 class Move(Shape):
     """`tideline move-ledger`: `source` is null where the ledger was at its new location already."""
 
@@ -184,7 +228,11 @@ class Move(Shape):
 
 
 class Demo(Shape):
-    """`tideline demo`: the producer's log held against the table."""
+    """`tideline demo`: the producer's log held against the tables.
+
+    `typed` counts rows of the typed table that are no tombstones; `typed_exact` says that each
+    record stands in it or in quarantine, once, with its own values.
+    """
 
     produced: int
     rows: int
@@ -194,6 +242,11 @@ class Demo(Shape):
     foreign: int
     different: int
     exact: bool
+    typed: int
+    tombstones: int
+    quarantined: int
+    redriven: int
+    typed_exact: bool
     clean: bool
     status: Literal["done", "failed"]
     seconds: int

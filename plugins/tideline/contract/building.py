@@ -14,12 +14,16 @@ from tideline.contract.parts import (
     build_range,
     build_rewind,
     build_summary,
+    decoded_counts,
+    decoding_facts,
     run_facts,
 )
 from tideline.contract.shapes import fields_of
 from tideline.errors import TidelineError
+from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident
+from tideline.model.maintenance import TableUpkeep
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:  # whoever publishes an event must not load what an audit need
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.operations.dry_run import DryRun
+    from tideline.operations.redrive import Redriven
     from tideline.rules.audit import Audit
 
 
@@ -55,19 +60,53 @@ def build_plan(stream: str, dry_run: DryRun) -> answers.Plan:
     )
 
 
-def build_run(record: RunRecord) -> answers.Run:
-    """A closed run."""
+def build_run(record: RunRecord, decoded: DecodeRecord | None = None) -> answers.Run:
+    """A closed run, and what it has decoded."""
     lag = record.plan.offset_lag if record.plan is not None else 0
     status = "done" if record.status == "done" else "nothing_to_do"
-    return answers.Run(**run_facts(record), status=status, offset_lag=lag)
+    counts = decoded_counts(decoded)
+    return answers.Run(**run_facts(record), **counts, status=status, offset_lag=lag)
+
+
+def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
+    """What a run has decoded; None for nothing."""
+    if record is None:
+        nothing = dict.fromkeys(("decoded", "quarantined", "tombstones"), 0)
+        return answers.Decoded(
+            status="nothing_to_do",
+            run_id=run_id,
+            plan_id=None,
+            **nothing,
+            classes={},
+            table_version=None,
+            quarantine_version=None,
+            ranges=(),
+        )
+    return answers.Decoded(
+        status="done", run_id=run_id, plan_id=record.plan.plan_id, **decoding_facts(record)
+    )
 
 
 def build_run_failure(error: TidelineError, record: RunRecord) -> answers.RunFailure:
     """A run that did not end: the error, and what the ledger knows of the run."""
-    facts = {**run_facts(record), **_failure_facts(error)}
+    facts = {**run_facts(record), **decoded_counts(None), **_failure_facts(error)}
     if record.plan is not None and not record.verified:
         facts["ranges"] = [build_range(planned) for planned in record.plan.ranges]
     return answers.RunFailure(**facts)
+
+
+def build_redriven(run_id: str, redriven: Redriven) -> answers.Redriven:
+    """What a redrive has moved."""
+    last = redriven.records[-1] if redriven.records else None
+    return answers.Redriven(
+        status="done" if redriven.moved else "nothing_to_do",
+        run_id=run_id,
+        asked=redriven.asked,
+        moved=redriven.moved,
+        left=redriven.asked - redriven.moved,
+        table_version=last.table_version if last is not None else None,
+        quarantine_version=last.quarantine_version if last is not None else None,
+    )
 
 
 def build_ledger(
@@ -86,7 +125,7 @@ def build_ledger(
         head=build_positions(state.head),
         plans=[build_summary(r) for r in (*closed_runs, *state.runs.values())],
         coverage=state.head.coverage,
-        incidents=[build_incident(i) for i in (*state.control.incidents, *closed_incidents)],
+        incidents=[build_incident(i) for i in (*state.open_incidents, *closed_incidents)],
         headroom=build_headroom(state.head.headroom),
         rewinds=[build_rewind(r) for r in rewinds],
     )
@@ -99,6 +138,7 @@ def build_audit(audit: Audit, findings: Sequence[Finding]) -> answers.Audit:
         rows=audit.rows,
         **{kind: getattr(audit, kind) for kind in kinds},
         damaged=audit.damaged,
+        typed=audit.typed,
         table_version=audit.table_version,
         clean=audit.clean and not findings,
         findings=findings,
@@ -123,6 +163,30 @@ def build_rewind_failure(error: TidelineError, to_run: str) -> answers.RewindFai
     """Why a rewind was refused or cut off, and which rows would be lost."""
     lost = [build_lost(item) for item in error.facts.get("lost", ())]
     return answers.RewindFailure(**_failure_facts(error), to_run=to_run, lost=lost)
+
+
+def build_maintenance(
+    stream: str, upkeeps: Sequence[TableUpkeep], *, dry_run: bool
+) -> answers.Maintenance:
+    """What was done to a stream's tables, or would be."""
+    has_work = any(u.merged.files or u.vacuumed.files for u in upkeeps)
+    return answers.Maintenance(
+        status="done" if has_work else "nothing_to_do",
+        stream=stream,
+        dry_run=dry_run,
+        tables=[
+            shapes.TableUpkeep(
+                table=u.role,
+                uri=u.uri,
+                before=u.before,
+                merged=u.merged,
+                written=u.written,
+                vacuumed=u.vacuumed,
+                after=u.after,
+            )
+            for u in upkeeps
+        ],
+    )
 
 
 def build_move(stream: str, move: Move) -> answers.Move:

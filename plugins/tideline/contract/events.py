@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tideline.contract.parts import build_rewind, run_facts
-from tideline.contract.shapes import PlannedRange, RangeWithRows, Shape, fields_of
+from tideline.contract.parts import build_rewind, decoding_facts, run_facts
+from tideline.contract.shapes import DecodedRange, PlannedRange, RangeWithRows, Shape, fields_of
+from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
@@ -24,6 +25,19 @@ class LandedEvent(Shape):
     ranges: tuple[RangeWithRows, ...]
 
 
+class DecodedEvent(Shape):
+    """Event of the asset `tideline/<stream>/decoded`, and the return value of `verify_decoded`."""
+
+    plan_id: str
+    decoded: int
+    quarantined: int
+    tombstones: int
+    classes: dict[str, int]
+    table_version: int | None
+    quarantine_version: int | None
+    ranges: tuple[DecodedRange, ...]
+
+
 class AuditedEvent(Shape):
     """Event of the asset `tideline/<stream>/audited`, and the return value of the audit task."""
 
@@ -39,6 +53,14 @@ class TableCommit(Shape):
     token: int
     rows: int
     bytes: int
+
+
+class DecodeCommits(Shape):
+    """The return value of `decode_rows`: one commit to each table."""
+
+    plan_id: str
+    table_version: int | None
+    quarantine_version: int | None
 
 
 class UndoneRows(Shape):
@@ -75,6 +97,20 @@ def build_landed_event(record: RunRecord) -> LandedEvent:
     assert record.table_commit is not None
     facts = run_facts(record)
     return LandedEvent(**{name: facts[name] for name in LandedEvent.model_fields})
+
+
+def build_decoded_event(record: DecodeRecord) -> DecodedEvent:
+    """What a verified decoding tells those who wait for the typed table."""
+    return DecodedEvent(plan_id=record.plan.plan_id, **decoding_facts(record))
+
+
+def build_decode_commits(record: DecodeRecord) -> DecodeCommits:
+    """What a committed decoding hands on, before it is verified."""
+    return DecodeCommits(
+        plan_id=record.plan.plan_id,
+        table_version=record.table_version,
+        quarantine_version=record.quarantine_version,
+    )
 
 
 def build_audited_event(audit: Audit) -> AuditedEvent:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tideline.contract import shapes
 from tideline.contract.shapes import fields_of
+from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head
 from tideline.model.headroom import Headroom
 from tideline.model.incident import Incident
@@ -72,6 +73,36 @@ def run_facts(record: RunRecord) -> dict[str, Any]:
         "superseded_by": record.superseded_by,
         "window": str(record.request.window) if record.request.window is not None else None,
         "reason": record.request.reason,
+    }
+
+
+def decoding_facts(record: DecodeRecord) -> dict[str, Any]:
+    """What a verified decoding made of the raw rows."""
+    return {
+        **decoded_counts(record),
+        "classes": dict(record.classes),
+        "table_version": record.table_version,
+        "quarantine_version": record.quarantine_version,
+        "ranges": [
+            shapes.DecodedRange(
+                **fields_of(r.range, shapes.Coordinates),
+                rows=r.rows,
+                typed=r.typed,
+                quarantined=r.quarantined,
+            )
+            for r in record.ranges
+        ],
+    }
+
+
+def decoded_counts(record: DecodeRecord | None) -> dict[str, int | None]:
+    """Raw rows by what became of them; null where nothing was decoded."""
+    if record is None:
+        return {"decoded": None, "quarantined": None, "tombstones": None}
+    return {
+        "decoded": record.decoded,
+        "quarantined": record.quarantined,
+        "tombstones": record.tombstones,
     }
 
 

@@ -15,11 +15,14 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
     "plan": (answers.Plan,),
     "run": (answers.Run, answers.RunFailure),
+    "decode": (answers.Decoded,),
+    "redrive": (answers.Redriven,),
     "ledger": (answers.Ledger,),
     "incident": (answers.Incidents,),
     "resolve": (answers.Resolution,),
     "audit": (answers.Audit,),
     "rewind": (answers.Rewound, answers.NotRewound, answers.RewindFailure),
+    "maintain": (answers.Maintenance,),
     "move-ledger": (answers.Move,),
     "demo": (answers.Demo,),
 }
@@ -27,9 +30,13 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
 
 OTHERS: Mapping[str, tuple[type[Shape], ...]] = {
     "landed-event": (events.LandedEvent,),
+    "decoded-event": (events.DecodedEvent,),
     "audited-event": (events.AuditedEvent,),
     "xcom-ingest_ranges": (events.TableCommit,),
+    "xcom-decode_rows": (events.DecodeCommits,),
     "xcom-rewind_stream": (events.RewindReport, events.NoRewindReport),
+    "xcom-maintain_stream": (answers.Maintenance,),
+    "xcom-redrive_records": (answers.Redriven,),
     "stack-file": (answers.StackFile,),
 }
 """What leaves the program in other ways."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from tideline.model.maintenance import TableRole
 from tideline.model.plan import RunStatus
 from tideline.model.request import Lane
 from tideline.model.verdicts import FindingClass
@@ -87,6 +88,14 @@ class PlannedRange(Coordinates):
     last_stable_offset: int
 
 
+class DecodedRange(Coordinates):
+    """Raw rows that were decoded: how many have a typed row, and how many are in quarantine."""
+
+    rows: int
+    typed: int
+    quarantined: int
+
+
 class LostRows(Coordinates):
     """Rows that a rewind removes and Kafka can no longer give back."""
 
@@ -109,6 +118,24 @@ class Flaw(Coordinates):
 
     topic: str | None  # type: ignore[assignment]
     offsets: int
+
+
+class TypedAudit(Shape):
+    """The typed table and the quarantine, held against the raw rows; `pending` is no flaw.
+
+    `rows` and `quarantined` count rows, `pending` landed offsets that are not decoded yet, and
+    `dropped` raw rows in neither table, where tombstones are dropped.
+    """
+
+    rows: int
+    quarantined: int
+    pending: int
+    dropped: int
+    missing: tuple[Flaw, ...]
+    doubled: tuple[Flaw, ...]
+    foreign: tuple[Flaw, ...]
+    damaged: tuple[DamagedFile, ...]
+    clean: bool
 
 
 class Coverage(Shape):
@@ -257,3 +284,30 @@ class Problem(Shape):
     key: str
     value: str
     allowed: str
+
+
+class FileCount(Shape):
+    """A number of files, and their size together."""
+
+    files: int
+    bytes: int
+
+
+class TableSize(Shape):
+    """A table at one moment: `active` are the files of its newest version, `stored` all files."""
+
+    version: int
+    active: FileCount
+    stored: FileCount
+
+
+class TableUpkeep(Shape):
+    """One table's maintenance; `after` is null in a dry run."""
+
+    table: TableRole
+    uri: str
+    before: TableSize
+    merged: FileCount
+    written: FileCount
+    vacuumed: FileCount
+    after: TableSize | None

@@ -1,6 +1,6 @@
-"""The ingest application as a client of a running Spark Connect server.
+"""The applications as clients of a running Spark Connect server.
 
-It runs the same application file in a child process: that can be killed like spark-submit, and
+They run the same files in a child process: that can be killed like spark-submit, and
 pyspark chooses between its classic and its Connect client once per process.
 """
 
@@ -13,14 +13,14 @@ from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
 from tideline.launch.child import Child
-from tideline.launch.programs import application
+from tideline.launch.programs import application, application_for
 from tideline.launch.submit import package_zip
 
 _REACH_SECONDS = 10
 
 
 class SparkConnect:
-    """Runs the application against a server.
+    """Runs applications against a server.
 
     Args:
         url: `sc://host:port/;...`, as Spark's clients take it; may hold a token.
@@ -39,7 +39,8 @@ class SparkConnect:
         self._refuse_unreachable()
         variables = {**os.environ, "SPARK_REMOTE": self._url, "PYTHONPATH": package_zip()}
         variables.pop("SPARK_CONNECT_MODE_ENABLED", None)
-        status = self._child.run([sys.executable, application(), job_path], variables)
+        program = application(application_for(job_path))
+        status = self._child.run([sys.executable, program, job_path], variables)
         if status != 0:
             raise ServiceAway(
                 f"the Spark Connect client ended with status {status}; see its output"

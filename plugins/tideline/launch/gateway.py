@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command, gateway_command, gateway_environment
-from tideline.launch.programs import LOCAL, log_settings
+from tideline.launch.programs import AVRO_LIMITS, LOCAL, log_settings
 
 _END_SECONDS = 30
 _ENDING_SECONDS = 1
@@ -38,7 +38,12 @@ class Jvm:
         base = base_command(find_java())
         self._archive = ClassArchive(base)
         self._base = base
-        self._properties = {"spark.master": master, **LOCAL, **log_settings()}
+        self._properties = {
+            "spark.master": master,
+            **LOCAL,
+            **log_settings(),
+            **AVRO_LIMITS,
+        }
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-")
         self._told = Path(self._folder.name, "gateway")
         self._may_restart = self._archive.path.exists()

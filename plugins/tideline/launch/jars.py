@@ -116,29 +116,58 @@ def _module(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) ->
 
 
 def _fetch(folder: Path, module: str) -> None:
-    java = find_java()
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
-        ivy_file = Path(draft, "ivy.xml")
-        ivy_file.write_text(module)
         ready = Path(draft, "jars")
-        command: list[str | Path] = [
-            java.binary,
-            *download_options(java),
-            "-jar",
-            _ivy_jar(),
-            *("-cache", cache_folder() / "ivy"),
-            *("-ivy", ivy_file),
-            *("-retrieve", f"{ready}/[artifact]-[revision].[ext]"),
-            *("-types", "jar", "bundle"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not list(ready.glob("*.jar")):
-            tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
-            raise ServiceAway(
-                f"the jars could not be fetched from Maven Central (Ivy ended with status"
-                f" {done.returncode}); check the network, then run again:\n{tail}"
-            )
+        retrieve(module, ready, ("jar", "bundle"), Path(draft), cache_folder() / "ivy")
         shutil.move(ready, folder)
+
+
+def retrieve(
+    module: str,
+    target: Path,
+    types: Sequence[str],
+    scratch: Path,
+    cache: Path,
+    settings: str | None = None,
+) -> None:
+    """Let Ivy download what a module needs, from Maven Central unless its settings say otherwise.
+
+    Args:
+        module: Ivy's description of the module.
+        target: Folder for the files; made here.
+        types: Types of artifacts.
+        scratch: Folder for files of ours.
+        cache: Ivy's own cache.
+        settings: Ivy's settings; its own when None.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+        BadInput: There is no Java, or no Ivy.
+    """
+    java = find_java()
+    ivy_file = scratch / "ivy.xml"
+    ivy_file.write_text(module)
+    command: list[str | Path] = [
+        java.binary,
+        *download_options(java),
+        "-jar",
+        _ivy_jar(),
+        *("-cache", cache),
+        *("-ivy", ivy_file),
+        *("-retrieve", f"{target}/[artifact]-[revision].[ext]"),
+        *("-types", *types),
+    ]
+    if settings is not None:
+        settings_file = scratch / "ivysettings.xml"
+        settings_file.write_text(settings)
+        command += ["-settings", settings_file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not any(target.glob("*")):
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+        raise ServiceAway(
+            f"the jars could not be fetched from Maven Central (Ivy ended with status"
+            f" {done.returncode}); check the network, then run again:\n{tail}"
+        )
 
 
 def _ivy_jar() -> Path:

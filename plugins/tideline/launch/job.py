@@ -6,20 +6,23 @@ Shapes:
                     only, because it holds secrets
     SparkResult     output: a file that the driver writes, since an exit status cannot hold it
     Unreadable      part of the output of a job that failed at records
+    DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
+    DecodeResult    its output
 
-Both files are JSON. `SparkPort.submit` gets the path of the first; the second lies at
-`SparkJob.result_path`.
+The files are JSON. `SparkPort.submit` gets the path of the input; the output lies at its
+`result_path`.
 
-The application does one thing: it reads ranges and writes plain Parquet files. It commits nothing
-to the table; the run does that (`TablePort.commit`).
+The applications do one thing each: they read, and write plain Parquet files. They commit nothing
+to a table; the run does that (`TablePort.commit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
+from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import CoordinateRange
 from tideline.model.unreadable import Unreadable
 
@@ -74,21 +77,92 @@ class SparkResult:
     unreadable: tuple[Unreadable, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where data files of one table go.
+
+    Args:
+        uri: Address of the table.
+        folder: The attempt's own folder, relative to the table's.
+        partition_by: The table's partition columns, in order.
+    """
+
+    uri: str
+    folder: str
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeJob:
+    """One piece of work for the Spark application that decodes.
+
+    Args:
+        stream, run_id: Name the application.
+        raw_uri: Address of the raw table.
+        raw_files: Its data files that may hold rows at the plan's coordinates, in the version that
+            the plan froze: paths relative to the table, not URL-encoded.
+        plan: What is decoded, and how.
+        decoded: The typed table.
+        quarantine: The table of what cannot be decoded.
+        is_last_round: Whether ids that the plan does not name count as unknown, for good.
+        result_path: Where the driver writes a `DecodeResult`.
+        application: Which application the file is for; a `SparkJob` says nothing.
+    """
+
+    stream: str
+    run_id: str
+    raw_uri: str
+    raw_files: tuple[str, ...]
+    plan: DecodePlan
+    decoded: Output
+    quarantine: Output
+    is_last_round: bool = False
+    result_path: str = ""
+    application: Literal["decode_rows"] = "decode_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeResult:
+    """How the application that decodes has ended.
+
+    Args:
+        decoded: Rows and files for the typed table, kept tombstones included.
+        quarantined: Rows and files for the quarantine.
+        raw_rows: Raw rows that were read at the plan's coordinates.
+        tombstones: Records without a value, kept or not.
+        classes: Quarantined rows by error class.
+        new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
+            are any, nothing else here counts, and the job is to be given again with them.
+        error: Class of the error in `tideline.errors`; None after success.
+        message: The error's message.
+    """
+
+    decoded: SparkResult = field(default_factory=SparkResult)
+    quarantined: SparkResult = field(default_factory=SparkResult)
+    raw_rows: int = 0
+    tombstones: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
+    new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    error: str | None = None
+    message: str = ""
+
+
 class SparkPort(Protocol):
-    """Runs the Spark application; `launch.launcher.Launcher` does."""
+    """Runs a Spark application; `launch.launcher.Launcher` does."""
 
     def submit(self, job_path: str) -> None:
         """Run the application on a job, and wait for its end.
 
         Edge cases:
 
-        - The application fails: it writes a `SparkResult` with the error, if it gets that far, and
+        - The application fails: it writes a result with the error, if it gets that far, and
           ends with a status other than 0. The caller looks for the result first.
         - The application is killed: there is no result. Whatever lies in the attempt's folder is
           no part of the table.
 
         Args:
-            job_path: File with a `SparkJob` as JSON.
+            job_path: File with a `SparkJob` or a `DecodeJob` as JSON; it says which application
+                it is for.
 
         Raises:
             ServiceAway: The application could not be started, or ended with a status other than 0.

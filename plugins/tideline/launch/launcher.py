@@ -8,12 +8,12 @@ from tideline.connections import connect_url, find_connection, spark_master
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
-from tideline.launch.submit import SparkSubmit, Submission, ingest_submission
+from tideline.launch.submit import SparkSubmit, Submission, job_submission
 from tideline.model.stream import Spark
 
 
 class Launcher:
-    """Runs the ingest application (the steps' `SparkPort`).
+    """Runs the Spark applications (the steps' `SparkPort`).
 
     | connection | Spark |
     |---|---|
@@ -41,7 +41,7 @@ class Launcher:
         self._stop: Callable[[], None] | None = None
 
     def submit(self, job_path: str) -> None:
-        """Run the application on a job file, to its end.
+        """Run the application that a job file is for, to its end.
 
         Raises:
             ConnectionMissing: The connection cannot be used.
@@ -59,7 +59,7 @@ class Launcher:
             if run is None:
                 child = SparkSubmit()
                 run, self._stop = child.run, child.stop
-            run(ingest_submission(connection, job_path))
+            run(job_submission(connection, job_path))
 
     def stop(self) -> None:
         """End what was started; does nothing if nothing was."""

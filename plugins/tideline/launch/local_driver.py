@@ -32,7 +32,7 @@ from tideline.launch import runtime
 from tideline.launch.archive import files_digest
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
-from tideline.launch.programs import application, source_digest
+from tideline.launch.programs import jobs_folder, source_digest
 
 log = logging.getLogger("tideline")
 
@@ -61,7 +61,7 @@ class LocalDriver:
         self._is_stopped = False
 
     def submit(self, job_path: str) -> None:
-        """Run the application on a job file, to its end.
+        """Run the application that a job file is for, to its end.
 
         Raises:
             BadInput: Java or the jars are missing.
@@ -201,7 +201,7 @@ def _listening(address: Path) -> Iterator[socket.socket]:
 
 def _start(listener: socket.socket, address: Path, master: str) -> None:
     """Start a driver that takes over a socket; clients may connect before it is ready."""
-    program = os.path.abspath(Path(application()).with_name("local_driver.py"))
+    program = os.path.abspath(jobs_folder() / "local_driver.py")
     variables = _environment()
     paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND

@@ -6,6 +6,7 @@ A driver starts its JVM before it imports anything large, so nothing large is im
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,21 +15,54 @@ LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.
 """Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
 
 
-def application() -> str:
-    """Path of the Spark application: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` beside plugins/."""
+INGEST, DECODE = "ingest_range", "decode_rows"
+LONGEST_AVRO_BYTES = 16 * 1024 * 1024
+_AVRO = "org.apache.avro.limits"
+AVRO_LIMITS = {
+    f"{_AVRO}.string.maxLength": str(LONGEST_AVRO_BYTES),
+    f"{_AVRO}.bytes.maxLength": str(LONGEST_AVRO_BYTES),
+    f"{_AVRO}.collectionItems.maxLength": "4000000",
+}
+"""System properties of every JVM that decodes Avro. Avro takes memory for as many bytes or items as
+a record claims to have; without limits, a record of six bytes ends the JVM. A reader has space for
+all items of an array before it reads the first one."""
+
+
+def jobs_folder() -> Path:
+    """Where the Spark programs are: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` beside plugins/."""
     folder = os.environ.get("TIDELINE_SPARK_JOBS")
-    root = Path(folder) if folder else Path(__file__).parents[3] / "spark_jobs"
-    return str(root / "ingest_range.py")
+    return Path(folder) if folder else Path(__file__).parents[3] / "spark_jobs"
+
+
+def application(name: str) -> str:
+    """Path of a Spark application.
+
+    Args:
+        name: `INGEST` or `DECODE`.
+    """
+    return str(jobs_folder() / f"{name}.py")
+
+
+def application_for(job_path: str) -> str:
+    """Name of the application that a job file is for; the file itself says so.
+
+    Raises:
+        ValueError: It is for none that we have.
+    """
+    name = json.loads(Path(job_path).read_bytes()).get("application", INGEST)
+    if name not in (INGEST, DECODE):
+        raise ValueError(f"{job_path}: no such application: {name!r}")
+    return str(name)
 
 
 def log_settings() -> dict[str, str]:
     """The system property that makes a driver say warnings and worse only."""
-    return {"log4j2.configurationFile": f"file:{Path(application()).parent}/log4j2.properties"}
+    return {"log4j2.configurationFile": f"file:{jobs_folder()}/log4j2.properties"}
 
 
 def source_digest() -> str:
-    """Stands for the package's and the application's text."""
-    package, programs = Path(__file__).parents[1], Path(application()).parent
+    """Stands for the package's and the applications' text."""
+    package, programs = Path(__file__).parents[1], jobs_folder()
     both = (digest_of(folder, sorted(folder.rglob("*.py"))) for folder in (package, programs))
     return "-".join(both)
 

@@ -17,11 +17,20 @@ from tideline.launch.cache import cache_folder
 from tideline.launch.child import Child
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.job import SparkJob
-from tideline.launch.programs import LOCAL, application, digest_of, log_settings
+from tideline.launch.job import DecodeJob, SparkJob
+from tideline.launch.programs import (
+    AVRO_LIMITS,
+    DECODE,
+    LOCAL,
+    application,
+    application_for,
+    digest_of,
+    log_settings,
+)
 
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _MANY = 1_000_000
 """Offsets; from here on the optimizing compiler pays."""
 
@@ -55,8 +64,12 @@ class Submission:
 
 def is_small(job_path: str) -> bool:
     """Whether starting Spark will be most of a job's time."""
-    job = load(SparkJob, Path(job_path).read_bytes(), f"job file {job_path}")
-    return sum(len(planned.offsets) for planned in job.ranges) < _MANY
+    text, where = Path(job_path).read_bytes(), f"job file {job_path}"
+    if application_for(job_path) == DECODE:
+        ranges = load(DecodeJob, text, where).plan.ranges
+    else:
+        ranges = load(SparkJob, text, where).ranges
+    return sum(len(planned.offsets) for planned in ranges) < _MANY
 
 
 def configuration(master: str, *, is_small: bool) -> dict[str, str]:
@@ -66,11 +79,15 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
         master: Spark master URL.
         is_small: Whether the job is short; on one machine the driver does all the work itself.
     """
-    (log,) = (f"-D{name}={value}" for name, value in log_settings().items())
+    limits = _java_options(AVRO_LIMITS)
+    driver = f"{_java_options(log_settings())} {limits}"
     if not master.startswith("local"):
-        return {"spark.driver.extraJavaOptions": log}
-    options = f"{log} {_QUICK_START}" if is_small else log
-    return {**LOCAL, "spark.driver.extraJavaOptions": options}
+        return {_DRIVER_OPTIONS: driver, "spark.executor.extraJavaOptions": limits}
+    return {**LOCAL, _DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
+
+
+def _java_options(properties: Mapping[str, str]) -> str:
+    return " ".join(f"-D{name}={value}" for name, value in properties.items())
 
 
 def environment(master: str) -> dict[str, str]:
@@ -130,8 +147,8 @@ def build_submission(
     )
 
 
-def ingest_submission(connection: Connection | None, job_path: str) -> Submission:
-    """The ingest application on one job file.
+def job_submission(connection: Connection | None, job_path: str) -> Submission:
+    """The application that a job file is for, on that file.
 
     Args:
         connection: Names the master; None where it is not defined, which means `local[*]`.
@@ -139,7 +156,7 @@ def ingest_submission(connection: Connection | None, job_path: str) -> Submissio
     """
     master = spark_master(connection)
     conf = configuration(master, is_small=is_small(job_path))
-    submission = build_submission(master, conf, application(), job_path)
+    submission = build_submission(master, conf, application(application_for(job_path)), job_path)
     return replace(submission, is_default_master=connection is None)
 
 

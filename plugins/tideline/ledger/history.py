@@ -1,4 +1,4 @@
-"""What a ledger has closed: runs, incidents, heads, rewinds, resolved timestamps.
+"""What a ledger has closed: runs, incidents, heads, rewinds, resolved timestamps, schemas.
 
 It only grows. Entries keep the format that they were written in; reading upgrades a copy.
 Every method raises `ServiceAway` when the store does not answer, `NewerFormat` for an entry of a
@@ -7,12 +7,14 @@ newer version of Tideline, and `UnreadableDocument` for one that is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from tideline.documents import load
+from tideline.errors import SchemaChanged
 from tideline.ledger.port import HistoryEntry, LedgerStore
+from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.rewind import Closing, Rewind
@@ -68,6 +70,70 @@ class LedgerHistory:
         newest = {e.key: e for e in self.store.history("instant")}
         return {key: self._load(ResolvedTimestamp, entry) for key, entry in newest.items()}
 
+    def decodings(self) -> list[DecodeRecord]:
+        """Every verified decoding, as its last repetition left it, oldest first."""
+        newest = {e.key: e for e in self.store.history("decode")}
+        return [self._load(DecodeRecord, e) for e in sorted(newest.values(), key=_version)]
+
+    def find_decoding(self, run_id: str) -> DecodeRecord | None:
+        """The newest verified decoding of a run; None if it has decoded nothing."""
+        entries = list(self.store.history("decode", run_id))
+        return self._load(DecodeRecord, entries[-1]) if entries else None
+
+    def known_schemas(self, ids: Iterable[int]) -> dict[int, WriterSchema]:
+        """Schemas of the registry that were noted, by id; those that were not are left out.
+
+        One read of everything that was noted: a stream has few schemas.
+
+        Args:
+            ids: As they stand before records' bytes. Nothing is read if there are none.
+
+        Raises:
+            SchemaChanged: An id was noted with two different schemas.
+        """
+        wanted = {str(schema_id) for schema_id in ids}
+        found: dict[int, WriterSchema] = {}
+        for entry in self.store.history("schema") if wanted else ():
+            if entry.key in wanted:
+                schema = self._load(WriterSchema, entry)
+                self._refuse_another(found.setdefault(schema.schema_id, schema), schema)
+        return found
+
+    def new_schemas(self, answered: Iterable[WriterSchema]) -> tuple[WriterSchema, ...]:
+        """Those of the registry's answers that are not noted yet, each id once.
+
+        Args:
+            answered: What the registry has just said.
+
+        Raises:
+            SchemaChanged: The registry gives another schema for an id that was noted.
+        """
+        schemas = tuple(answered)
+        known = self.known_schemas(s.schema_id for s in schemas)
+        new: dict[int, WriterSchema] = {}
+        for schema in schemas:
+            if schema.schema_id in known:
+                self._refuse_another(known[schema.schema_id], schema)
+            else:
+                self._refuse_another(new.setdefault(schema.schema_id, schema), schema)
+        return tuple(new.values())
+
+    def _refuse_another(self, known: WriterSchema, answered: WriterSchema) -> None:
+        if known.says_the_same(answered):
+            return
+        first, now = (f"{s.known_as or 'a schema'} (SHA-256 {s.digest})" for s in (known, answered))
+        raise SchemaChanged(
+            f"ledger {self.store.location}: schema id {known.schema_id} was {first} before, and now"
+            f" is {now}. An id never changes: this is another registry, or one that was put back."
+            " Nothing was decoded with it. Next: point registry.connection to the registry that the"
+            " records were written with",
+            schema_id=known.schema_id,
+        )
+
     def _load(self, kind: type[Value], entry: HistoryEntry) -> Value:
         where = f"{entry.kind} {entry.key} in the history, written by version {entry.version}"
         return load(kind, entry.body, f"ledger {self.store.location}: {where}")
+
+
+def _version(entry: HistoryEntry) -> int:
+    return entry.version

@@ -112,7 +112,15 @@ class Ledger(LedgerHistory):
         drop = set(base.documents) - set(documents)
         self.store.commit(base, put=put, drop=drop, history=history)
         still_open = {k: r for k, r in after.runs.items() if k not in closed}
-        return replace(after, runs=still_open, closed_incidents=(), instants=(), noted_rewinds=())
+        return replace(
+            after,
+            runs=still_open,
+            closed_incidents=(),
+            instants=(),
+            noted_rewinds=(),
+            closed_decodings=(),
+            noted_schemas=(),
+        )
 
     @contextmanager
     def lease(
@@ -182,6 +190,26 @@ class Ledger(LedgerHistory):
             return state.with_next_token(above)
 
         return self.update(take)
+
+    def update_under(self, lease: str, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
+        """Change the state, as `update` does, if this holder still has a lease.
+
+        Args:
+            lease: The lease's name.
+            change: A pure function.
+
+        Returns:
+            The state that was written.
+
+        Raises:
+            StreamBusy: The lease was lost, and others may have worked meanwhile.
+        """
+
+        def checked(state: LedgerState) -> LedgerState:
+            leases.refuse_lost(state, lease, self.holder)
+            return change(state)
+
+        return self.update(checked)
 
     def refuse_lost(self, lease: str) -> None:
         """Make sure that this ledger's holder still holds a lease, before it alarms anybody.

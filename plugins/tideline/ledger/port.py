@@ -5,6 +5,7 @@ Documents, by key. All of them together are the ledger's state:
     control         `control.Control`: tokens, leases, open incidents, a rewind under way
     head            `model.head.Head`: next offsets and coverage
     run:<run id>    `model.run.RunRecord`: one per run that is not closed
+    decoding        `model.decoding.Decoding`: where the stream has typed tables
     mark            `model.ledger_location.RelocationMarker`: this location does not hold the ledger
 
 History, by kind and key. Entries are appended and never changed; the last of a key counts:
@@ -14,6 +15,8 @@ History, by kind and key. Entries are appended and never changed; the last of a 
     instant     UTC time        `model.window.ResolvedTimestamp`
     head        hash            `model.head.Head` as a closing run left it
     rewind      rewind id       `model.rewind.Rewind`, begun and finished
+    decode      run id          `model.decoding.DecodeRecord`, once more at every repetition
+    schema      id in registry  `model.decoding.WriterSchema`, as decoding has used it
 
 Bodies are JSON with a format number (`tideline.documents`). A store keeps them as they are and
 never looks inside. "mark" and "instant" are stored names of before; they stay.
@@ -26,9 +29,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-CONTROL, HEAD, RUN_PREFIX, MARKER = "control", "head", "run:", "mark"
+CONTROL, HEAD, DECODING, RUN_PREFIX, MARKER = "control", "head", "decoding", "run:", "mark"
 """Keys of documents."""
-HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind")
+HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind", "decode", "schema")
 """What the history keeps; each kind is read without touching the others."""
 
 

@@ -11,8 +11,9 @@ from typing import TypeVar
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
 from tideline.ledger.control import Control
-from tideline.ledger.port import CONTROL, HEAD, MARKER, RUN_PREFIX, HistoryEntry, Snapshot
+from tideline.ledger.port import CONTROL, DECODING, HEAD, MARKER, RUN_PREFIX, HistoryEntry, Snapshot
 from tideline.ledger.state import LedgerState
+from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.ledger_location import RelocationMarker
 from tideline.model.run import RunRecord
@@ -47,12 +48,12 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             " one table, one ledger; give this one others"
         )
     runs = {key for key in documents if key.startswith(RUN_PREFIX)}
-    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD}):
+    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING}):
         # The next write would remove it.
         raise UnreadableDocument(
             f"ledger {location}: unknown document {unknown[0]!r}; allowed: {CONTROL}, {HEAD},"
-            f" {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline wrote it: use that"
-            " version; nothing was changed"
+            f" {DECODING}, {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline wrote it:"
+            " use that version; nothing was changed"
         )
     return LedgerState(
         version=snapshot.version,
@@ -63,12 +64,17 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             for key in documents
             if key in runs
         },
+        decoding=document(Decoding, snapshot, DECODING, location)
+        if DECODING in documents
+        else Decoding(),
     )
 
 
 def encode(state: LedgerState) -> dict[str, str]:
     """The documents of a state, by key; closed runs have none."""
     documents = {CONTROL: dump(state.control), HEAD: dump(state.head)}
+    if state.decoding != Decoding():
+        documents[DECODING] = dump(state.decoding)
     for record in state.runs.values():
         if not is_closed(record):
             documents[RUN_PREFIX + record.run_id] = dump(record)
@@ -128,6 +134,8 @@ def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[
     entries += [HistoryEntry("incident", i.incident_id, dump(i)) for i in state.closed_incidents]
     entries += [HistoryEntry("instant", i.key, dump(i)) for i in state.instants]
     entries += [HistoryEntry("rewind", r.rewind_id, dump(r)) for r in state.noted_rewinds]
+    entries += [HistoryEntry("decode", r.plan.run_id, dump(r)) for r in state.closed_decodings]
+    entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
     return entries
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from tideline.errors import StreamBusy
 from tideline.ledger.control import Control, Lease
 from tideline.model.coverage import add_coverage
+from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import (
     Decision,
@@ -30,7 +31,9 @@ class LedgerState:
     Args:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
+        decoding: The head of the typed tables; empty where the stream has none.
         closed_incidents, instants, noted_rewinds: On their way into the history.
+        closed_decodings, noted_schemas: These as well.
     """
 
     version: int
@@ -40,6 +43,9 @@ class LedgerState:
     closed_incidents: tuple[Incident, ...] = ()
     instants: tuple[ResolvedTimestamp, ...] = ()
     noted_rewinds: tuple[Rewind, ...] = ()
+    decoding: Decoding = field(default_factory=Decoding)
+    closed_decodings: tuple[DecodeRecord, ...] = ()
+    noted_schemas: tuple[WriterSchema, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
@@ -160,6 +166,11 @@ class LedgerState:
         """The state with what an instant means, for the history (R11)."""
         return replace(self, instants=(*self.instants, instant))
 
+    def with_schemas(self, schemas: Iterable[WriterSchema]) -> LedgerState:
+        """The state with schemas of the registry, for the history; unchanged without any."""
+        noted = tuple(schemas)
+        return replace(self, noted_schemas=(*self.noted_schemas, *noted)) if noted else self
+
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""
         return replace(self, control=self.control.with_lease(lease))
@@ -236,11 +247,37 @@ class LedgerState:
 
     def with_decision(self, incident_id: str, decision: Decision) -> LedgerState:
         """The state with an answer to an open incident; a later answer replaces it."""
-        return self._control(
-            incidents=tuple(
+
+        def answered(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
+            return tuple(
                 replace(i, decision=decision) if i.incident_id == incident_id else i
-                for i in self.control.incidents
+                for i in incidents
             )
+
+        decoding = replace(self.decoding, incidents=answered(self.decoding.incidents))
+        return replace(self._control(incidents=answered(self.control.incidents)), decoding=decoding)
+
+    def with_decoding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
+        """Open an incident that halts the decoding and not the landing; an older one is closed."""
+        opened = self.control.incidents_opened + 1
+        incident = Incident(f"incident-{opened}", run_id, now, finding)
+        same = [i for i in self.decoding.incidents if i.finding.kind == finding.kind]
+        others = tuple(i for i in self.decoding.incidents if i not in same)
+        ended = [i.closed(f"found again as {incident.incident_id}", now) for i in same]
+        after = self._control(incidents_opened=opened)
+        return replace(
+            after,
+            decoding=replace(self.decoding, incidents=(*others, incident)),
+            closed_incidents=(*self.closed_incidents, *ended),
+        )
+
+    def with_decoding_resumed(self, outcome: str, now: datetime) -> LedgerState:
+        """Close what halted the decoding: its decisions are carried out, or it found nothing."""
+        ended = [i.closed(outcome, now) for i in self.decoding.incidents]
+        return replace(
+            self,
+            decoding=replace(self.decoding, incidents=()),
+            closed_incidents=(*self.closed_incidents, *ended),
         )
 
     def with_incidents_closed(self, closed: Iterable[Incident]) -> LedgerState:
@@ -254,7 +291,12 @@ class LedgerState:
 
     def open_incident(self, incident_id: str) -> Incident | None:
         """The open incident of that id, None if there is none."""
-        return next((i for i in self.control.incidents if i.incident_id == incident_id), None)
+        return next((i for i in self.open_incidents if i.incident_id == incident_id), None)
+
+    @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        """All open incidents: those of the landing, then those of the decoding."""
+        return (*self.control.incidents, *self.decoding.incidents)
 
     def live_incidents(self) -> tuple[Incident, ...]:
         """Open incidents but for those that are a backfill's own."""

@@ -102,7 +102,7 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
         for key in ("from", "to"):
             if key not in given:
                 raise _refused(key, None, "both from and to, or neither")
-        window = make_window(_read_time("from", given["from"]), _read_time("to", given["to"]), now)
+        window = make_window(read_time("from", given["from"]), read_time("to", given["to"]), now)
     return RunRequest(window, ranges, given.get("reason"))
 
 
@@ -124,7 +124,16 @@ def make_window(start: datetime, end: datetime, now: datetime) -> Window:
     return Window(start.astimezone(UTC), end.astimezone(UTC))
 
 
-def _read_time(key: str, value: Any) -> datetime:
+def read_time(key: str, value: Any) -> datetime:
+    """A time of a form.
+
+    Args:
+        key: Its key, for the message.
+        value: Text in ISO 8601, or a time.
+
+    Raises:
+        BadInput: It is no time, or has no offset from UTC.
+    """
     allowed = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from itertools import combinations
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
 from tideline.model.addresses import one_inside_the_other, safe_uri
 from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
+from tideline.model.section import ConnectionId, Section
+from tideline.model.stream_decoding import Decode, Maintenance, Registry
 from tideline.model.verdicts import POLICIES
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,200}$")]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
-ConnectionId = Annotated[str, Field(min_length=1, max_length=250)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
-
-
-class Kafka(_Section):
+class Kafka(Section):
     """Where the records come from."""
 
     connection: ConnectionId = Field(
@@ -74,7 +72,7 @@ class Kafka(_Section):
         return self
 
 
-class Table(_Section):
+class Table(Section):
     """Where the rows go."""
 
     uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
@@ -88,7 +86,7 @@ class Table(_Section):
         return safe_uri(value)
 
 
-class StartAt(_Section):
+class StartAt(Section):
     """First positions other than `earliest` and `latest`; exactly one of the three keys."""
 
     timestamp: datetime | None = Field(
@@ -131,7 +129,7 @@ Start = Annotated[
 ]
 
 
-class Limits(_Section):
+class Limits(Section):
     """How much one run may take, counted in offsets."""
 
     max_records_per_run: int = Field(
@@ -142,7 +140,7 @@ class Limits(_Section):
     )
 
 
-class OnReset(_Section):
+class OnReset(Section):
     """The policy for each class of findings."""
 
     retention_loss: Literal["fail", "approve", "accept_loss"] = "fail"
@@ -158,7 +156,7 @@ class OnReset(_Section):
     unknown: Literal["fail", "approve"] = "fail"
 
 
-class Spark(_Section):
+class Spark(Section):
     """Which Spark does the reading and writing."""
 
     connection: ConnectionId = Field(
@@ -174,7 +172,7 @@ class Spark(_Section):
     )
 
 
-class AirflowSettings(_Section):
+class AirflowSettings(Section):
     """How the Dag looks and behaves."""
 
     start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
@@ -189,7 +187,7 @@ class AirflowSettings(_Section):
     )
 
 
-class Stream(_Section):
+class Stream(Section):
     """One stream file."""
 
     stream: Name = Field(description="The stream's name, and the Dag's id.")
@@ -228,6 +226,9 @@ class Stream(_Section):
         None, description=f"Only with ledger: airflow. Default: {DEFAULT_CONNECTION}"
     )
     spark: Spark = Spark()
+    registry: Registry | None = None
+    decode: Decode | None = None
+    maintenance: Maintenance = Maintenance()
     airflow: AirflowSettings = AirflowSettings()
 
     @field_validator("timezone")
@@ -264,6 +265,36 @@ class Stream(_Section):
                 "ledger_uri",  # the key that the whole file's check is about
                 "neither ledger nor table may lie inside the other",
             )
+        return self
+
+    @whole(mode="after")
+    def _tables_apart(self) -> Stream:
+        if self.decode is None:
+            return self
+        places = {
+            "table.uri": self.table.uri,
+            "ledger_uri": str(self.ledger_location),
+            "decode.table.uri": self.decode.table.uri,
+            "decode.quarantine.uri": self.decode.quarantine.uri,
+        }
+        for (one, uri), (other, beside) in combinations(places.items(), 2):
+            if other != "ledger_uri" and one_inside_the_other(uri, beside):
+                raise PydanticCustomError(
+                    "decode",
+                    "neither {one} nor {other} may lie inside the other",
+                    {"one": one, "other": other},
+                )
+        return self
+
+    @whole(mode="after")
+    def _schemas_are_somewhere(self) -> Stream:
+        if self.decode is None or self.registry is not None:
+            return self
+        for part in (self.decode.value, self.decode.key):
+            if part.subject is not None:
+                raise PydanticCustomError(
+                    "registry", "decode names the subject {subject}", {"subject": part.subject}
+                )
         return self
 
     @property

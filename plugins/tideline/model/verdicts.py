@@ -23,6 +23,8 @@ FindingClass = Literal[
     "unreadable_record",
     "table_changed",
     "unknown",
+    "quarantine_share",
+    "schema_changed",
 ]
 
 
@@ -151,9 +153,36 @@ VERDICTS: dict[FindingClass, Verdict] = {
         next_step="read the error and restore the rights; then the next run goes on by itself",
         choices={"approve": "leave the partition out of this run; its position stays"},
     ),
+    "quarantine_share": Verdict(
+        cause="more records than the stream allows cannot be decoded; landing goes on",
+        told_by="the records at the plan's coordinates were decoded, and their errors counted;"
+        " nothing was committed",
+        next_step="look at the classes; a mistake in a schema or in the stream file is mended"
+        " first, then decide",
+        choices={
+            "quarantine": "these records go into quarantine, and the others into the typed table",
+            "retry": "decode them once more, with the schemas and the stream file as they are now",
+        },
+    ),
+    "schema_changed": Verdict(
+        cause="a schema does not fit the typed table; landing goes on",
+        told_by="the schema of newer records was held against the columns that the table has",
+        next_step="register a schema that fits or change `on_schema`, then decide",
+        choices={
+            "quarantine": "records with that schema go into quarantine; a redrive decodes them"
+            " later",
+            "retry": "hold the schemas against the table once more",
+        },
+    ),
 }
 
-HALTING: tuple[FindingClass, ...] = tuple(kind for kind in VERDICTS if kind != "transient")
+DECODING: tuple[FindingClass, ...] = ("quarantine_share", "schema_changed")
+"""They halt the decoding and not the landing; `decode` in the stream file says what they allow."""
+
+HALTING: tuple[FindingClass, ...] = tuple(
+    kind for kind in VERDICTS if kind != "transient" and kind not in DECODING
+)
+"""The classes that halt landing, each with a policy in `on_reset`."""
 
 GAP_CLASSES: tuple[FindingClass, ...] = ("log_hole", "unexplained_gap", "unreadable_record")
 """The classes of offsets without a row. `accept_loss` records exactly them as lost, and the plan

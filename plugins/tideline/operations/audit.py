@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tideline.errors import AuditNotClean, ServiceAway
 from tideline.ledger import leases
 from tideline.model.incident import Finding
 from tideline.pipeline.context import RunContext
+from tideline.pipeline.decode_audit import typed_against_raw
 from tideline.pipeline.observing import observe
 from tideline.pipeline.proposing import findings_of
 from tideline.pipeline.recovery import head_after_recovery
@@ -14,7 +17,7 @@ from tideline.rules.audit import Audit
 
 
 def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
-    """Ledger against table, and ledger against broker; reads no values and writes nothing.
+    """Ledger against tables, and ledger against broker; reads no values and writes nothing.
 
     Raises:
         ServiceAway: The brokers do not give a stable answer.
@@ -22,7 +25,7 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
         Halted: A rewind was begun and not finished.
     """
     leases.refuse_during_rewind(run.ledger.read(), run.ledger.holder)
-    result = ledger_against_table(run)
+    result = replace(ledger_against_table(run), typed=typed_against_raw(run))
     state = run.ledger.read()
     head = head_after_recovery(run, state)
     findings = findings_of(run, state, head, observe(run, head))

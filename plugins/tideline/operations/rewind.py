@@ -20,9 +20,11 @@ from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import take_decided_table
+from tideline.pipeline.decode_rows import decode_rows
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes
 from tideline.pipeline.table_commit import remove
+from tideline.pipeline.verify_decoded import verify_decoded
 from tideline.rules.rewind import (
     amended_later,
     rewound_head,
@@ -64,6 +66,13 @@ def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
     """
     if not asked.reason.strip():
         raise BadInput("--reason: got nothing; allowed: why you rewind, in words")
+    finished = _rewind(run, asked)
+    if finished is not None:
+        _remove_typed(run, finished)
+    return finished
+
+
+def _rewind(run: RunContext, asked: RewindRequest) -> Rewind | None:
     ledger = run.ledger
     with ledger.lease("live", rewinding=True), ledger.lease("writer", rewinding=True):
         state = ledger.read()
@@ -75,6 +84,14 @@ def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
                 return finished
         begun = _begin(run, asked)
         return None if begun is None else _finish(run, begun)
+
+
+def _remove_typed(run: RunContext, rewind: Rewind) -> None:
+    """Take what is undone out of the typed tables; if that is cut off, the next run does it."""
+    if run.typed is not None:
+        undoing = replace(run, run_id=rewind.rewind_id)
+        if decode_rows(undoing, only_removals=True) is not None:
+            verify_decoded(undoing)
 
 
 def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:

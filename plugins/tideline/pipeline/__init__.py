@@ -5,7 +5,7 @@ verify_ranges, advance_offsets. `run_batch` puts them in a row.
 
 A step begins with one snapshot of the ledger, observes, decides by `tideline.rules`, commits each
 change in one compare-and-swap, acts, raises. No step imports a step. `run_batch` stands on
-seven floors, each of which imports only those below it; `make lint` holds that:
+eight floors, each of which imports only those below it; `make lint` holds that:
 
     run_batch    the six steps in a row
     steps        plan, detect, resolve (and ask), ingest, verify, advance

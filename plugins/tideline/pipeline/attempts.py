@@ -18,7 +18,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.unreadable import within
 from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext
-from tideline.table.change import TableChange, fence_id, removal_id
+from tideline.table.change import COMPACTION_ID, TableChange, fence_id, removal_id
 from tideline.table.schema import app_id
 
 
@@ -43,14 +43,14 @@ class Attempt:
         return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
-    """Take the next token; the caller holds the writer's lease.
+def begin_attempt(run: RunContext, ledger_id: str, lease: str = "writer") -> Attempt:
+    """Take the next token; the caller holds the lease of whoever writes the run's table.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
     """
     known = run.table.newest_token(app_id(ledger_id))
-    return Attempt(run.ledger.next_token("writer", above=known or 0))
+    return Attempt(run.ledger.next_token(lease, above=known or 0))
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:
@@ -81,6 +81,11 @@ def fence(run: RunContext, attempt: Attempt, name: str) -> TableChange:
         name: The id of the plan that they may still execute.
     """
     return _change(run, attempt, fence_id(name), ())
+
+
+def compaction(run: RunContext, attempt: Attempt) -> TableChange:
+    """The change that puts merged files in place of small ones; its merges come later."""
+    return _change(run, attempt, COMPACTION_ID, ())
 
 
 def _change(

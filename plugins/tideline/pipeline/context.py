@@ -13,13 +13,28 @@ from tideline.kafka_io.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodeRecord
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.stream import Stream
+from tideline.registry_io.port import RegistryPort
 from tideline.table.port import TablePort
 
 log = logging.getLogger("tideline")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedTables:
+    """Where decoded records go.
+
+    Args:
+        decoded: The typed table.
+        quarantine: The table of what cannot be decoded.
+    """
+
+    decoded: TablePort
+    quarantine: TablePort
 
 
 @dataclass
@@ -30,8 +45,12 @@ class RunContext:
         run_id: The run's id; the same id again replays its plan.
         connect: Gives the stream's cluster; called at most once, when a step first asks it.
         kafka_options: Options of Spark's Kafka source; secret.
+        typed: The typed table and the quarantine; None where the stream file has no `decode`.
         recovered: An earlier run whose open plan this one found in the table and closed.
+        decoded: What this run has decoded and verified; None if it had nothing to decode.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
+        connect_registry: Gives the stream's schema registry; called at most once, when a step first
+            asks it. None for a stream that names none.
     """
 
     stream: Stream
@@ -42,8 +61,11 @@ class RunContext:
     table: TablePort
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
+    typed: TypedTables | None = None
     recovered: RunRecord | None = None
+    decoded: DecodeRecord | None = None
     can_ask: bool = False
+    connect_registry: Callable[[], RegistryPort] | None = None
 
     @property
     def lane_lease(self) -> str:
@@ -55,6 +77,15 @@ class RunContext:
     def kafka(self) -> KafkaPort:
         """The stream's cluster."""
         return self.connect()
+
+    @cached_property
+    def registry(self) -> RegistryPort | None:
+        """The stream's schema registry; None for a stream that names none.
+
+        Raises:
+            ConnectionMissing: Its connection cannot be used.
+        """
+        return None if self.connect_registry is None else self.connect_registry()
 
     def snapshot(self) -> tuple[LedgerState, RunRecord | None]:
         """The ledger now, and what it knows about this run id: where every step begins.

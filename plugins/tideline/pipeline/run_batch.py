@@ -1,4 +1,4 @@
-"""The six steps in a row, as `tideline run` does them."""
+"""The steps in a row, as `tideline run` does them: six that land, and two that decode."""
 
 from __future__ import annotations
 
@@ -15,14 +15,35 @@ from tideline.rules.steps import steps_without_work
 
 
 def run_batch(run: RunContext) -> RunRecord:
-    """Plan, detect, resolve, ingest, verify, advance.
+    """Land, then decode where the stream has typed tables.
 
     Returns:
-        The run's closed record.
+        The run's closed record; what was decoded is in `run.decoded`.
 
     Raises:
         TidelineError: The first step that fails; nothing after it has happened.
     """
+    record = land_batch(run)
+    decode_batch(run)
+    return record
+
+
+def decode_batch(run: RunContext) -> None:
+    """Decode and verify what is landed; it holds no lane, so landing goes on beside it."""
+    if run.typed is None:
+        return
+    # Imported here: most streams have no typed tables.
+    from tideline.pipeline.decode_rows import decode_rows
+    from tideline.pipeline.verify_decoded import verify_decoded
+
+    log.info("decoding")
+    if decode_rows(run) is not None:
+        log.info("verifying what was decoded")
+        run.decoded = verify_decoded(run)
+
+
+def land_batch(run: RunContext) -> RunRecord:
+    """Plan, detect, resolve, ingest, verify, advance."""
     with hold_lane(run):
         log.info("planning")
         plan_offset_ranges(run)

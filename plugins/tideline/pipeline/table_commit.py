@@ -11,35 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideline.errors import (
-    AttemptFenced,
-    CommitConflict,
     ReplayUnavailable,
-    ServiceAway,
     VerificationFailed,
 )
-from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
-from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange
 from tideline.pipeline.attempts import begin_attempt, fence
 from tideline.pipeline.closing import can_be_given_up, give_up_backfill
-from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.commit_loop import Seen, Target, commit_checked
+from tideline.pipeline.context import RunContext
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes, obstacles_to
 from tideline.pipeline.only_copies import rows_to_keep
 from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
 from tideline.table.change import TableChange
-
-_TRIES = 10
-"""How many times another program may commit between a look at the table and our commit."""
-
-Seen = tuple[TableObservation, tuple[Finding, ...]]
-"""The table, and what others did to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,56 +168,14 @@ def _commit(
     check: Callable[[int], TableChange],
     after_version: int,
 ) -> TableCommit:
-    """Look, check, commit; again if another commit came first, and at most `_TRIES` times."""
-    for _ in range(_TRIES):
-        table, findings = look()
-        # Asked after the look: a newer token is in the version that we build on, or above it.
-        if made := _made(run, change, after_version):
-            return made
-        _refuse_fenced(run, change)
+    """Commit to the raw table; what others did to it halts the run."""
+
+    def halt(findings: tuple[Finding, ...]) -> None:
         if findings:
             open_and_halt(run, run.ledger.read(), findings)
-        if table.version is None:
-            raise _away(run, "it is gone")
-        checked = check(table.version)
-        reach("table:committing")
-        try:
-            run.table.commit(checked, files, table.version)
-        except CommitConflict as conflict:
-            log.info("%s", conflict)
-        except ServiceAway:
-            if made := _made(run, change, after_version):  # only the answer was lost
-                return made
-            raise
-    if made := _made(run, change, after_version):
-        return made
-    raise _away(run, f"other programs have committed first, {_TRIES} times")
 
-
-def _away(run: RunContext, why: str) -> ServiceAway:
-    return ServiceAway(
-        f"table {run.stream.table.uri}: {why}; nothing was committed, run again later"
-    )
-
-
-def _made(run: RunContext, change: TableChange, after_version: int) -> TableCommit | None:
-    """The change's commit, if the table shows it."""
-    made = run.table.find_commit(change.commit_id, after_version)
-    if made is None or made.token != change.token:
-        return None
-    log.info("%s: %d rows, table version %d", change.commit_id, made.rows, made.version)
-    return made
-
-
-def _refuse_fenced(run: RunContext, change: TableChange) -> None:
-    newest = run.table.newest_token(change.app_id)
-    if newest is not None and newest >= change.token:
-        raise AttemptFenced(
-            f"{change.commit_id}: attempt {change.token} has committed nothing: the table holds"
-            f" token {newest} of a newer one; run again, the ledger knows what is done",
-            commit_id=change.commit_id,
-            token=change.token,
-        )
+    target = Target(run.table, run.stream.table.uri, look, halt)
+    return commit_checked(target, change, files, check, after_version)
 
 
 def refuse_unserved(

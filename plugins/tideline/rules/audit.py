@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tideline.model.coverage import Intervals, intersect, overlaps, subtract, union
 from tideline.model.head import Head
@@ -12,6 +13,9 @@ from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import PlannedRange
 from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
+
+if TYPE_CHECKING:
+    from tideline.rules.decoding_audit import TypedAudit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Audit:
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
         damaged: Data files that are gone or cannot be read.
+        typed: What was found in the typed tables; None where there are none.
     """
 
     rows: int
@@ -107,17 +112,20 @@ class Audit:
     unverified: tuple[Flaw, ...]
     table_version: int | None = None
     damaged: tuple[DamagedFile, ...] = ()
+    typed: TypedAudit | None = None
 
     @property
     def clean(self) -> bool:
-        """Whether table and ledger agree; unverified rows do not count."""
+        """Whether the tables and the ledger agree; unverified rows do not count."""
         wrong = (self.gaps, self.overlaps, self.duplicates, self.missing, self.foreign)
-        return not any(wrong) and not self.damaged
+        return not any(wrong) and not self.damaged and (self.typed is None or self.typed.clean)
 
     def __str__(self) -> str:
         kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "damaged")
         by_kind = {kind: getattr(self, kind) for kind in kinds}
-        return "; ".join(f"{k}: {first_few(flaws)}" for k, flaws in by_kind.items() if flaws)
+        found = [f"{k}: {first_few(flaws)}" for k, flaws in by_kind.items() if flaws]
+        found += [str(self.typed)] if self.typed is not None and not self.typed.clean else []
+        return "; ".join(found)
 
 
 class _Partition:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from tideline.kafka_io.refusals import refusal_in_java
-from tideline.launch.job import SparkJob, SparkResult
+from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.spark.unreadable import find_unreadable
 
 
@@ -21,14 +21,25 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
     """
     if refusal := refusal_in_java(str(error)):
         return SparkResult(error="AccessRefused", message=str(refusal))
-    result = SparkResult(error="ServiceAway", message=f"{type(error).__name__}: {_said(error)}")
+    result = SparkResult(error="ServiceAway", message=_said(error))
     if spark is not None and (found := find_unreadable(spark, job, error)):
         return replace(result, error="UnreadableRecords", unreadable=found)
     return result
+
+
+def failed_to_decode(
+    _spark: SparkSession | None, _job: DecodeJob, error: Exception
+) -> DecodeResult:
+    """The result of a failed job that decodes; it may pass.
+
+    Args:
+        error: How it failed.
+    """
+    return DecodeResult(error="ServiceAway", message=_said(error))
 
 
 def _said(error: Exception) -> str:
     """What failed and what lies at the bottom of it, without the stack between."""
     lines = str(error).split("\n")
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
-    return " ".join([*lines[:2], *causes[-1:]])[:1000]
+    return f"{type(error).__name__}: {' '.join([*lines[:2], *causes[-1:]])[:1000]}"

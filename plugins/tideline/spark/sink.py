@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.failpoints import reach
-from tideline.launch.job import SparkJob, SparkResult
+from tideline.launch.job import Output, SparkJob, SparkResult
 
 _WRITER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -26,17 +26,24 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     Returns:
         How many rows were written, and into which files.
     """
-    target = f"{job.table_uri.rstrip('/')}/{job.folder}"
     counted = Observation("written")
-    reach("spark:writing")
     observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
-    observed.write.options(**_WRITER).partitionBy(*job.partition_by).parquet(target)
+    files = write_rows(observed, Output(job.table_uri, job.folder, job.partition_by))
+    return SparkResult(rows=int(counted.get["rows"]), files=files)
+
+
+def write_rows(rows: DataFrame, output: Output) -> tuple[str, ...]:
+    """Write rows into an attempt's folder of a table.
+
+    Returns:
+        The data files, relative to the table, not URL-encoded.
+    """
+    target = f"{output.uri.rstrip('/')}/{output.folder}"
+    reach("spark:writing")
+    rows.write.options(**_WRITER).partitionBy(*output.partition_by).parquet(target)
     files = _data_files(rows.sparkSession, target)
     reach("spark:written")
-    return SparkResult(
-        rows=int(counted.get["rows"]),
-        files=tuple(sorted(f"{job.folder}/{path}" for path in files)),
-    )
+    return tuple(sorted(f"{output.folder}/{path}" for path in files))
 
 
 def _data_files(spark: SparkSession, target: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tideline.model.maintenance import FileMerge
 from tideline.model.offsets import CoordinateRange
 from tideline.table.schema import app_id, commit_metadata
 
@@ -19,6 +20,7 @@ class TableChange:
         run_id: The run that makes it.
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
+        merges: Files that others with the same rows replace: no row changes.
     """
 
     ledger_id: str
@@ -26,6 +28,7 @@ class TableChange:
     run_id: str
     token: int
     ranges: tuple[CoordinateRange, ...]
+    merges: tuple[FileMerge, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -56,6 +59,10 @@ class TableChange:
             rows=rows,
             bytes=bytes,
         )
+
+
+COMPACTION_ID = "maintenance.compacted"
+"""What the commit of a compaction carries for a plan id; its token tells one from another."""
 
 
 def removal_id(name: str) -> str:

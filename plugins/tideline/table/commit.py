@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
-from tideline.errors import Halted
+from tideline.errors import CommitConflict, Halted
 from tideline.model.observation import TableObservation
 from tideline.rules.table_features import refusals
 from tideline.table.change import TableChange
@@ -18,7 +18,7 @@ from tideline.table.coordinates import Reader
 from tideline.table.features import changed_columns, delta_properties, protocol_features
 from tideline.table.file_statistics import Coordinates, DataFile
 from tideline.table.footers import WrittenFile, read_footer
-from tideline.table.rewriting import kept_partition, rewrite
+from tideline.table.rewriting import rewrite
 
 Action = AddAction | RemoveAction
 
@@ -28,7 +28,7 @@ def commit_change(
     store: PyFileSystem,
     change: TableChange,
     added: Iterable[WrittenFile],
-    standing: Iterable[DataFile],
+    standing: Collection[DataFile],
     read: Reader,
 ) -> None:
     """Commit a change as the version right after the given one.
@@ -42,18 +42,18 @@ def commit_change(
         read: Reads the coordinates of one of these.
 
     Raises:
-        Halted: The table asks for Delta's own writer.
         CommitFailedError: Another program has committed that version.
+        CommitConflict: A file that is to be replaced by a merged one has gone.
         DeltaError: The commit was refused.
         OSError: The store cannot be reached.
     """
-    refuse_unwritable(table)
     holding_rows = [f for f in added if f.rows]
     metadata = change.metadata(
         rows=sum(f.rows for f in holding_rows), bytes=sum(f.size for f in holding_rows)
     )
     actions: list[Action] = [f.action for f in holding_rows]
     actions += _taken_out(store, change, standing, read)
+    actions += _exchanged(table, store, change, standing)
     table.create_write_transaction(
         actions,
         "append",  # "overwrite" would remove every file
@@ -67,10 +67,14 @@ def commit_change(
     )
 
 
-def refuse_unwritable(table: DeltaTable) -> None:
+def refuse_unwritable(table: DeltaTable, wanted: Schema) -> None:
     """Refuse a table that asks for Delta's own writer (ADR 20).
 
     Every look refuses it, too; a removal commits without one, and somebody may be quicker.
+
+    Args:
+        table: The version that is written to.
+        wanted: The columns that it has to have.
 
     Raises:
         Halted: It does; names what, and what to do.
@@ -79,7 +83,7 @@ def refuse_unwritable(table: DeltaTable) -> None:
         exists=True,
         features=protocol_features(table),
         properties=delta_properties(table),
-        columns=changed_columns(table),
+        columns=changed_columns(table, wanted),
     )
     found = tuple(refusals(asked))
     if found:
@@ -107,15 +111,36 @@ def _taken_out(
                 continue
             if inside < file.rows:
                 path = rewrite(store, file, wanted, change.folder)
-                partition = kept_partition(file.partition)
-                actions.append(read_footer(store, path, partition).action)
+                actions.append(read_footer(store, path, file.partition or {}).action)
         actions.append(_removal(file))
     return actions
 
 
-def _removal(file: DataFile) -> RemoveAction:
+def _exchanged(
+    table: DeltaTable, store: PyFileSystem, change: TableChange, standing: Collection[DataFile]
+) -> list[Action]:
+    """What puts merged files in place of those with the same rows, and says that no data changes.
+
+    delta-rs takes out a file that is not there without a word; its rows would then stand twice.
+    """
+    there = {file.path: file for file in standing}
+    gone = [path for merge in change.merges for path in merge.old if path not in there]
+    if gone:
+        raise CommitConflict(
+            f"table {table.table_uri}: {gone[0]} and {len(gone) - 1} further files that were merged"
+            " are no longer part of it; nothing was committed",
+            table=table.table_uri,
+        )
+    actions: list[Action] = []
+    for merge in change.merges:
+        actions.append(read_footer(store, merge.new, dict(merge.partition)).moving_action)
+        actions += [_removal(there[path], changes_data=False) for path in merge.old]
+    return actions
+
+
+def _removal(file: DataFile, *, changes_data: bool = True) -> RemoveAction:
     """Take a file out of the table; delta-rs encodes the path itself."""
     partition: Mapping[str, str | None] = file.partition or {}
     return RemoveAction(
-        unquote(file.path), True, int(time.time() * 1000), file.size, dict(partition)
+        unquote(file.path), changes_data, int(time.time() * 1000), file.size, dict(partition)
     )

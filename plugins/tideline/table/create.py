@@ -10,44 +10,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
-from deltalake import DeltaTable, Field, Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.schema import ArrayType, PrimitiveType, StructType
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
 from tideline.delta_io.commits import CREATED_ONCE
 from tideline.errors import BadInput
 from tideline.table.schema import (
-    COLUMNS,
     LEDGER_PROPERTY,
     STATISTICS_COLUMNS,
     STREAM_PROPERTY,
 )
-
-_TEXT, _BYTES = PrimitiveType("string"), PrimitiveType("binary")
-_TYPES: dict[str, PrimitiveType | ArrayType] = {
-    "STRING": _TEXT,
-    "INT": PrimitiveType("integer"),
-    "BIGINT": PrimitiveType("long"),
-    "TIMESTAMP": PrimitiveType("timestamp"),
-    "BINARY": _BYTES,
-    "ARRAY<STRUCT<key: STRING, value: BINARY>>": ArrayType(
-        StructType([Field("key", _TEXT), Field("value", _BYTES)]), contains_null=True
-    ),
-}
-"""The types of `COLUMNS` in delta-rs."""
 
 _SETTINGS = {
     "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
     "delta.enableDeletionVectors": "false",
     "delta.checkpointInterval": "50",
 }
-
-
-def table_schema() -> Schema:
-    """The columns of every table that Tideline creates."""
-    return Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
 
 
 class TableFolder:
@@ -64,7 +44,9 @@ class TableFolder:
         address = urlparse(uri)
         self._local = Path(address.path) if address.scheme in ("", "file") else None
 
-    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+    def create(
+        self, stream: str, ledger_id: str, partition_by: Sequence[str], schema: Schema
+    ) -> None:
         """Create the table as version 0, without rows; an existing table is left as it is.
 
         Two attempts may do this at the same time. Both succeed, and one of them creates the table.
@@ -73,6 +55,7 @@ class TableFolder:
             stream: Name of the stream; a table property.
             ledger_id: Id of the ledger; a table property.
             partition_by: Columns whose values split the data files into folders, in order.
+            schema: The table's columns.
 
         Raises:
             BadInput: The folder holds files, and no Delta table.
@@ -84,13 +67,13 @@ class TableFolder:
             return
         if others:
             raise BadInput(
-                f"table.uri {self._uri}: the folder is not empty and holds no Delta table:"
+                f"table {self._uri}: the folder is not empty and holds no Delta table:"
                 f" it contains {others[0]}; give the stream another folder, or empty this one"
             )
         try:
             DeltaTable.create(
                 self._uri,
-                table_schema(),
+                schema,
                 mode="ignore",
                 partition_by=list(partition_by),
                 configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},

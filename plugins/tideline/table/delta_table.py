@@ -7,10 +7,11 @@ read, but to write a file again that holds other rows, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -21,6 +22,7 @@ from pyarrow.fs import PyFileSystem
 from tideline.delta_io.parquet_files import read_bytes
 from tideline.errors import CommitConflict, ServiceAway, UnreadableTable, VerificationFailed
 from tideline.launch.job import SparkResult
+from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
@@ -28,7 +30,8 @@ from tideline.model.verification import LandedRange
 from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.active_files import active_files
 from tideline.table.change import TableChange
-from tideline.table.commit import commit_change
+from tideline.table.columns import add_columns, schema_of
+from tideline.table.commit import commit_change, refuse_unwritable
 from tideline.table.coordinates import Grouped, Reader, count_rows, read_coordinates
 from tideline.table.create import TableFolder
 from tideline.table.features import changed_columns, delta_properties, protocol_features
@@ -40,7 +43,16 @@ from tideline.table.footers import (
     refuse_other_files,
 )
 from tideline.table.history import find_commit, newer_commits
-from tideline.table.schema import LEDGER_PROPERTY, STREAM_PROPERTY, app_id
+from tideline.table.quarantined_rows import quarantined_rows
+from tideline.table.schema import (
+    COLUMNS,
+    LEDGER_PROPERTY,
+    STREAM_PROPERTY,
+    Field,
+    app_id,
+    delta_fields,
+)
+from tideline.table.valueless_rows import valueless_rows
 
 _UNSUPPORTED = "is not supported"
 """In delta-rs' message about a table whose protocol names a feature of readers that it lacks."""
@@ -52,10 +64,18 @@ class TargetTable:
     Args:
         uri: Address, as in the stream file.
         storage_options: delta-rs options of the object store.
+        columns: Name and SQL type of the columns that it has to have, all of them if it has none
+            of a record's.
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] = COLUMNS,
+    ) -> None:
         self.uri = uri
+        self._columns = schema_of(delta_fields(columns))
         self._options = dict(storage_options or {})
         self._read_footers: dict[str, WrittenFile] = {}
 
@@ -82,7 +102,7 @@ class TargetTable:
             partition_by=tuple(metadata.partition_columns),
             features=protocol_features(table),
             properties=delta_properties(table),
-            columns=changed_columns(table),
+            columns=changed_columns(table, self._columns),
             token=None if ledger_id is None else table.transaction_version(app_id(ledger_id)),
         )
 
@@ -132,10 +152,56 @@ class TargetTable:
             for identity, offsets in pieces:
                 yield Stored(identity, len(offsets), runs(offsets), copies(offsets))
 
-    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+    def create(
+        self,
+        stream: str,
+        ledger_id: str,
+        partition_by: Sequence[str],
+        columns: Sequence[Field] | None = None,
+    ) -> None:
         """Create the table without rows, with Tideline's properties, unless it exists."""
+        schema = self._columns if columns is None else schema_of(columns)
         with self._reachable():
-            TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by)
+            TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by, schema)
+
+    def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
+        """Add the columns that the table does not have yet."""
+        table = self._open(None)
+        if table is None:
+            raise self._away(RuntimeError("there is no table"))
+        with self._reachable():
+            try:
+                return add_columns(table, columns)
+            except delta_errors.CommitFailedError as error:
+                raise self._conflict(str(error)) from error
+
+    def files_at(self, ranges: Iterable[CoordinateRange], version: int) -> tuple[str, ...]:
+        """The data files that may hold rows at coordinates, by their statistics."""
+        table = self._open(version)
+        if table is None:
+            return ()
+        wanted = Coordinates(ranges)
+        return tuple(unquote(f.path) for f in active_files(table) if wanted.may_be_in(f))
+
+    def valueless(
+        self, ranges: Iterable[CoordinateRange], version: int
+    ) -> dict[PartitionIdentity, Intervals]:
+        """Offsets of raw rows that have no value."""
+        table = self._open(version)
+        if table is None:
+            return {}
+        with self._reachable():
+            return valueless_rows(table, self._options, Coordinates(ranges))
+
+    def quarantined(
+        self, classes: Collection[str], since: datetime | None
+    ) -> tuple[CoordinateRange, ...]:
+        """Where the records are that a quarantine holds."""
+        table = self._open(None)
+        if table is None:
+            return ()
+        with self._reachable():
+            return quarantined_rows(table, self._options, classes, since)
 
     def written(
         self, change: TableChange, result: SparkResult
@@ -173,8 +239,10 @@ class TargetTable:
         store = self._store(table)
         with self._reachable():
             added = self._footers(store, change, files)
+            standing = list(active_files(table))
             try:
-                commit_change(table, store, change, added, active_files(table), self._reader(table))
+                refuse_unwritable(table, self._columns)
+                commit_change(table, store, change, added, standing, self._reader(table))
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
 

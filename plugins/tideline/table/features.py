@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.schema import Field
 
 from tideline.model.observation import ColumnChange, TableProperty
-from tideline.table.create import table_schema
 
 _NUMBERED = (
     (2, ("appendOnly", "invariants")),
@@ -53,9 +52,14 @@ def delta_properties(table: DeltaTable) -> tuple[TableProperty, ...]:
     )
 
 
-def changed_columns(table: DeltaTable) -> tuple[ColumnChange, ...]:
-    """The columns that are not as Tideline creates them; further ones that may be null are fine."""
-    wanted = {field.name: field for field in table_schema().fields}
+def changed_columns(table: DeltaTable, columns: Schema) -> tuple[ColumnChange, ...]:
+    """The columns that are not as Tideline creates them; further ones that may be null are fine.
+
+    Args:
+        table: The version that is looked at.
+        columns: What it has to have.
+    """
+    wanted = {field.name: field for field in columns.fields}
     fields = {field.name: field for field in table.schema().fields}
     missing = tuple(ColumnChange(name, "missing") for name in wanted.keys() - fields.keys())
     changed = (c for field in fields.values() for c in _changes(field, wanted.get(field.name)))

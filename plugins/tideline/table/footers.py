@@ -23,6 +23,9 @@ from tideline.table.change import TableChange
 from tideline.table.file_statistics import IDENTITY, DataFile
 from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS
 
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark calls the folder of rows without a value; Delta's log has null there."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
@@ -39,7 +42,7 @@ class WrittenFile:
     path: str
     size: int
     modified_ms: int
-    partition: Mapping[str, str]
+    partition: Mapping[str, str | None]
     statistics: Mapping[str, Any]
 
     @property
@@ -49,13 +52,21 @@ class WrittenFile:
 
     @property
     def action(self) -> AddAction:
-        """What adds it to the table."""
+        """What adds it to the table, with rows that were not there."""
+        return self._add(changes_data=True)
+
+    @property
+    def moving_action(self) -> AddAction:
+        """What adds it in place of files with the same rows."""
+        return self._add(changes_data=False)
+
+    def _add(self, *, changes_data: bool) -> AddAction:
         return AddAction(
             self.path,
             self.size,
             self.partition,
             self.modified_ms,
-            True,
+            changes_data,
             json.dumps(self.statistics),
         )
 
@@ -83,7 +94,7 @@ class WrittenFile:
 
 
 def read_footer(
-    store: PyFileSystem, path: str, partition: Mapping[str, str] | None = None
+    store: PyFileSystem, path: str, partition: Mapping[str, str | None] | None = None
 ) -> WrittenFile:
     """One data file.
 
@@ -98,7 +109,7 @@ def read_footer(
     """
     if partition is None:
         folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-        partition = {name: unquote(value) for name, _, value in folders}
+        partition = {n: None if value == _NULL else unquote(value) for n, _, value in folders}
     with store.open_input_file(path) as opened:
         size = int(opened.size())
         footer = pq.ParquetFile(opened, pre_buffer=False).metadata
@@ -163,7 +174,7 @@ def refuse_other_count(
         )
 
 
-def _statistics(footer: pq.FileMetaData, partition: Mapping[str, str]) -> dict[str, Any]:
+def _statistics(footer: pq.FileMetaData, partition: Mapping[str, str | None]) -> dict[str, Any]:
     """The statistics of a file in Delta's form; what a row group does not say is left out.
 
     Parquet's writers leave out bounds, and the number of nulls with them, where bounds are long.

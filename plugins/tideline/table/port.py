@@ -21,17 +21,19 @@ A table that does not exist is no error, except where a method says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from tideline.launch.job import SparkResult
+from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange
 from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.change import TableChange
+from tideline.table.schema import Field
 
 
 class TablePort(Protocol):
@@ -95,11 +97,11 @@ class TablePort(Protocol):
         """Rows and distinct offsets inside ranges, in one version of the table.
 
         Args:
-            ranges: At most one per partition identity.
+            ranges: In any order; several per log are allowed.
             version: The version to read.
 
         Returns:
-            One entry per partition identity that has a row inside its range; rows outside do not
+            One entry per partition identity that has a row inside its ranges; rows outside do not
             count. Empty if there is no table.
 
         Raises:
@@ -120,7 +122,13 @@ class TablePort(Protocol):
             statistics say. A file that cannot be read is an item of its own.
         """
 
-    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+    def create(
+        self,
+        stream: str,
+        ledger_id: str,
+        partition_by: Sequence[str],
+        columns: Sequence[Field] | None = None,
+    ) -> None:
         """Create the table as version 0, without rows, with Tideline's table properties.
 
         A table that exists already is left as it is, also if another program made it.
@@ -129,9 +137,60 @@ class TablePort(Protocol):
             stream: Name of the stream whose rows it will hold; a table property.
             ledger_id: Id of the ledger that records its rows; a table property.
             partition_by: Columns whose values split the data files into folders, in order.
+            columns: In Delta's form; None for those of a raw table.
 
         Raises:
             BadInput: The folder holds files, and no Delta table.
+        """
+
+    def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
+        """Add the columns that the table does not have yet, as a commit of its own, at the end.
+
+        Args:
+            columns: In Delta's form; those that are there already stay as they are.
+
+        Returns:
+            All columns that the table has now, in its order, partition columns included.
+
+        Raises:
+            CommitConflict: Another program has changed the table meanwhile.
+        """
+
+    def files_at(self, ranges: Iterable[CoordinateRange], version: int) -> tuple[str, ...]:
+        """The data files that may hold rows at coordinates, by their statistics.
+
+        Args:
+            ranges: In any order; several per log are allowed.
+            version: The version to read.
+
+        Returns:
+            Paths relative to the table, not URL-encoded, in the log's order.
+        """
+
+    def valueless(
+        self, ranges: Iterable[CoordinateRange], version: int
+    ) -> dict[PartitionIdentity, Intervals]:
+        """Offsets of raw rows that have no value; reads the values of the files concerned.
+
+        Args:
+            ranges: Rows outside may be among the result.
+            version: The version to read.
+
+        Raises:
+            ServiceAway: The store cannot be reached, or a file is gone.
+        """
+
+    def quarantined(
+        self, classes: Collection[str], since: datetime | None
+    ) -> tuple[CoordinateRange, ...]:
+        """Where the records are that a quarantine holds, in its newest version.
+
+        Args:
+            classes: Only these error classes; all if empty.
+            since: Only records with Kafka's time from this one on (inclusive); None for all.
+
+        Returns:
+            Disjoint ranges without other offsets in between. Nothing if there is no table.
         """
 
     def written(

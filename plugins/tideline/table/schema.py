@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tideline.errors import NewerFormat
+from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import CoordinateRange
 
 COLUMNS = {
@@ -22,7 +23,39 @@ COLUMNS = {
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
     "plan_id": "STRING",
 }
-"""Name and SQL type. The coordinates come first, so that they have file statistics."""
+"""Name and SQL type in a raw table. The coordinates come first, so that they have file statistics.
+"""
+
+COORDINATES = {n: COLUMNS[n] for n in ("topic_id", "generation", "topic", "partition", "offset")}
+"""What every table of a stream begins with."""
+
+TYPED_COLUMNS = {
+    **COORDINATES,
+    "timestamp": "TIMESTAMP",
+    "is_tombstone": "BOOLEAN",
+    "schema_id": "INT",
+    "event_date": "DATE",
+    "decode_plan_id": "STRING",
+}
+"""A typed table's own columns. `event_date` is there only if the stream file asks for it. The
+records' fields stand before `decode_plan_id`, and those that come later behind it."""
+
+QUARANTINE_COLUMNS = {
+    **COORDINATES,
+    "timestamp": "TIMESTAMP",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": COLUMNS["headers"],
+    "part": "STRING",
+    "schema_id": "INT",
+    "error_class": "STRING",
+    "error": "STRING",
+    "decode_plan_id": "STRING",
+}
+
+Field = Mapping[str, Any]
+"""One column in Delta's form: `name`, `type`, `nullable`, `metadata` (protocol, Schema
+Serialization Format)."""
 
 STATISTICS_COLUMNS = 6
 """How many columns have file statistics; partition columns do not count."""
@@ -32,6 +65,56 @@ COMMIT_FORMAT = 1
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
+
+
+def delta_field(name: str, kind: object) -> Field:
+    """A column in Delta's form that may be null.
+
+    Args:
+        name: The column's.
+        kind: Its type in Delta's form.
+    """
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+_DELTA_TYPES: dict[str, object] = {
+    "STRING": "string",
+    "INT": "integer",
+    "BIGINT": "long",
+    "TIMESTAMP": "timestamp",
+    "BINARY": "binary",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    COLUMNS["headers"]: {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [delta_field("key", "string"), delta_field("value", "binary")],
+        },
+        "containsNull": True,
+    },
+}
+
+
+def delta_fields(columns: Mapping[str, str]) -> tuple[Field, ...]:
+    """Columns in Delta's form, from their SQL types."""
+    return tuple(delta_field(name, _DELTA_TYPES[kind]) for name, kind in columns.items())
+
+
+def typed_columns(plan: DecodePlan) -> tuple[Field, ...]:
+    """The columns of the typed table that a plan needs, in Delta's form.
+
+    Fields of keys come behind those of values.
+    """
+    own = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] != "event_date" or plan.event_date]
+    fields = [
+        delta_field(column.name, column.type)
+        for name in ("value", "key")
+        for part in plan.parts
+        if part.part == name
+        for column in part.reader.columns
+    ]
+    return (*own[:-1], *fields, own[-1])
 
 
 def app_id(ledger_id: str) -> str:

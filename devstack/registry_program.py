@@ -1,0 +1,87 @@
+"""Apicurio's program, fetched once into the cache beside the jars, and never during a test."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from tideline.errors import BadInput
+from tideline.launch.cache import cache_folder
+from tideline.launch.jars import retrieve
+from tideline.versions import REGISTRY, REGISTRY_SHA256
+
+_SETTINGS = (
+    '<ivysettings><settings defaultResolver="central"/><resolvers>'
+    '<ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
+)
+"""Without POMs: the program's names a parent that Maven Central does not have."""
+
+
+def registry_jar() -> Path:
+    """The jar that starts the registry.
+
+    Raises:
+        BadInput: The program has not been fetched yet.
+    """
+    jars = sorted(_folder().glob("*-runner.jar"))
+    if not jars:
+        raise BadInput(f"no registry in {_folder()}; `make setup` fetches it once")
+    return jars[0]
+
+
+def fetch_registry() -> Path:
+    """The jar that starts the registry; the program is fetched if it is not in the cache.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+        BadInput: What came is not the program that is pinned.
+    """
+    folder = _folder()
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(folder.parent / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                print(f"fetching the schema registry into {folder}", file=sys.stderr)
+                _fetch(folder)
+    return registry_jar()
+
+
+def _folder() -> Path:
+    return cache_folder() / "jars" / f"registry-{REGISTRY_SHA256[:12]}"
+
+
+def _fetch(folder: Path) -> None:
+    organisation, name, revision = REGISTRY
+    module = (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="tideline" module="registry"/>'
+        '<configurations><conf name="default"/></configurations><dependencies>'
+        f'<dependency org="{organisation}" name="{name}" rev="{revision}" transitive="false"'
+        f' conf="default->default"><artifact name="{name}" type="tar.gz" ext="tar.gz"'
+        ' m:classifier="all"/></dependency></dependencies></ivy-module>'
+    )
+    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+        scratch = Path(draft)
+        # A cache of its own: Ivy's would keep the 109 MB.
+        retrieve(module, scratch / "in", ("tar.gz",), scratch, scratch / "ivy", _SETTINGS)
+        (archive,) = (scratch / "in").iterdir()
+        with open(archive, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != REGISTRY_SHA256:
+            raise BadInput(
+                f"{archive.name} has SHA-256 {digest}, expected {REGISTRY_SHA256}: the download is"
+                " damaged or is another one; run again, or look at what your Maven mirror serves"
+            )
+        with tarfile.open(archive) as packed:
+            packed.extractall(scratch / "out", filter="data")
+        shutil.move(scratch / "out", folder)
+
+
+if __name__ == "__main__":
+    fetch_registry()

@@ -1,0 +1,56 @@
+"""The two steps that decode, as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowSkipException
+
+from tideline.airflow.metrics import publish_gauge
+from tideline.airflow.step_operators import SparkStep, StreamOperator
+from tideline.airflow.translate import airflow_run
+from tideline.contract.events import (
+    build_decode_commits,
+    build_decoded_event,
+)
+from tideline.model.stream import Stream
+from tideline.pipeline.decode_rows import decode_rows
+from tideline.pipeline.verify_decoded import verify_decoded
+
+
+class DecodeRows(SparkStep):
+    """Decodes what is landed and not decoded yet; returns the commits' versions."""
+
+    def execute(self, context: Any) -> Any:
+        """Decode; skipped where there is nothing to decode."""
+        with self.run_with_spark(context) as run:
+            record = decode_rows(run)
+        if record is None:
+            raise AirflowSkipException("nothing to decode")
+        return build_decode_commits(record).data()
+
+
+class VerifyDecoded(StreamOperator):
+    """Moves the decoding's head, then publishes the asset event of the typed table.
+
+    Args:
+        asset: The typed table.
+    """
+
+    def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
+        super().__init__(stream=stream, outlets=[asset], **arguments)
+        self.asset = asset
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Verify; a repetition moves nothing and publishes the event again."""
+        with airflow_run(self.stream, context) as run:
+            record = verify_decoded(run)
+        if record is None:
+            raise AirflowSkipException("nothing was decoded")
+        event = build_decoded_event(record).data()
+        context["outlet_events"][self.asset].extra = event
+        for error_class, count in record.classes:
+            publish_gauge(self.stream.stream, f"tideline.quarantined.{error_class}", count)
+        publish_gauge(self.stream.stream, "tideline.decoded", record.decoded)
+        return event

@@ -1,0 +1,88 @@
+"""What the steps' operators have in common: a stream, and a way to run Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from tideline.airflow.translate import airflow_run, plan_only
+from tideline.errors import ServiceAway
+from tideline.launch.launcher import Launcher
+from tideline.launch.submit import Submission
+from tideline.model.stream import Stream
+from tideline.pipeline.context import RunContext
+
+
+class StreamOperator(BaseOperator):
+    """A step of one stream.
+
+    Args:
+        stream: The checked stream file.
+    """
+
+    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.stream = stream
+
+
+class SparkStep(SparkSubmitOperator):
+    """A step that runs an application on the stream's Spark connection.
+
+    The type of the connection says how: see `Launcher`. With spark-submit this operator is the
+    provider's, so that its settings, logs and ways to end a job on a cluster apply.
+
+    Args:
+        stream: The checked stream file.
+    """
+
+    def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
+        self.stream = stream
+        self._launcher: Launcher | None = None
+
+    @contextmanager
+    def run_with_spark(self, context: Any) -> Iterator[RunContext]:
+        """The run, with Spark started as the connection says, once a step needs it."""
+        if plan_only(context):
+            raise AirflowSkipException("plan_only")
+        self._launcher = Launcher(
+            self.stream.spark,
+            run_submission=partial(self._execute_submission, context),
+            stop_submission=super().on_kill,
+        )
+        with airflow_run(self.stream, context, spark=self._launcher) as run:
+            yield run
+
+    def _execute_submission(self, context: Any, submission: Submission) -> None:
+        """Have the provider's operator execute a submission, to its end."""
+        connection = self.stream.spark.connection
+        if submission.is_default_master:
+            # Without a connection the provider submits to YARN, and takes no master.
+            os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
+                {"conn_type": "spark", "host": submission.master}
+            )
+        self._hook = None  # made anew: a replay submits twice, with other arguments
+        self.name = f"tideline {self.stream.stream}"
+        self.application = submission.application
+        self.application_args = list(submission.arguments)
+        self.jars = ",".join(submission.jars) or None
+        self.py_files = ",".join(submission.py_files)
+        self.conf = dict(submission.conf)
+        self.env_vars = dict(submission.environment)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            raise ServiceAway(f"spark-submit failed: {error}") from error
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._launcher is not None:
+            self._launcher.stop()

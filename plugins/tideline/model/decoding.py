@@ -1,0 +1,260 @@
+"""What decoding freezes, and what the ledger knows of it. Pure.
+
+ReaderSchema    columns of the typed table, and what gives them their values
+WriterSchema    a schema that records were written with, by its id in the registry
+DecodePlan      the frozen input of one decoding: coordinates, raw version, schemas
+DecodedRange    how many rows of one partition became what
+Decoding        the decoding's own head: what is decoded, the plan that is open, the schemas
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+
+from tideline.model.coverage import Coverage, Intervals, by_identity
+from tideline.model.incident import Incident
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+
+RecordPart = Literal["key", "value"]
+ErrorClass = Literal[
+    "framing",
+    "unknown_schema",
+    "wrong_subject",
+    "malformed",
+    "too_large",
+    "trailing_bytes",
+    "invalid_utf8",
+    "duplicate_field",
+    "type_mismatch",
+    "out_of_range",
+    "event_time",
+    "transform",
+]
+PLAIN_ID = -1
+"""Stands for the id of the one schema of records that carry none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A schema that records were written with.
+
+    Args:
+        schema_id: Its id in the registry; `PLAIN_ID` for records that carry no id.
+        text: The schema itself, in its own language; references are part of it already.
+        digest: SHA-256 of the text, in hex.
+        known_as: `SUBJECT:VERSION` in the registry, or the schema file's name.
+        references: Protobuf's imports: name and text of each file, whoever needs it first.
+        schema_type: `avro`, `json` or `protobuf`, as the registry says; empty for a schema file.
+    """
+
+    schema_id: int
+    text: str
+    digest: str
+    known_as: str = ""
+    references: tuple[tuple[str, str], ...] = ()
+    schema_type: str = ""
+
+    def says_the_same(self, other: WriterSchema) -> bool:
+        """Whether records decode alike with another one, by whatever name it is known."""
+        mine, theirs = ((s.schema_type, s.text, s.references) for s in (self, other))
+        return mine == theirs
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSource:
+    """One column of the typed table that a record's field gives its value.
+
+    Args:
+        name: The column's name.
+        field: The field's name in the record.
+        type: The column's type as Delta and Spark write it in JSON: `"long"`, or
+            `{"type": "struct", "fields": [...]}`.
+    """
+
+    name: str
+    field: str
+    type: object
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSchema:
+    """What one part of a record is read as.
+
+    Args:
+        part: Key or value.
+        format: `avro`, `json` or `protobuf`.
+        text: What the decoder is given: a merged Avro schema, a JSON Schema, or Protobuf's text.
+        columns: In the table's order.
+    """
+
+    part: RecordPart
+    format: str
+    text: str
+    columns: tuple[ColumnSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """How one part of the records is decoded.
+
+    Args:
+        part: Key or value.
+        format: `avro`, `json` or `protobuf`.
+        framing: `confluent` or `plain`.
+        subject: Which subject the ids have to belong to; None where a file is the schema.
+        writers: The schemas that the records were written with, as far as anybody knows them.
+        unknown: Ids that the registry does not know: their records go into quarantine.
+        foreign: Ids of schemas that belong to other subjects: so do theirs (`wrong_subject`).
+        unfit: Ids of schemas that do not fit the typed table: so do theirs (`type_mismatch`).
+        reader: What they are read as.
+        message: Protobuf's message; None for the schema's first.
+    """
+
+    part: RecordPart
+    format: str
+    framing: str
+    subject: str | None
+    writers: tuple[WriterSchema, ...]
+    unknown: tuple[int, ...]
+    foreign: tuple[int, ...]
+    reader: ReaderSchema
+    message: str | None = None
+    unfit: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventDate:
+    """How `event_date` is made.
+
+    Args:
+        field: The column with the event's time; None for Kafka's.
+        first, last: The window's days, both inclusive.
+        outside: `quarantine` or `catch_all`.
+    """
+
+    field: str | None
+    first: date
+    last: date
+    outside: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecodePlan:
+    """The frozen input of one decoding. Every retry, clear and recovery executes exactly this.
+
+    Args:
+        plan_id: Derived from the run that froze it; a column of each row.
+        run_id: That run.
+        frozen_at: When, UTC-aware.
+        raw_table_id: Delta's id of the raw table.
+        raw_version: Version of the raw table that is read.
+        ranges: Coordinates whose rows are decoded; ends are exclusive.
+        removes: Coordinates whose decoded rows go, since the raw rows have gone.
+        parts: The value, the key, or both.
+        tombstones: `keep` or `drop`.
+        event_date: None without that column.
+        transform: `module:function`; None for none.
+        max_share: Largest share of records that may go into quarantine.
+        table_uri, quarantine_uri: Where the rows go.
+        redrives: Error classes whose quarantined records are decoded again; empty for a plan that
+            decodes what was landed.
+    """
+
+    plan_id: str
+    run_id: str
+    frozen_at: datetime
+    raw_table_id: str
+    raw_version: int
+    ranges: tuple[CoordinateRange, ...]
+    removes: tuple[CoordinateRange, ...]
+    parts: tuple[PartPlan, ...]
+    tombstones: str
+    event_date: EventDate | None
+    transform: str | None
+    max_share: float
+    table_uri: str
+    quarantine_uri: str
+    redrives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRange:
+    """What became of the raw rows of one planned range.
+
+    Args:
+        range: The coordinates.
+        rows: Raw rows.
+        typed: Rows in the typed table, kept tombstones included.
+        quarantined: Rows in quarantine.
+    """
+
+    range: CoordinateRange
+    rows: int
+    typed: int
+    quarantined: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRecord:
+    """A plan to decode, and how far it has come.
+
+    Args:
+        plan: Frozen.
+        status: `planned` until its rows are verified.
+        table_version, quarantine_version: Its commits; None where there was nothing to change.
+        tombstones: Records without a value, whether their rows are kept or not.
+        classes: Quarantined rows by error class.
+        ranges: What became of the rows; empty until verified.
+        closed_at: When it was verified, UTC-aware.
+    """
+
+    plan: DecodePlan
+    status: Literal["planned", "done"] = "planned"
+    table_version: int | None = None
+    quarantine_version: int | None = None
+    tombstones: int = 0
+    classes: tuple[tuple[str, int], ...] = ()
+    ranges: tuple[DecodedRange, ...] = ()
+    closed_at: datetime | None = None
+
+    @property
+    def decoded(self) -> int:
+        """Rows in the typed table that are no tombstones."""
+        kept = self.tombstones if self.plan.tombstones == "keep" else 0
+        return sum(r.typed for r in self.ranges) - kept
+
+    @property
+    def quarantined(self) -> int:
+        """Rows in quarantine."""
+        return sum(r.quarantined for r in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """The decoding's own head, in coordinates. Landing neither reads nor moves it.
+
+    Args:
+        coverage: Coordinates whose rows are decoded and verified.
+        open: The plan that is under way; whoever decodes next finishes it first.
+        parts: How the newest plan decoded the parts; the next one begins with that.
+        incidents: What halted decoding, until a decision has been executed.
+        table_ids: Delta's ids of typed table and quarantine, which hold what is decoded; empty
+            before the first decoding.
+    """
+
+    coverage: tuple[Coverage, ...] = ()
+    open: DecodeRecord | None = None
+    parts: tuple[PartPlan, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    table_ids: tuple[str, ...] = ()
+
+    @property
+    def covered(self) -> dict[PartitionIdentity, Intervals]:
+        """Decoded offsets by the log they belong to."""
+        return by_identity(self.coverage)
+
+    def part(self, part: RecordPart) -> PartPlan | None:
+        """How a part was last decoded; None before its first plan."""
+        return next((p for p in self.parts if p.part == part), None)

@@ -1,0 +1,128 @@
+"""A table's data files as maintenance sees them, and what it did to them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tideline.model.stream import Stream
+
+TableRole = Literal["raw", "decoded", "quarantine"]
+"""Which of a stream's tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One active data file.
+
+    Args:
+        path: As in the table's log: URL-encoded, relative to the table.
+        bytes: Its size.
+        rows: Number of rows, as the log says; 0 if it does not.
+        partition: Values of the partition columns, by name.
+        holds: Identity columns that have one value in the whole file, by name.
+        low: Smallest offset (inclusive); None without statistics.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    partition: tuple[tuple[str, str | None], ...] = ()
+    holds: tuple[tuple[str, str | int], ...] = ()
+    low: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileMerge:
+    """Files that one file with the same rows replaces.
+
+    Args:
+        old: Paths as in the table's log.
+        new: Relative to the table, not URL-encoded.
+        bytes: Size of the new file.
+        partition: Values of the partition columns, by name.
+    """
+
+    old: tuple[str, ...]
+    new: str
+    bytes: int
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileCount:
+    """A number of files, and their size together.
+
+    Args:
+        files: How many.
+        bytes: Their size.
+    """
+
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, sizes: Iterable[int]) -> FileCount:
+        """The sum of some files."""
+        every = list(sizes)
+        return cls(len(every), sum(every))
+
+    def __str__(self) -> str:
+        return f"{self.files} files ({self.bytes} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """A table at one moment.
+
+    Args:
+        version: Its newest version.
+        active: Data files of that version.
+        stored: All files in the table's folder but the log's: also those of older versions, and
+            those that no version names.
+    """
+
+    version: int
+    active: FileCount
+    stored: FileCount
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """What maintenance did to one table, or would do.
+
+    Args:
+        role: Which of the stream's tables.
+        uri: Its address.
+        before: Before the first change.
+        merged: Small files that were replaced; in a dry run, that would be.
+        written: The files that replaced them; in a dry run, how many, and the size at most.
+        vacuumed: Files that were deleted; in a dry run, that would be.
+        after: After the last change; None in a dry run.
+    """
+
+    role: TableRole
+    uri: str
+    before: TableSize
+    merged: FileCount
+    written: FileCount
+    vacuumed: FileCount
+    after: TableSize | None = None
+
+    def __str__(self) -> str:
+        """One line, for logs."""
+        then = "" if self.after is None else f"; {self.after.active} after"
+        return (
+            f"{self.role} table {self.uri}: {self.before.active} before, {self.merged} merged into"
+            f" {self.written}, {self.vacuumed} deleted{then}"
+        )
+
+
+def tables_of(stream: Stream) -> dict[TableRole, str]:
+    """Address of each table that a stream's rows are in."""
+    found: dict[TableRole, str] = {"raw": stream.table.uri}
+    if stream.decode is not None:
+        found["decoded"] = stream.decode.table.uri
+        found["quarantine"] = stream.decode.quarantine.uri
+    return found

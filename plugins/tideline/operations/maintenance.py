@@ -1,0 +1,232 @@
+"""Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
+
+No row changes. Everything happens under the lease of whoever writes the table, so no other attempt
+is at work; what an older one has left is deleted only behind a newer token: it can no longer commit
+that (R5). Decoding reads the raw table's files by their names, so no raw file goes while it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from tideline.errors import AttemptFenced, CommitConflict, Halted, ServiceAway, VerificationFailed
+from tideline.failpoints import reach
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Finding
+from tideline.model.maintenance import FileCount, FileMerge, TableRole, TableSize, TableUpkeep
+from tideline.model.wording import first_few
+from tideline.pipeline.attempts import begin_attempt, compaction, fence
+from tideline.pipeline.commit_loop import Target, commit_checked
+from tideline.pipeline.context import RunContext, log
+from tideline.pipeline.landed import foreign_changes
+from tideline.rules.compaction import Group, plan_merges, rounds
+from tideline.rules.table_watch import table_findings
+from tideline.table.change import TableChange
+from tideline.table.maintenance_port import MaintainedTablePort
+
+_MB = 1024 * 1024
+_ROUND_BYTES = 1024 * _MB
+"""Of the files that one transaction replaces."""
+
+Tables = Mapping[TableRole, MaintainedTablePort]
+"""A stream's tables, in the order in which they are maintained."""
+
+
+def maintain_stream(
+    run: RunContext, tables: Tables, *, dry_run: bool = False
+) -> tuple[TableUpkeep, ...]:
+    """Merge and delete files of every table of a stream.
+
+    What is done stays done if it ends early: the next call goes on from there.
+
+    Args:
+        run: This run.
+        tables: Those of the stream, as `model.maintenance.tables_of` names them.
+        dry_run: Whether to find out only what would be done.
+
+    Returns:
+        One entry per table that is there.
+
+    Raises:
+        StreamBusy: Somebody else writes one of the tables, or reads the raw table to decode it.
+        Halted: A table is not the one that the ledger knows, asks for Delta's own writer, or a
+            rewind is unfinished.
+        VerificationFailed: A data file is damaged.
+        CommitConflict: Other programs have changed the files that were merged.
+        ServiceAway: A store is away.
+    """
+    done = []
+    for role, table in tables.items():
+        # Commits and tokens of this table; the ledger and its lease are the stream's.
+        upkeep = _Upkeep(replace(run, table=table), role, table)
+        if not table.observe().exists:
+            continue
+        if dry_run:
+            done.append(upkeep.preview())
+            continue
+        with ExitStack() as held:
+            for name in _leases(run, role):
+                held.enter_context(run.ledger.lease(name))
+            done.append(upkeep.carry_out())
+    return tuple(done)
+
+
+def _leases(run: RunContext, role: TableRole) -> tuple[str, ...]:
+    """Of those who write a table, the first; then of those who read files of older versions."""
+    if role != "raw":
+        return ("decoder",)
+    return ("writer",) if run.typed is None else ("writer", "decoder")
+
+
+class _Upkeep:
+    """The maintenance of one table.
+
+    Args:
+        run: With that table.
+        role: Which one it is.
+        table: The table.
+    """
+
+    def __init__(self, run: RunContext, role: TableRole, table: MaintainedTablePort) -> None:
+        self._run = run
+        self._role = role
+        self._table = table
+        self._lease = _leases(run, role)[0]
+        self._wanted = run.stream.maintenance
+
+    def preview(self) -> TableUpkeep:
+        """What would be done now."""
+        before = self._checked()
+        groups = self._planned()
+        merged = FileCount.of(file.bytes for group in groups for file in group)
+        return TableUpkeep(
+            self._role,
+            self._table.uri,
+            before,
+            merged,
+            FileCount(len(groups), merged.bytes),
+            self._table.vacuum(self._wanted.vacuum_hours, delete=False),
+        )
+
+    def carry_out(self) -> TableUpkeep:
+        """Merge, then delete; the caller holds the leases."""
+        before = self._checked()
+        merged: list[int] = []
+        written: list[int] = []
+        for groups in rounds(self._planned(), _ROUND_BYTES):
+            sizes = {file.path: file.bytes for group in groups for file in group}
+            for merge in self._merge(groups):
+                merged += [sizes[path] for path in merge.old]
+                written.append(merge.bytes)
+        vacuumed = self._vacuum()
+        return TableUpkeep(
+            self._role,
+            self._table.uri,
+            before,
+            FileCount.of(merged),
+            FileCount.of(written),
+            vacuumed,
+            self._size(),
+        )
+
+    def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:
+        """Merge some groups in one transaction, those whose files fit together."""
+        attempt = begin_attempt(self._run, self._ledger().control.ledger_id, self._lease)
+        change = compaction(self._run, attempt)
+        based_on = self._size().version
+        try:
+            merges = self._table.merge(change, groups)
+            reach("maintain:merged")
+            if merges:
+                self._commit(replace(change, merges=merges), based_on)
+        except (AttemptFenced, CommitConflict, Halted, VerificationFailed):
+            with suppress(ServiceAway):  # it is certain that nothing was committed
+                self._table.discard(change)
+            raise
+        reach("maintain:committed")
+        if left := len(groups) - len(merges):
+            log.warning(
+                "%s: %d groups of small files stay: their columns' types differ",
+                self._table.uri,
+                left,
+            )
+        return merges
+
+    def _commit(self, change: TableChange, after_version: int) -> None:
+        """Commit a change that moves no row, whoever has appended meanwhile.
+
+        Raises:
+            CommitConflict: A file that was merged is no longer part of the table.
+        """
+
+        def check(version: int) -> TableChange:
+            standing = {file.path for file in self._table.files(version)}
+            gone = [path for merge in change.merges for path in merge.old if path not in standing]
+            if gone:
+                raise CommitConflict(
+                    f"table {self._table.uri}: another program has removed, rewritten or compacted"
+                    f" {gone[0]} and {len(gone) - 1} further files while they were merged; nothing"
+                    " was committed, maintain again",
+                    table=self._table.uri,
+                )
+            return change
+
+        target = Target(
+            self._table, self._table.uri, lambda: (self._table.observe(), ()), lambda _: None
+        )
+        commit_checked(target, change, (), check, after_version)
+
+    def _vacuum(self) -> FileCount:
+        """Delete what nobody needs, behind a token that keeps older attempts from committing it."""
+        hours = self._wanted.vacuum_hours
+        if not self._table.vacuum(hours, delete=False).files:
+            return FileCount(0, 0)
+        table, control = self._table.observe(), self._ledger().control
+        if (table.token or 0) != control.token and table.version is not None:
+            attempt = begin_attempt(self._run, control.ledger_id, self._lease)
+            self._commit(fence(self._run, attempt, "maintenance"), table.version)
+        self._run.ledger.refuse_lost(self._lease)
+        reach("maintain:vacuuming")
+        deleted = self._table.vacuum(hours, delete=True)
+        reach("maintain:vacuumed")
+        return deleted
+
+    def _planned(self) -> tuple[Group, ...]:
+        return plan_merges(
+            self._table.files(),
+            below_bytes=self._wanted.compact_below_mb * _MB,
+            target_bytes=self._wanted.target_mb * _MB,
+        )
+
+    def _checked(self) -> TableSize:
+        """The table's size, once it is certain that nobody has to decide about it first (R13).
+
+        A decision may need the files of older versions: the rows that others have removed are
+        found by the version in which the incident was opened, and a person may restore it.
+        """
+        state = self._ledger()
+        findings = self._findings(state)
+        if findings:
+            raise Halted(
+                f"table {self._table.uri} is not maintained: {first_few(findings, 3, '; ')}."
+                " Nothing was changed; the next run opens an incident: decide, then maintain again",
+                table=self._table.uri,
+            )
+        return self._size()
+
+    def _findings(self, state: LedgerState) -> tuple[Finding, ...]:
+        if self._role == "raw":
+            return foreign_changes(self._run, state)[1]
+        observed, stream = self._table.observe(), self._run.stream.stream
+        return tuple(table_findings(None, observed, stream, state.control.ledger_id))
+
+    def _size(self) -> TableSize:
+        size = self._table.size()
+        if size is None:
+            raise ServiceAway(f"table {self._table.uri} is gone; run again when it is back")
+        return size
+
+    def _ledger(self) -> LedgerState:
+        return self._run.ledger.read()

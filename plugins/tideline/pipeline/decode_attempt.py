@@ -1,0 +1,172 @@
+"""One attempt to decode a plan: a job for Spark, and the commits to both tables."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tideline import errors
+from tideline.documents import dump, load
+from tideline.errors import AttemptFenced, Halted, ServiceAway, TidelineError, VerificationFailed
+from tideline.failpoints import reach
+from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
+from tideline.model.decoding import DecodePlan, DecodeRecord
+from tideline.model.run import TableCommit
+from tideline.pipeline.commit_loop import Target, commit_checked
+from tideline.pipeline.context import RunContext
+from tideline.pipeline.decode_tables import note_tables, raw_table
+from tideline.table.change import TableChange
+from tideline.table.port import TablePort
+from tideline.table.schema import QUARANTINE_COLUMNS, Field, app_id, delta_fields, typed_columns
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAttempt:
+    """An attempt to bring both tables to a plan, with a token larger than all before (R5).
+
+    Args:
+        plan: What is decoded; not frozen yet, if its schemas may still grow.
+        change: Coordinates and token; the same for both tables.
+    """
+
+    plan: DecodePlan
+    change: TableChange
+
+    def discard(self, run: RunContext) -> None:
+        """Delete what Spark has written; the attempt has not committed."""
+        assert run.typed is not None
+        for table in (run.typed.decoded, run.typed.quarantine):
+            with suppress(ServiceAway):
+                table.discard(self.change)
+
+
+def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
+    """Take the next token; the caller holds the decoder's lease.
+
+    Raises:
+        StreamBusy: It has lost the lease meanwhile.
+    """
+    assert run.typed is not None
+    app = app_id(run.ledger.read().control.ledger_id)
+    tables = (run.typed.decoded, run.typed.quarantine)
+    state = run.ledger.next_token("decoder", max(t.newest_token(app) or 0 for t in tables))
+    change = TableChange(
+        ledger_id=state.control.ledger_id,
+        commit_id=plan.plan_id,
+        run_id=run.run_id,
+        token=state.control.token,
+        ranges=(*plan.ranges, *plan.removes),
+    )
+    return TypedAttempt(plan, change)
+
+
+def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = False) -> DecodeResult:
+    """Have Spark decode a plan into files of both tables; nothing is committed.
+
+    Args:
+        run: This run.
+        attempt: Plan and token.
+        is_last_round: Whether ids that the plan does not name count as unknown, for good.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        ServiceAway: It could not be started, or ended without a word.
+    """
+    plan = attempt.plan
+    assert run.typed is not None
+    _prepare_tables(run, attempt)
+    if not plan.ranges:
+        return DecodeResult()
+    version = raw_table(run).version
+    partition_by = run.typed.decoded.observe().partition_by
+    assert version is not None
+    assert partition_by is not None
+    folder = attempt.change.folder
+    job = DecodeJob(
+        stream=run.stream.stream,
+        run_id=run.run_id,
+        raw_uri=run.stream.table.uri,
+        raw_files=run.table.files_at(plan.ranges, version),
+        plan=plan,
+        decoded=Output(plan.table_uri, folder, partition_by),
+        quarantine=Output(plan.quarantine_uri, folder),
+        is_last_round=is_last_round,
+    )
+    with tempfile.TemporaryDirectory(prefix="tideline-") as where:
+        path, result_path = Path(where, "job.json"), Path(where, "result.json")
+        path.write_text(dump(replace(job, result_path=str(result_path))))
+        failure: TidelineError | None = None
+        try:
+            run.spark.submit(str(path))
+        except ServiceAway as error:
+            failure = error
+        if not result_path.exists():
+            raise failure or ServiceAway("the Spark application left no result")
+        result = load(DecodeResult, result_path.read_bytes(), "the result of decoding")
+    if result.error is not None:
+        raise getattr(errors, result.error, ServiceAway)(result.message)
+    if failure is not None:  # its word is no proof: it has not ended well
+        raise failure
+    return result
+
+
+def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
+    """Make the tables where they are not there, and add the columns that the plan needs."""
+    assert run.typed is not None
+    decode = run.stream.decode
+    assert decode is not None
+    wanted: tuple[tuple[TablePort, tuple[Field, ...], list[str]], ...] = (
+        (run.typed.decoded, typed_columns(attempt.plan), [*decode.table.partition_by]),
+        (run.typed.quarantine, delta_fields(QUARANTINE_COLUMNS), []),
+    )
+    for table, fields, partition_by in wanted:
+        table.create(run.stream.stream, attempt.change.ledger_id, partition_by, fields)
+    note_tables(run)  # which refuses another's before it is changed
+    for table, fields, _ in wanted:
+        table.add_columns(fields)
+    reach("decode:prepared")
+
+
+def put_in_place(
+    run: RunContext, attempt: TypedAttempt, result: DecodeResult, frozen: DecodeRecord
+) -> DecodeRecord:
+    """Commit to both tables.
+
+    The typed table comes first: if the attempt dies in between, a record may stand in both, and the
+    next attempt removes it from one. It never stands in neither.
+
+    Raises:
+        VerificationFailed: Spark's files are not what it reported.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A store is away.
+    """
+    assert run.typed is not None
+    plan = attempt.plan
+    made = _commit(run.typed.decoded, plan.table_uri, attempt.change, result.decoded)
+    reach("decode:committed")
+    beside = _commit(run.typed.quarantine, plan.quarantine_uri, attempt.change, result.quarantined)
+    return replace(frozen, table_version=made.version, quarantine_version=beside.version)
+
+
+def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult) -> TableCommit:
+    """Put an attempt's files where the rows at its coordinates stand."""
+    before = table.observe().version
+    if before is None:
+        raise ServiceAway(f"table {uri} is gone: nothing was committed, run again")
+    try:
+        held = table.written(change, result)
+        copied = sum(landed.duplicates for landed in held.values())
+        if copied:
+            raise VerificationFailed(
+                f"{change.commit_id}: Spark has written {copied} rows too many into {uri}; nothing"
+                " was committed, run again",
+                commit_id=change.commit_id,
+            )
+        target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
+        return commit_checked(target, change, result.files, lambda version: change, before)
+    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
+        with suppress(ServiceAway):
+            table.discard(change)
+        raise

@@ -1,0 +1,113 @@
+"""What a run decodes: which coordinates, and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate
+from tideline.model.offsets import CoordinateRange
+from tideline.model.stream_decoding import Decode
+from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.decode_execution import execute
+from tideline.pipeline.decode_schemas import parts_of
+from tideline.pipeline.decode_tables import at_these_tables, raw_table
+from tideline.pipeline.decode_verifying import close_decoding
+from tideline.rules.decoding import decode_plan_id, still_landed, to_decode, to_remove
+
+_CATCH_UP = 2
+"""A run decodes at most so many times what it may land: after an outage of the registry it has to
+catch up."""
+
+
+def finish_open(run: RunContext) -> DecodeRecord | None:
+    """Execute and close the plan that is open; its coordinates are nobody else's.
+
+    Args:
+        run: This run, with the decoder's lease.
+
+    Returns:
+        The closed record; None if no plan was open.
+    """
+    left = run.ledger.read().decoding.open
+    if left is None:
+        return None
+    log.info("finishing the decoding of run %s", left.plan.run_id)
+    return close_decoding(run, execute(run, at_these_tables(run, left.plan)))
+
+
+def plan_decoding(
+    run: RunContext, state: LedgerState, *, only_removals: bool = False
+) -> DecodePlan | None:
+    """The plan that this run has to execute; None if there is nothing to decode.
+
+    A run that was cut off executes its open plan. One that has decoded before decodes the same once
+    more, as far as it is landed still: what went into quarantine then was no more than allowed, or
+    somebody decided so. Any other plan is new, and not frozen yet.
+
+    Args:
+        run: This run.
+        state: The ledger, under the decoder's lease.
+        only_removals: Whether nothing is decoded.
+
+    Raises:
+        DecodingHalted: A schema does not fit the typed table.
+        ServiceAway: The registry, or the raw table, cannot be asked.
+    """
+    if state.decoding.open is not None:
+        return at_these_tables(run, state.decoding.open.plan)
+    removes = to_remove(state.head, state.decoding)
+    before = run.ledger.find_decoding(run.run_id)
+    if before is not None:
+        ranges = still_landed(before.plan.ranges, state.head)
+        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0)
+        return at_these_tables(run, again) if ranges or removes else None
+    most = _CATCH_UP * run.stream.limits.max_records_per_run
+    ranges = () if only_removals else to_decode(state.head, state.decoding, most)
+    return new_plan(run, state, ranges, removes) if ranges or removes else None
+
+
+def new_plan(
+    run: RunContext,
+    state: LedgerState,
+    ranges: tuple[CoordinateRange, ...],
+    removes: tuple[CoordinateRange, ...] = (),
+    redrives: tuple[str, ...] = (),
+) -> DecodePlan:
+    """A plan with the stream file and the schemas of now.
+
+    Args:
+        run: This run.
+        state: The ledger, under the decoder's lease.
+        ranges: What is decoded.
+        removes: Whose decoded rows go.
+        redrives: Error classes, where quarantined records are decoded again.
+    """
+    decode = run.stream.decode
+    assert decode is not None
+    raw = raw_table(run)
+    assert raw.version is not None
+    return DecodePlan(
+        plan_id=decode_plan_id(state.control.ledger_id, run.stream.stream, run.run_id),
+        run_id=run.run_id,
+        frozen_at=now(),
+        raw_table_id=str(raw.table_id),
+        raw_version=raw.version,
+        ranges=ranges,
+        removes=removes,
+        parts=parts_of(run, state.decoding, afresh=bool(redrives)),
+        tombstones=decode.tombstones,
+        event_date=_event_date(decode),
+        transform=decode.transform,
+        max_share=decode.quarantine.max_share,
+        table_uri=decode.table.uri,
+        quarantine_uri=decode.quarantine.uri,
+        redrives=redrives,
+    )
+
+
+def _event_date(decode: Decode) -> EventDate | None:
+    window = decode.window(now())
+    if decode.event_time is None or window is None:
+        return None
+    return EventDate(decode.event_time.field, *window, decode.event_time.outside)

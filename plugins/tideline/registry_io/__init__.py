@@ -1,0 +1,1 @@
+"""The schema registry: which schema an id stands for."""

@@ -1,0 +1,213 @@
+"""Which columns the schemas of a part make, and what its records are read as. Pure.
+
+The previous reader is history: its columns keep name, type and order, whatever became of their
+fields. New fields come behind them. Schemas are merged in the order of their ids; a table's first
+ones are merged newest first instead where fewer of them are left out then, as with a field that
+was an int and became a double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tideline.model.decoding import ColumnSource, ReaderSchema, RecordPart, WriterSchema
+from tideline.rules.schemas.avro import avro_shape, avro_text, read_avro
+from tideline.rules.schemas.avro_writers import avro_for_decoder
+from tideline.rules.schemas.changes import (
+    Change,
+    Incompatible,
+    Merged,
+    NewField,
+    SchemaUnusable,
+    Unusable,
+)
+from tideline.rules.schemas.joining import Joiner, Path, described
+from tideline.rules.schemas.json_schema import json_shape, json_text, read_json
+from tideline.rules.schemas.names import column_name
+from tideline.rules.schemas.shapes import Record, Shape, column_type, struct_field
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How one format's schemas are read and written.
+
+    Args:
+        shape: Writer schema -> shape.
+        read: The reader's text -> shape.
+        text: Shape -> the reader's text.
+        for_decoder: Writer schema and reader -> the text that the decoder is given.
+        one_case: Whether the decoder takes names that differ only in case for the same.
+    """
+
+    shape: Callable[[WriterSchema], Record]
+    read: Callable[[str], Record]
+    text: Callable[[Record], str]
+    for_decoder: Callable[[str, Record], str]
+    one_case: bool
+
+
+_LANGUAGES = {
+    "avro": _Language(
+        lambda w: avro_shape(w.text), read_avro, avro_text, avro_for_decoder, one_case=True
+    ),
+    "json": _Language(
+        lambda w: json_shape(w.text), read_json, json_text, lambda text, _: text, one_case=False
+    ),
+}
+
+
+def reader_schema(
+    part: RecordPart,
+    format: str,
+    writers: Sequence[WriterSchema],
+    previous: ReaderSchema | None,
+    reserved: Collection[str] = (),
+) -> Merged:
+    """What a part's records are read as, from the schemas that they were written with.
+
+    Args:
+        part: Key or value.
+        format: `avro` or `json`.
+        writers: Schemas that are known, in any order.
+        previous: What the part was last read as; None before its first plan.
+        reserved: Names that its new columns cannot have: the table's other columns. The names of
+            `names.OWN_COLUMNS` are reserved anyway.
+    """
+    ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
+    merging = _Merging(part, format, ordered, previous, reserved)
+    if previous is None and merging.misfits:
+        other = _Merging(part, format, ordered[::-1], None, reserved)
+        if other.misfits < merging.misfits:
+            merging = other
+    return merging.merged()
+
+
+class _Merging:
+    """One way through the schemas."""
+
+    def __init__(
+        self,
+        part: RecordPart,
+        format: str,
+        writers: Sequence[WriterSchema],
+        previous: ReaderSchema | None,
+        reserved: Collection[str],
+    ) -> None:
+        self.part: RecordPart = part
+        self.format = format
+        self.language = _LANGUAGES[format]
+        self.writers = writers
+        self.previous = previous
+        self.reserved = reserved
+        self.known = self.language.read(previous.text) if previous else None
+        self.left_out: list[Incompatible | Unusable] = []
+        self.fitting: list[WriterSchema] = []
+        self.added: list[tuple[str, Path, Shape]] = []
+        left = list(writers)
+        while left:  # a schema may fit what a later one has made wider
+            self.left_out = []
+            before = len(self.fitting)
+            for writer in left:
+                self._merge(writer)
+            if len(self.fitting) == before:
+                break
+            left = [w for w in left if w not in self.fitting]
+
+    @property
+    def misfits(self) -> int:
+        """How many schemas are left out."""
+        return len(self.writers) - len(self.fitting)
+
+    def _merge(self, writer: WriterSchema) -> None:
+        try:
+            shape = self.language.shape(writer)
+        except SchemaUnusable as found:
+            self.left_out.append(
+                Unusable(writer.known_as, writer.schema_id, found.field, found.reason, writer.text)
+            )
+            return
+        known = replace(shape, fields=()) if self.known is None else self.known
+        if known.wrapped != shape.wrapped and known.fields and shape.fields:
+            self.left_out.append(self._no_record(writer, known, shape))
+            return
+        joiner = Joiner(writer.known_as, self.language.one_case)
+        joined = joiner.record(known, shape)
+        for misfit in joiner.misfits:
+            self.left_out.append(
+                Incompatible(
+                    writer.known_as,
+                    writer.schema_id,
+                    ".".join(misfit.path),
+                    misfit.reason,
+                    described(misfit.known),
+                    described(misfit.found),
+                    misfit.since,
+                    self._text_of(misfit.since),
+                    writer.text,
+                )
+            )
+        if not joiner.misfits:
+            self.known = joined
+            self.fitting.append(writer)
+            self.added += [(writer.known_as, path, shape) for path, shape in joiner.added]
+
+    def _no_record(self, writer: WriterSchema, known: Record, shape: Record) -> Incompatible:
+        since = known.fields[0].since
+        names = ["single values" if r.wrapped else "records" for r in (known, shape)]
+        return Incompatible(
+            writer.known_as,
+            writer.schema_id,
+            "",
+            f"the table holds {names[0]}, the schema is of {names[1]}",
+            names[0],
+            names[1],
+            since,
+            self._text_of(since),
+            writer.text,
+        )
+
+    def _text_of(self, since: str) -> str:
+        """The schema that brought a field, or else the previous reader."""
+        texts = {w.known_as: w.text for w in self.writers}
+        return texts.get(since, self.previous.text if self.previous else "")
+
+    def merged(self) -> Merged:
+        """What the way through the schemas came to."""
+        known = self.known or Record(())
+        columns = self._columns(known)
+        text = self.language.text(known)
+        fitting = sorted(self.fitting, key=lambda w: w.schema_id)
+        return Merged(
+            ReaderSchema(self.part, self.format, text, columns),
+            tuple(replace(w, text=self.language.for_decoder(w.text, known)) for w in fitting),
+            tuple(sorted((*self._new_fields(columns), *self.left_out), key=self._place)),
+        )
+
+    def _columns(self, known: Record) -> tuple[ColumnSource, ...]:
+        names = {c.field: c.name for c in self.previous.columns} if self.previous else {}
+        taken = {n.lower() for n in (*self.reserved, *names.values())}
+        columns = []
+        for field in known.fields:
+            if field.name not in names:
+                names[field.name] = column_name(field.name, taken, key=self.part == "key")
+                taken.add(names[field.name].lower())
+            columns.append(ColumnSource(names[field.name], field.name, column_type(field.shape)))
+        return tuple(columns)
+
+    def _new_fields(self, columns: Iterable[ColumnSource]) -> list[NewField]:
+        if self.previous is None:
+            return []
+        names = {c.field: c.name for c in columns}
+        return [
+            NewField(schema, ".".join(path), names[path[0]], column_type(shape))
+            for schema, path, shape in self.added
+        ]
+
+    def _place(self, change: Change) -> int:
+        return next(i for i, w in enumerate(self.writers) if w.known_as == change.schema)
+
+
+def delta_fields(reader: ReaderSchema) -> list[dict[str, object]]:
+    """A reader's columns as fields of a Delta table, as Delta writes them in JSON."""
+    return [struct_field(c.name, c.type) for c in reader.columns]

@@ -1,0 +1,41 @@
+"""The columns of the typed table and of the quarantine, from judged rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tideline.model.decoding import DecodePlan
+from tideline.spark.decoding.event_date import EVENT_DATE
+from tideline.spark.decoding.judging import fields_of
+from tideline.spark.transforms import Transform
+
+_COORDINATES = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
+_PLAN = "decode_plan_id"
+
+
+def typed(plan: DecodePlan) -> Transform:
+    """The typed table's columns: the value's fields first, then the key's."""
+    dates = (EVENT_DATE,) if plan.event_date is not None else ()
+    parts = sorted(plan.parts, key=lambda p: p.part != "value")
+    fields = [
+        F.col(fields_of(p.part))[c.name].alias(c.name) for p in parts for c in p.reader.columns
+    ]
+    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        own = (*_COORDINATES, "is_tombstone", "schema_id", *dates)
+        return rows.select(*own, *fields, plan_id)
+
+    return transform
+
+
+def quarantined(plan: DecodePlan) -> Transform:
+    """The quarantine's columns: the record as it was landed, and what is wrong with it."""
+    told = ("part", "schema_id", "error_class", "error")
+    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        return rows.select(*_COORDINATES, "key", "value", "headers", *told, plan_id)
+
+    return transform

@@ -1,0 +1,103 @@
+"""A table whose small files are merged, and whose old ones are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltalake import DeltaTable
+from deltalake import exceptions as delta_errors
+from pyarrow.fs import FileSelector
+
+from tideline.errors import ServiceAway
+from tideline.model.maintenance import FileCount, FileMerge, TableFile, TableSize
+from tideline.table.active_files import active_files
+from tideline.table.change import TableChange
+from tideline.table.commit import refuse_unwritable
+from tideline.table.compacting import merge_files
+from tideline.table.delta_table import TargetTable
+
+_RETENTION = "delta.deletedFileRetentionDuration"
+_TOO_SHORT = "Invalid retention period"
+"""In delta-rs' message where that property asks for more."""
+_LOG = "_delta_log/"
+
+
+class MaintainedTable(TargetTable):
+    """One Delta table: implements `MaintainedTablePort`, which documents the methods."""
+
+    def files(self, version: int | None = None) -> tuple[TableFile, ...]:
+        """The data files of one version."""
+        table = self._open(version)
+        if table is None:
+            return ()
+        return tuple(
+            TableFile(
+                path=file.path,
+                bytes=file.size or 0,
+                rows=file.rows,
+                partition=tuple((file.partition or {}).items()),
+                holds=tuple(sorted(file.constants.items())),
+                low=file.low,
+            )
+            for file in active_files(table)
+        )
+
+    def size(self) -> TableSize | None:
+        """The table now, and what lies in its folder."""
+        table = self._open(None)
+        if table is None:
+            return None
+        active = FileCount.of(file.size or 0 for file in active_files(table))
+        return TableSize(table.version(), active, FileCount.of(self._stored(table).values()))
+
+    def merge(
+        self, change: TableChange, groups: Sequence[Sequence[TableFile]]
+    ) -> tuple[FileMerge, ...]:
+        """Write one file for each group."""
+        table = self._existing()
+        refuse_unwritable(table, self._columns)
+        store = self._store(table)
+        with self._reachable():
+            merges = [merge_files(store, table, group, change.folder) for group in groups]
+        return tuple(merge for merge in merges if merge is not None)
+
+    def vacuum(self, hours: int, *, delete: bool) -> FileCount:
+        """Delete files that the newest version does not need."""
+        table = self._existing()
+        with self._reachable():
+            sizes = self._stored(table)
+            found = self._vacuum(table, hours, delete=False)
+            if found and delete:  # else there would be two empty commits
+                found = self._vacuum(table, hours, delete=True)
+        return FileCount.of(sizes.get(path, 0) for path in found)
+
+    def _vacuum(self, table: DeltaTable, hours: int, *, delete: bool) -> list[str]:
+        """`full` finds what attempts have left, too; without it only what a commit has removed."""
+        asked_for = _RETENTION in table.metadata().configuration
+
+        def vacuum(retention_hours: int | None) -> list[str]:
+            return table.vacuum(
+                retention_hours,
+                dry_run=not delete,
+                enforce_retention_duration=asked_for,
+                full=True,
+            )
+
+        try:
+            return vacuum(hours)
+        except delta_errors.DeltaError as error:
+            if not asked_for or _TOO_SHORT not in str(error):
+                raise
+            return vacuum(None)
+
+    def _stored(self, table: DeltaTable) -> dict[str, int]:
+        """Size of each file in the folder, but for the log's."""
+        with self._reachable():
+            listed = self._store(table).get_file_info(FileSelector("", recursive=True))
+        return {f.path: int(f.size) for f in listed if f.is_file and not f.path.startswith(_LOG)}
+
+    def _existing(self) -> DeltaTable:
+        table = self._open(None)
+        if table is None:
+            raise ServiceAway(f"table {self.uri} is gone; run again when it is back")
+        return table

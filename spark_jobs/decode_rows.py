@@ -1,0 +1,47 @@
+"""The Spark application that decodes: raw files -> typed rows, and the quarantine -> result.
+
+Usage: decode_rows.py JOB_FILE
+
+JOB_FILE is the JSON of `tideline.launch.job.DecodeJob`; the result goes to the path that it names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from tideline.launch.job import DecodeJob, DecodeResult
+from tideline.spark.application import run_job
+from tideline.spark.decoding.judging import judge
+from tideline.spark.decoding.raw_rows import read_raw_rows
+from tideline.spark.decoding.writing import write_decoded
+from tideline.spark.failures import failed_to_decode
+from tideline.spark.session import compile_plans
+
+
+def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
+    """Decode the raw rows at the plan's coordinates, and write them into data files."""
+    if not job.raw_files:
+        return DecodeResult()
+    compile_plans(spark, for_offsets=sum(len(planned.offsets) for planned in job.plan.ranges))
+    return write_decoded(read_raw_rows(spark, job), judge(job.plan), job)
+
+
+def run(
+    job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
+) -> DecodeResult:
+    """Run a job file to its result, good or bad; never raises for a job that fails.
+
+    Args:
+        job_file: Path of the job.
+        spark: A session that is there already.
+        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
+    """
+    return run_job(job_file, (DecodeJob, DecodeResult), execute, failed_to_decode, spark, died)
+
+
+if __name__ == "__main__":
+    outcome = run(sys.argv[1])
+    sys.exit(1 if outcome.error else 0)

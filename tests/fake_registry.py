@@ -1,0 +1,104 @@
+"""A schema registry in memory: `RegistryPort`, for tests without a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tideline.errors import RegistryAway, RegistryMisused
+from tideline.model.decoding import WriterSchema
+from tideline.registry_io.document import Document
+from tideline.registry_io.port import FORMATS, SubjectVersion
+from tideline.registry_io.references import resolved
+
+Reference = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    schema_id: int
+    version: SubjectVersion
+
+
+@dataclass
+class FakeRegistry:
+    """Numbers schemas from 1; the same text with the same references keeps its id.
+
+    Args:
+        away: Whether it answers nobody.
+        asked: How often it was asked.
+    """
+
+    away: bool = False
+    asked: int = 0
+    _documents: dict[int, Document] = field(default_factory=dict)
+    _live: list[_Registered] = field(default_factory=list)
+    _deleted: list[_Registered] = field(default_factory=list)
+    _given_out: int = 0
+
+    def register(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Iterable[Reference] = (),
+    ) -> int:
+        """A subject's newest version; the schema's id."""
+        others = tuple((n, self._at(SubjectVersion(s, v))) for n, s, v in references)
+        document = Document(FORMATS[schema_type], schema, others)
+        schema_id = next((i for i, d in self._documents.items() if d == document), None)
+        if schema_id is None:
+            self._given_out += 1
+            schema_id = self._given_out
+            self._documents[schema_id] = document
+        if not any(r.schema_id == schema_id and r.version.subject == subject for r in self._live):
+            taken = [r.version.version for r in self._live if r.version.subject == subject]
+            version = SubjectVersion(subject, max(taken, default=0) + 1)
+            self._live.append(_Registered(schema_id, version))
+        return schema_id
+
+    def delete(self, subject: str, *, for_good: bool = False) -> None:
+        """Delete a subject with all its versions."""
+        gone = [r for r in self._live if r.version.subject == subject]
+        self._live = [r for r in self._live if r not in gone]
+        self._deleted += gone
+        if for_good:
+            self._deleted = [r for r in self._deleted if r.version.subject != subject]
+            left = {r.schema_id for r in (*self._live, *self._deleted)}
+            self._documents = {i: d for i, d in self._documents.items() if i in left}
+
+    def schema(self, schema_id: int) -> WriterSchema | None:
+        """The schema of an id; None if there is none."""
+        self._answer()
+        document = self._documents.get(schema_id)
+        if document is None:
+            return None
+        known = self._versions_of(schema_id)
+        return resolved(document, schema_id, str(known[0]) if known else "")
+
+    def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
+        """Everything that an id is registered as, by name."""
+        self._answer()
+        return self._versions_of(schema_id)
+
+    def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
+        """The newest version of a subject."""
+        self._answer()
+        found = [r for r in self._live if r.version.subject == subject]
+        if not found:
+            raise RegistryMisused(f"it does not know the subject {subject}", subject=subject)
+        newest = max(found, key=lambda r: r.version.version)
+        document = self._documents[newest.schema_id]
+        return newest.version, resolved(document, newest.schema_id, str(newest.version))
+
+    def _answer(self) -> None:
+        self.asked += 1
+        if self.away:
+            raise RegistryAway("the registry is away")
+
+    def _at(self, version: SubjectVersion) -> Document:
+        return next(self._documents[r.schema_id] for r in self._live if r.version == version)
+
+    def _versions_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
+        known = (*self._live, *self._deleted)
+        return tuple(sorted(r.version for r in known if r.schema_id == schema_id))

@@ -1,0 +1,133 @@
+"""A stream with typed tables whose runs die: three tables, and where each record has to be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from tests.faults.killable import Killable
+from tests.faults.oracle import Counts
+from tests.faults.report import Report
+from tests.harness import is_clean, table_rows
+from tests.typed_streams import V1, V2, Typed, avro
+from tideline.errors import Transient
+from tideline.model.request import RunRequest
+from tideline.operations.redrive import Redriven, redrive
+from tideline.wiring import open_ledger, open_run
+
+_AT_MOST = 6
+"""Attempts after the crash; more would be a stream that is stuck."""
+
+
+class TypedCrash(Typed):
+    """A stream of two partitions, one of whose runs dies.
+
+    `expected` says by partition and offset which table has to hold a record, and how: a row's
+    fields, or an error class. `attempts` counts every run that was started.
+    """
+
+    def __init__(self, harness: object, registry: object, spark: object, report: Report) -> None:
+        super().__init__(harness, registry, spark, "orders", tombstones="keep")
+        self.section["quarantine"]["max_share"] = 1.0
+        self.report = report
+        self.expected: dict[tuple[int, int], object] = {}
+        self.attempts, self.knows_both = 0, False
+        self.first, self.second = ({**s, "doc": self.subject} for s in (V1, V2))
+        self.first_id = self.register(self.first)
+        self.second_id = self.first_id + 1  # the registry gives them out in turn
+
+    def brings(self, partition: int = 0) -> None:
+        """Two records, a tombstone, one that is none, one whose schema nobody knows at first."""
+        at = sum(1 for p, _ in self.expected if p == partition)
+        rows = [
+            avro(self.first_id, self.first, {"id": at, "note": "a"}),
+            avro(self.first_id, self.first, {"id": at + 1, "note": "b"}),
+            None,
+            b"nonsense",
+            avro(self.second_id, self.second, {"id": at + 4, "total": 0.5}),
+        ]
+        last = at + 4 if self.knows_both else "unknown_schema"
+        places = [at, at + 1, None, "framing", last]
+        for number, place in enumerate(places):
+            self.expected[partition, at + number] = place
+        self.send_bytes(*rows, partition=partition)
+
+    def knows_the_second(self) -> None:
+        """The missing schema is registered: a redrive can move its records."""
+        assert self.register(self.second) == self.second_id
+        self.knows_both = True
+        self.expected = {
+            (p, o): o if place == "unknown_schema" else place
+            for (p, o), place in self.expected.items()
+        }
+
+    def start(self, command: str, run_id: str, **options: object) -> Killable:
+        """A command in a process of its own, with Spark in this one."""
+        self.attempts += 1
+        file = self.harness.folder / "orders.yaml"
+        assert self.stream  # its file is written
+        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.harness.folder))
+        arguments = (command, file, "--run-id", run_id, "--json")
+        return Killable(self.spark, folder, *arguments, **options)
+
+    def dies(self, place: str, command: str = "run", run_id: str = "one") -> None:
+        """A command that is killed at a place; it fails unless it gets there."""
+        with self.start(command, run_id, point=f"{place}:kill") as dying:
+            assert dying.ended() == -signal.SIGKILL, f"{place} was not reached\n{dying.said}"
+
+    def repeat(self, run_id: str = "one") -> None:
+        """The same run again and again, as long as it may pass."""
+        for _ in range(_AT_MOST):
+            self.attempts += 1
+            try:
+                self.run(run_id)
+                return
+            except Transient as error:
+                last = error
+        raise AssertionError(f"stuck after {_AT_MOST} attempts: {last}")
+
+    def redrive(self, run_id: str) -> Redriven:
+        """Quarantined records are decoded again."""
+        self.attempts += 1
+        with open_run(self.stream, run_id, RunRequest(), self.spark) as run:
+            return redrive(run)
+
+    def places(self) -> Counter[tuple[int, int, object]]:
+        """Partition, offset and place of every row in both tables; empty without tables."""
+        found: Counter[tuple[int, int, object]] = Counter()
+        for table, column in (("table", "id"), ("quarantine", "error_class")):
+            uri = self.section[table]["uri"]
+            if DeltaTable.is_deltatable(uri):
+                columns = ["partition", "offset", column]
+                rows = DeltaTable(uri).to_pyarrow_table(columns=columns).to_pydict()
+                found.update(zip(*rows.values(), strict=True))
+        return found
+
+    def judge(self, point: str) -> None:
+        """Every record is in one table, once; ledger and audit agree, and the stream goes on."""
+        self._exact()
+        self.brings(1)
+        self.repeat("goes on")
+        self._exact()
+        found, wanted = self.places(), self._wanted()
+        lost, copies = (wanted - found).total(), (found - wanted).total()
+        self.report.tell_crash(point, "delta", "one copy", self.attempts, Counts(lost, copies, 0))
+
+    def _wanted(self) -> Counter[tuple[int, int, object]]:
+        return Counter((p, o, place) for (p, o), place in self.expected.items())
+
+    def _exact(self) -> None:
+        found, wanted = self.places(), self._wanted()
+        assert found == wanted, (wanted - found, found - wanted)
+        raw = table_rows(self.stream, "partition", "offset")
+        assert raw == sorted(self.expected)
+        state = open_ledger(self.stream).read()
+        assert state.decoding.open is None
+        assert state.decoding.coverage == state.head.coverage
+        assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
+        assert is_clean(self.harness, self.stream)

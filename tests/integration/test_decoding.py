@@ -1,0 +1,417 @@
+"""Decoding in pairs that meet: other tables, other files, decisions, redrives, schemas."""
+
+import json
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.decoded_lake import DecodedLake
+from tests.fake_decoder import FakeDecoder, value_of
+from tests.lake import rows
+from tests.unit.build import OTHER_ID
+from tideline.errors import (
+    BadInput,
+    DecodingHalted,
+    SchemaChanged,
+    ServiceAway,
+    StreamBusy,
+    VerificationFailed,
+)
+from tideline.model.incident import Decision
+from tideline.pipeline import decode_attempt, decode_execution
+
+ID, NOTE, TOTAL = ("id", "int"), ("note", "string"), ("total", "double")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Three rows are decoded: one typed, one a tombstone, one in quarantine."""
+    found = DecodedLake(tmp_path)
+    found.first = found.register(ID, NOTE)
+    found.lands(value_of(found.first), None, b"nonsense")
+    found.decodes("one")
+    assert (found.typed(), found.bad()) == ([0, 1], [(2, "framing")])
+    return found
+
+
+def moved(lake, **uris):
+    """The stream file names other tables."""
+    for table, name in uris.items():
+        lake.decode[table] = {**lake.decode[table], "uri": str(lake.folder / name)}
+
+
+def decided(lake, choice):
+    """Somebody answers the one open incident."""
+    ledger = lake.ledger
+    (incident,) = ledger.read().open_incidents
+    decision = Decision(choice, "ann", datetime.now(UTC), "it was meant")
+    ledger.update(lambda s: s.with_decision(incident.incident_id, decision))
+    return incident
+
+
+@pytest.mark.parametrize(
+    ("spark", "said"),
+    [
+        (FakeDecoder(loses=[3]), "1 raw rows are in neither table"),
+        (FakeDecoder(doubles=[3]), "1 rows too many into .*nothing was committed"),
+    ],
+)
+def test_rows_that_are_lost_or_doubled_while_they_are_decoded(lake, spark, said):
+    """The application's word is held against the raw rows; the next run mends it."""
+    good, lake.spark = lake.spark, spark
+    lake.lands(value_of(lake.first))
+    with pytest.raises(VerificationFailed, match=said):
+        lake.decodes("two")
+    state = lake.ledger.read()
+    assert state.decoding.coverage != state.head.coverage
+    lake.spark = good
+    lake.decodes("three")
+    assert lake.typed() == [0, 1, 3]
+    assert lake.audits().clean
+
+
+class DyingDecoder(FakeDecoder):
+    """Ends badly behind its answer."""
+
+    def submit(self, job_path):
+        super().submit(job_path)
+        raise ServiceAway("killed")
+
+
+def test_an_application_that_ends_badly_behind_its_answer(lake):
+    """As with landing: nothing is committed, and the next run decodes again."""
+    good, lake.spark = lake.spark, DyingDecoder()
+    lake.lands(value_of(lake.first))
+    with pytest.raises(ServiceAway, match="killed"):
+        lake.decodes("two")
+    assert lake.typed() == [0, 1]
+    lake.spark = good
+    lake.decodes("two")
+    assert lake.typed() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("table", ["table", "quarantine"])
+def test_one_other_table_is_refused(lake, table):
+    """What is decoded stands in two tables; one of them alone proves nothing."""
+    moved(lake, **{table: "elsewhere"})
+    lake.lands(value_of(lake.first))
+    for run_id in ("two", "one"):
+        with pytest.raises(BadInput, match=f"decode.{table}.uri: table .*elsewhere is gone"):
+            lake.decodes(run_id)
+    with pytest.raises(BadInput, match="Next: "):
+        lake.redrives("again")
+    assert not (lake.folder / "elsewhere").exists()
+
+
+def test_two_new_tables_are_a_new_beginning(lake):
+    """Everything that is landed is decoded again, by whichever run; and back is refused."""
+    moved(lake, table="typed2", quarantine="bad2")
+    lake.lands(None)
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    lake.decodes("one")  # cleared: its plan is older than these addresses
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.audits().clean
+    moved(lake, table="typed", quarantine="bad")
+    lake.lands(None)
+    with pytest.raises(BadInput, match="is another one: its id is"):
+        lake.decodes("three")
+
+
+def test_tables_that_are_deleted_are_decoded_again(lake):
+    """By hand, with everything in them; one alone is refused until the other goes as well."""
+    lake.lands(None)
+    shutil.rmtree(lake.folder / "bad")
+    with pytest.raises(BadInput, match=r"decode\.quarantine\.uri: table .*bad is gone"):
+        lake.decodes("two")
+    shutil.rmtree(lake.folder / "typed")
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.audits().clean
+
+
+def test_a_new_beginning_that_is_cut_off_goes_on(lake, monkeypatch):
+    """The tables are made, and nobody has noted them."""
+    moved(lake, table="typed2", quarantine="bad2")
+    lake.lands(None)
+    with monkeypatch.context() as cut:
+        cut.setattr(decode_attempt, "note_tables", away)
+        with pytest.raises(ServiceAway):
+            lake.decodes("two")
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+
+
+def test_an_open_plan_is_executed_where_the_tables_are_now(lake, monkeypatch):
+    """It was frozen for other addresses."""
+    lake.lands(value_of(lake.first))
+    with monkeypatch.context() as cut:
+        cut.setattr(decode_execution, "put_in_place", away)
+        with pytest.raises(ServiceAway):
+            lake.decodes("two")
+    moved(lake, table="typed2", quarantine="bad2")
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.audits().clean
+
+
+def away(*_):
+    raise ServiceAway("cut off")
+
+
+def test_a_foreign_table_is_left_alone(tmp_path):
+    """Another program's, with columns of its own."""
+    found = DecodedLake(tmp_path)
+    found.lands(value_of(found.register(ID)))
+    write_deltalake(tmp_path / "typed", rows(0, 3))
+    before = DeltaTable(tmp_path / "typed").version()
+    with pytest.raises(BadInput, match="was not created by Tideline"):
+        found.decodes("one")
+    assert DeltaTable(tmp_path / "typed").version() == before
+
+
+def test_two_streams_cannot_share_a_table(lake, tmp_path):
+    """Both tables carry the stream's name, as the raw one does."""
+    other = DecodedLake(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    other.name = "invoices"
+    other.lands(value_of(other.register(ID)))
+    other.decode["table"] = lake.decode["table"]
+    with pytest.raises(BadInput, match="belongs to stream orders"):
+        other.decodes("one")
+    other.name = "orders"  # of another ledger
+    other.store = type(other.store)()
+    other.covers(1)
+    with pytest.raises(BadInput, match="belongs to ledger"):
+        other.decodes("one")
+    assert lake.typed() == [0, 1]
+
+
+def test_another_raw_table_is_not_decoded(lake):
+    """It may hold other rows at the same coordinates; the landing asks about it."""
+    lake.lands(value_of(lake.first))
+    before = lake.raw
+    shutil.rmtree(lake.folder / "raw")
+    before.create("orders", lake.ledger.read().control.ledger_id, [])
+    with pytest.raises(DecodingHalted, match="is another one"):
+        lake.decodes("two")
+    with pytest.raises(DecodingHalted, match="is another one"):
+        lake.decodes("one")
+
+
+def test_two_cannot_decode_at_once(lake):
+    """The second one lands, and may come again for its rows."""
+    lake.lands(value_of(lake.first))
+    with lake.ledger.lease("decoder"), pytest.raises(StreamBusy):
+        lake.decodes("two")
+    lake.decodes("two")
+    assert lake.typed() == [0, 1, 3]
+
+
+def test_a_decision_for_quarantine_counts_when_the_run_is_cleared(tmp_path):
+    """It is about the same records, and nobody is asked twice."""
+    lake = DecodedLake(tmp_path)
+    lake.decode["quarantine"] = {**lake.decode["quarantine"], "max_share": 0.1}
+    lake.lands(value_of(lake.register(ID)), b"nonsense")
+    with pytest.raises(DecodingHalted):
+        lake.decodes("one")
+    decided(lake, "quarantine")
+    for run_id in ("one", "one"):
+        lake.decodes(run_id)
+        assert (lake.typed(), lake.bad()) == ([0], [(1, "framing")])
+    assert not lake.ledger.read().open_incidents
+
+
+def test_a_redrive_finishes_its_own_plan(lake, monkeypatch):
+    """Cut off behind both commits, it says what it has moved."""
+    lake.lands(value_of(lake.first + 1))
+    lake.decodes("two")
+    assert lake.bad() == [(2, "framing"), (3, "unknown_schema")]
+    lake.register(ID, TOTAL)
+    with monkeypatch.context() as cut:
+        cut.setattr("tideline.operations.redrive.close_decoding", away)
+        with pytest.raises(ServiceAway):
+            lake.redrives("again")
+    found = lake.redrives("again")
+    assert found.moved == 1
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.ledger.read().decoding.open is None
+    assert lake.audits().clean
+
+
+def test_a_run_is_cleared_after_a_redrive(lake):
+    """Its own schemas count, so its record waits again; the next redrive moves it once more."""
+    lake.lands(value_of(lake.first + 1))
+    lake.decodes("two")
+    lake.register(ID, TOTAL)
+    for again in ("again", "once more"):
+        assert lake.redrives(again).moved == 1
+        assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+        lake.decodes("two")
+        assert (lake.typed(), lake.bad()) == ([0, 1], [(2, "framing"), (3, "unknown_schema")])
+        assert lake.audits().clean
+
+
+def test_a_rewind_meets_an_open_plan(lake, monkeypatch):
+    """Its coordinates are landed no more: the rows go again, and come with the next landing."""
+    lake.lands(value_of(lake.first))
+    with monkeypatch.context() as cut:
+        cut.setattr(decode_execution, "put_in_place", away)
+        with pytest.raises(ServiceAway):
+            lake.decodes("two")
+    lake.covers(2)
+    for run_id in ("three", "four"):
+        lake.decodes(run_id)
+    assert (lake.typed(), lake.bad()) == ([0, 1], [])
+    state = lake.ledger.read()
+    assert state.decoding.coverage == state.head.coverage
+    lake.covers(4)
+    lake.decodes("five")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+
+
+@pytest.mark.parametrize("topic_id", [None, OTHER_ID])
+def test_the_same_offsets_once_more(lake, topic_id):
+    """Behind a truncation, or in a topic that was created anew: rows of both logs stand."""
+    lake.begins_anew(*filter(None, [topic_id]))
+    lake.lands(value_of(lake.first), value_of(lake.first), b"nonsense", None)
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0, 0, 1, 1, 3], [(2, "framing")] * 2)
+    lake.decodes("one")  # cleared: its own log's rows only
+    assert (lake.typed(), lake.bad()) == ([0, 0, 1, 1, 3], [(2, "framing")] * 2)
+    lake.redrives("again")
+    assert lake.audits().clean
+    state = lake.ledger.read()
+    assert state.decoding.coverage == state.head.coverage
+
+
+def test_decode_is_taken_out_and_put_back(lake):
+    """What was landed meanwhile is decoded then; at most so much in one run."""
+    lake.lands(*[value_of(lake.first)] * 3)
+    lake.decodes("later")
+    assert lake.typed() == [0, 1, 3, 4, 5]
+    assert lake.audits().clean
+
+
+@pytest.mark.parametrize("choice", ["quarantine", "add_column"])
+def test_a_new_field_halts_if_the_stream_file_says_so(lake, choice):
+    """Answered with `quarantine`, no column comes; the other records are decoded."""
+    lake.decode["on_schema"] = {"new_field": "halt"}
+    second = lake.register(ID, NOTE, TOTAL)
+    lake.lands(value_of(second), value_of(lake.first))
+    with pytest.raises(DecodingHalted, match="brings the field total"):
+        lake.decodes("two")
+    assert lake.typed() == [0, 1]
+    if choice == "quarantine":
+        decided(lake, "quarantine")
+    else:
+        lake.decode["on_schema"] = {"new_field": "add_column"}
+    lake.decodes("three")
+    columns = {f.name for f in DeltaTable(lake.folder / "typed").schema().fields}
+    if choice == "quarantine":
+        assert (lake.typed(), lake.bad()[1:]) == ([0, 1, 4], [(3, "type_mismatch")])
+        assert "total" not in columns
+        lake.lands(value_of(second))
+        lake.decodes("four")  # it was decided about this schema
+        assert lake.bad()[2:] == [(5, "type_mismatch")]
+    else:
+        assert lake.typed() == [0, 1, 3, 4]
+        assert "total" in columns
+    assert not lake.ledger.read().open_incidents
+
+
+def test_an_unknown_id_halts_if_the_stream_file_says_so(lake):
+    """Until the registry knows it, or somebody decides."""
+    lake.decode["on_schema"] = {"unknown_id": "halt"}
+    lake.lands(value_of(lake.first + 1))
+    for _ in range(2):
+        with pytest.raises(DecodingHalted, match="does not know the ids"):
+            lake.decodes("two")
+    assert len(lake.ledger.read().open_incidents) == 1
+    lake.register(ID, TOTAL)
+    lake.decodes("three")
+    assert lake.typed() == [0, 1, 3]
+    assert not lake.ledger.read().open_incidents
+
+
+def test_an_incompatible_schema_goes_into_quarantine_by_policy(lake):
+    lake.decode["on_schema"] = {"incompatible": "quarantine"}
+    wrong = lake.register(("id", {"type": "array", "items": "string"}))
+    lake.lands(value_of(wrong), value_of(lake.first))
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()[1:]) == ([0, 1, 4], [(3, "type_mismatch")])
+
+
+def test_a_schema_of_two_subjects_is_asked_for_once(tmp_path):
+    """It is noted by the part's own subject, whichever name comes first."""
+    lake = DecodedLake(tmp_path)
+    lake.register(NOTE, subject="aaa")
+    lake.register(NOTE)
+    shared = lake.register(ID, subject="aaa")
+    assert lake.register(ID) == shared
+    newest = lake.register(ID, NOTE)
+    lake.lands(value_of(shared), value_of(newest))
+    lake.decodes("one")
+    assert lake.ledger.known_schemas([shared])[shared].known_as == "orders-value:2"
+    asked = lake.registry.asked
+    lake.decode["tombstones"] = "drop"
+    lake.ledger.update(lambda s: replace(s, decoding=replace(s.decoding, parts=())))
+    lake.lands(value_of(shared))
+    lake.registry.asked = 0
+    lake.decodes("two")
+    assert lake.registry.asked == 1 < asked  # the newest schema of the subject
+
+
+def test_another_registry_is_noticed(tmp_path):
+    """An id that stands for another schema than before: nothing is decoded with it."""
+    lake = DecodedLake(tmp_path)
+    lake.lands(value_of(lake.register(ID)))
+    lake.decodes("one")
+    lake.registry = type(lake.registry)()
+    lake.register(TOTAL)
+    lake.ledger.update(lambda s: replace(s, decoding=replace(s.decoding, parts=())))
+    lake.lands(value_of(1))
+    with pytest.raises(SchemaChanged):
+        lake.decodes("two")
+    assert lake.typed() == [0]
+
+
+def test_a_schema_file_that_changes(tmp_path):
+    """Its new fields come behind the others; what does not fit halts with the file's name."""
+    file = tmp_path / "order.avsc"
+
+    def writes(*fields):
+        named = [{"name": n, "type": t} for n, t in fields]
+        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": named}))
+
+    writes(ID)
+    lake = DecodedLake(tmp_path, value={"format": "avro", "schema": str(file)})
+    lake.lands(b"plain")
+    lake.decodes("one")
+    writes(ID, TOTAL)
+    lake.lands(b"plain")
+    lake.decodes("two")
+    columns = [f.name for f in DeltaTable(tmp_path / "typed").schema().fields]
+    assert columns.index("total") > columns.index("id")
+    writes(("id", {"type": "array", "items": "string"}))
+    lake.lands(b"plain")
+    with pytest.raises(DecodingHalted, match=r"order\.avsc"):
+        lake.decodes("three")
+    assert lake.typed() == [0, 1]
+
+
+def test_lost_rows_do_not_pass_for_tombstones(tmp_path):
+    """Where tombstones are dropped, raw rows without a typed one are counted."""
+    lake = DecodedLake(tmp_path, tombstones="drop")
+    first = lake.register(ID)
+    lake.lands(value_of(first), None, value_of(first))
+    lake.decodes("one")
+    assert (lake.typed(), lake.audits().dropped, lake.audits().clean) == ([0, 2], 1, True)
+    DeltaTable(tmp_path / "typed").delete("offset = 2")
+    found = lake.audits()
+    assert not found.clean
+    assert [(f.start_offset, f.end_offset) for f in found.missing] == [(2, 3)]
+    assert found.dropped == 1

@@ -1,0 +1,157 @@
+"""Decoding: every raw row is in one of two tables, once, whoever dies, and in the right ones."""
+
+from tests.mutants.mutant import Mutant
+
+CUT_OFF = "tests/integration/test_decoding_cut_off.py"
+PAIRS = "tests/integration/test_decoding.py"
+RULES = "tests/unit/test_decoding_rules.py"
+MUTANTS = (
+    Mutant(
+        "decode: another program's table is left alone",
+        "        elif seen.stream is None:\n            yield f",
+        "        elif False:\n            yield f",
+        f"{PAIRS}::test_a_foreign_table_is_left_alone",
+    ),
+    Mutant(
+        "decode: two streams do not share a table",
+        "elif seen.stream != stream:",
+        "elif False:",
+        f"{PAIRS}::test_two_streams_cannot_share_a_table",
+    ),
+    Mutant(
+        "decode: two ledgers do not share a table",
+        "elif seen.ledger_id != ledger_id:",
+        "elif False:",
+        f"{PAIRS}::test_two_streams_cannot_share_a_table",
+    ),
+    Mutant(
+        "decode: one other table is refused",
+        "if wrong := tuple(strangers(tables, state.decoding.table_ids)):",
+        "if wrong := ():",
+        f"{PAIRS}::test_one_other_table_is_refused",
+    ),
+    Mutant(
+        "decode: tables with rows are no new beginning",
+        "table.is_empty and ",
+        "",
+        f"{PAIRS}::test_two_new_tables_are_a_new_beginning",
+    ),
+    Mutant(
+        "decode: new tables hold nothing that was decoded",
+        "coverage=(), table_ids=()",
+        "table_ids=()",
+        f"{PAIRS}::test_two_new_tables_are_a_new_beginning",
+    ),
+    Mutant(
+        "decode: an older plan goes where the tables are now",
+        "return replace(plan, table_uri=decode.table.uri, quarantine_uri=decode.quarantine.uri)",
+        "return plan",
+        f"{PAIRS}::test_an_open_plan_is_executed_where_the_tables_are_now",
+    ),
+    Mutant(
+        "decode: another raw table is not decoded",
+        "    if seen.table_id != known:\n        raise DecodingHalted(",
+        "    if False:\n        raise DecodingHalted(",
+        f"{PAIRS}::test_another_raw_table_is_not_decoded",
+    ),
+    Mutant(
+        "decode: a stopped run leaves no plan behind (R5)",
+        "leases.refuse_lost(state, lease, self.holder)",
+        "pass",
+        f"{CUT_OFF}::test_a_run_that_was_stopped_goes_on_behind_another",
+        within="update_under",
+    ),
+    Mutant(
+        "decode: another run's plan is finished first (R3)",
+        "state.decoding.open is not None and state.decoding.open.plan.run_id != run.run_id",
+        "False",
+        f"{CUT_OFF}::test_a_run_is_cut_off",
+    ),
+    Mutant(
+        "decode: a redrive finishes its own plan",
+        "left = finish_open(run)",
+        "left = None",
+        f"{PAIRS}::test_a_redrive_finishes_its_own_plan",
+    ),
+    Mutant(
+        "decode: nobody is asked about the same records twice",
+        ", max_share=1.0",
+        "",
+        f"{PAIRS}::test_a_decision_for_quarantine_counts_when_the_run_is_cleared",
+    ),
+    Mutant(
+        "decode: more bad records than allowed halt",
+        "if share <= plan.max_share or",
+        "if True or",
+        f"{PAIRS}::test_a_decision_for_quarantine_counts_when_the_run_is_cleared",
+    ),
+    Mutant(
+        "decode: no column comes unasked",
+        '    if before is not None and policy.new_field == "halt":\n        brought',
+        "    if False:\n        brought",
+        f"{PAIRS}::test_a_new_field_halts_if_the_stream_file_says_so",
+    ),
+    Mutant(
+        "decode: a new field halts",
+        '    if before is not None and policy.new_field == "halt":\n        halting',
+        "    if False:\n        halting",
+        f"{PAIRS}::test_a_new_field_halts_if_the_stream_file_says_so",
+    ),
+    Mutant(
+        "decode: an unknown id halts",
+        'if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":',
+        "if False:",
+        f"{PAIRS}::test_an_unknown_id_halts_if_the_stream_file_says_so",
+    ),
+    Mutant(
+        "decode: a schema is noted by the part's own subject",
+        "writers.append(replace(schema, known_as=name))",
+        "writers.append(schema)",
+        f"{PAIRS}::test_a_schema_of_two_subjects_is_asked_for_once",
+    ),
+    Mutant(
+        "decode: a lost row is no dropped tombstone (audit)",
+        "missing += _flaws(identity, subtract(unseen, tombstones))",
+        "pass",
+        f"{PAIRS}::test_lost_rows_do_not_pass_for_tombstones",
+    ),
+    Mutant(
+        "decode: Spark's rows are counted before they are committed",
+        "        if copied:\n",
+        "        if False:\n",
+        f"{PAIRS}::test_rows_that_are_lost_or_doubled_while_they_are_decoded",
+        within="_commit",
+    ),
+    Mutant(
+        "decode: every raw row is in one of both tables",
+        "    if unseen != dropped:",
+        "    if False:",
+        RULES,
+    ),
+    Mutant(
+        "decode: no record is in both tables",
+        "if both := intersect(of_typed, of_quarantine):",
+        "if both := ():",
+        RULES,
+    ),
+    Mutant(
+        "decode: no row without a raw row",
+        "if strange := subtract([*of_typed, *of_quarantine], of_raw):",
+        "if strange := ():",
+        RULES,
+    ),
+    Mutant(
+        "decode: no row stands twice",
+        "        if copies:\n            wrong",
+        "        if False:\n            wrong",
+        RULES,
+        within="reconciled",
+    ),
+    Mutant(
+        "decode: what a rewind took away is gone",
+        "        if any(left):",
+        "        if False:",
+        RULES,
+        within="reconciled",
+    ),
+)

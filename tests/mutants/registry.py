@@ -1,0 +1,86 @@
+"""The schema registry: what its answers mean, how long they may be, and what an id stands for."""
+
+from tests.mutants.mutant import Mutant
+
+CONNECTIONS = "tests/integration/test_registry_connections.py"
+CONTRACT = "tests/integration/test_registry_contract.py"
+LEDGER = (
+    "tests/integration/test_ledger_contract.py"
+    "::test_an_id_with_another_schema_than_before_is_refused"
+)
+REFERENCES = "tests/unit/test_registry_references.py"
+SETTINGS = "tests/unit/test_registry_settings.py"
+MUTANTS = (
+    Mutant(
+        "a wrong path is not an unknown id",
+        "if status == 404 and code in unknown:",
+        "if status == 404:",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "a redirect is not followed",
+        "follow_redirects=False",
+        "follow_redirects=True",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "an answer is bounded in size",
+        "if len(body) > LARGEST_ANSWER_BYTES:",
+        "if False:",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "an answer is bounded in time",
+        "if time.monotonic() - began > self._answer_seconds:",
+        "if False:",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "references in a circle end",
+        "            if document is None:\n                raise misused",
+        "            if False:\n                raise misused",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "a busy registry may pass",
+        "if status in _PASSING or status >= 500:",
+        "if status >= 500:",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "secrets are taken out of a registry's texts",
+        're.sub("|".join(map(re.escape, secrets)), "***", text) if secrets else text',
+        "text",
+        SETTINGS,
+    ),
+    Mutant(
+        "a password in the host is not shown",
+        ' or "@" in parts.netloc',
+        "",
+        SETTINGS,
+    ),
+    Mutant(
+        "deleted subjects count",
+        'f"{path}?deleted=true", _UNKNOWN_SCHEMA',
+        "path, _UNKNOWN_SCHEMA",
+        CONTRACT,
+    ),
+    Mutant(
+        "an id keeps its schema",
+        "        if known.says_the_same(answered):\n            return",
+        "        if known:\n            return",
+        LEDGER,
+    ),
+    Mutant(
+        "a foreign type is defined once",
+        "        self._done.add(full)\n",
+        "",
+        REFERENCES,
+    ),
+    Mutant(
+        "two files of one name are refused",
+        "if found.setdefault(name, other.text) != other.text:",
+        "if False:",
+        REFERENCES,
+    ),
+)

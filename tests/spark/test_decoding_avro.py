@@ -1,0 +1,202 @@
+"""Avro records become typed rows; a bad one breaks only itself."""
+
+from tests.raw_tables import (
+    avro,
+    avro_part,
+    decode_job,
+    decode_plan,
+    decoded,
+    framing,
+    planned,
+    record,
+    write_raw,
+)
+
+V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+V2 = V1 | {"fields": [*V1["fields"], {"name": "note", "type": ["null", "string"]}]}
+V3 = V1 | {"fields": [{"name": "id", "type": "long"}, {"name": "total", "type": "double"}]}
+
+
+def nullable(name, kind):
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+READER = V1 | {
+    "fields": [
+        nullable("id", "long"),
+        nullable("note", "string"),
+        nullable("total", "double"),
+        {"name": "_ok", "type": "int", "default": 1},
+    ]
+}
+COLUMNS = {"id": "long", "note": "string", "total": "double"}
+GOOD = avro(V2, {"id": 1, "note": "fine"}, 2)
+FORGED = {
+    "string": b"\x02\x02\xfc\xff\xff\xff\x0f",
+    "beyond an int": b"\x02\x02\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    "below zero": b"\x02\x02\x01",
+}
+BAD = {
+    "no bytes": (b"", "framing"),
+    "four bytes": (framing(2)[:4], "framing"),
+    "another magic byte": (b"\x01" + GOOD[1:], "framing"),
+    "an id beyond an int": (b"\0\xff\xff\xff\xff" + GOOD[5:], "framing"),
+    "an id that the registry does not know": (framing(77) + GOOD[5:], "unknown_schema"),
+    "an id of another subject": (framing(88) + GOOD[5:], "wrong_subject"),
+    "nothing behind the id": (framing(2), "malformed"),
+    "cut off": (GOOD[:-1], "malformed"),
+    "cut off inside the number": (framing(2) + b"\x80", "malformed"),
+    "a branch that the union has not": (framing(2) + b"\x02\x08", "malformed"),
+    "one byte more": (GOOD + b"\0", "trailing_bytes"),
+    "a whole record more": (GOOD + GOOD[5:], "trailing_bytes"),
+    "bytes that are no text": (GOOD[:-1] + b"\xff", "invalid_utf8"),
+    "half a character": (GOOD[:-1] + b"\xc3", "invalid_utf8"),
+    **{f"forged {name}": (framing(2) + data, "malformed") for name, data in FORGED.items()},
+}
+
+
+def part(**others):
+    return avro_part({1: V1, 2: V2, 3: V3}, READER, COLUMNS, unknown=(77,), foreign=(88,), **others)
+
+
+def decode(spark, tmp_path, rows, parts=None, **others):
+    files = write_raw(tmp_path / "raw", rows)
+    partition_by = others.pop("partition_by", ())
+    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], parts or [part()], **others)
+    return decoded(spark, decode_job(tmp_path / "raw", files, plan, partition_by))
+
+
+def test_three_writers_in_one_batch(spark, tmp_path):
+    """A field that a later writer has removed keeps its values; a wider type holds the older."""
+    rows = [
+        record(0, avro(V1, {"id": -1}, 1)),
+        record(1, avro(V2, {"id": 2, "note": "é"}, 2)),
+        record(2, avro(V3, {"id": 2**40, "total": 0.5}, 3)),
+        record(3, avro(V2, {"id": 0, "note": None}, 2)),
+    ]
+    result, typed, bad = decode(spark, tmp_path, rows)
+    assert (result.raw_rows, result.tombstones, bad) == (4, 0, [])
+    assert [(r["schema_id"], r["id"], r["note"], r["total"]) for r in typed] == [
+        (1, -1, None, None),
+        (2, 2, "é", None),
+        (3, 2**40, None, 0.5),
+        (2, 0, None, None),
+    ]
+    assert list(typed[0]) == [
+        *("topic_id", "generation", "topic", "partition", "offset", "timestamp"),
+        *("is_tombstone", "schema_id", *COLUMNS, "decode_plan_id"),
+    ]
+
+
+def test_a_bad_record_breaks_only_itself(spark, tmp_path):
+    """Each kind has its class, and its neighbours are decoded."""
+    rows = [record(0, GOOD)]
+    for data, _ in BAD.values():
+        rows += [record(len(rows), data, key=b"k"), record(len(rows) + 1, GOOD)]
+    result, typed, bad = decode(spark, tmp_path, rows)
+    assert {r["offset"] % 2 for r in typed} == {0}
+    assert {r["note"] for r in typed} == {"fine"}
+    assert len(typed) == len(BAD) + 1
+    found = dict(zip(BAD, ((r["value"], r["error_class"]) for r in bad), strict=True))
+    assert found == BAD
+    assert all(r["error"] and r["part"] == "value" and r["key"] == b"k" for r in bad)
+    assert sum(result.classes.values()) == len(bad) == len(BAD)
+
+
+NESTED = {
+    "type": "record",
+    "name": "Cart",
+    "fields": [
+        {"name": "names", "type": {"type": "array", "items": "string"}},
+        {"name": "by_name", "type": {"type": "map", "values": "string"}},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Line",
+                    "fields": [{"name": "sku", "type": ["null", "string"]}],
+                },
+            },
+        },
+    ],
+}
+NESTED_COLUMNS = {
+    "names": {"type": "array", "elementType": "string", "containsNull": True},
+    "by_name": {
+        "type": "map",
+        "keyType": "string",
+        "valueType": "string",
+        "valueContainsNull": True,
+    },
+    "lines": {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [{"name": "sku", "type": "string", "nullable": True, "metadata": {}}],
+        },
+        "containsNull": True,
+    },
+}
+
+
+def test_text_is_checked_wherever_it_is(spark, tmp_path):
+    """In arrays, in maps' keys and values, and in records inside."""
+    cart = {"names": ["aXXa"], "by_name": {"bXXb": "cXXc"}, "lines": [{"sku": "dXXd"}, {}]}
+    good = avro(NESTED, cart | {"lines": [{"sku": "dXXd"}, {"sku": None}]}, 5)
+    places = (b"aXXa", b"bXXb", b"cXXc", b"dXXd")
+    broken = [good.replace(p, p.replace(b"X", b"\xff")) for p in places]
+    empty = avro(NESTED, {"names": [], "by_name": {}, "lines": []}, 5)
+    rows = [record(n, value) for n, value in enumerate([good, *broken, empty])]
+    part = avro_part({5: NESTED}, NESTED, NESTED_COLUMNS)
+    _, typed, bad = decode(spark, tmp_path, rows, [part])
+    assert [r["error_class"] for r in bad] == ["invalid_utf8"] * 4
+    assert [r["offset"] for r in typed] == [0, 5]
+    assert typed[0]["lines"] == [{"sku": "dXXd"}, {"sku": None}]
+    assert typed[0]["by_name"] == [("bXXb", "cXXc")]
+
+
+def test_records_without_framing(spark, tmp_path):
+    """One schema wrote them all; no row has an id."""
+    part = avro_part({-1: V1}, READER, COLUMNS, framing="plain")
+    rows = [record(0, avro(V1, {"id": 5})), record(1, b"\x80"), record(2, b""), record(3, None)]
+    _, typed, bad = decode(spark, tmp_path, rows, [part])
+    assert [(r["offset"], r["id"], r["schema_id"]) for r in typed] == [
+        (0, 5, None),
+        (3, None, None),
+    ]
+    assert [(r["error_class"], r["schema_id"]) for r in bad] == [("malformed", None)] * 2
+
+
+def test_every_id_is_unknown(spark, tmp_path):
+    """There is no writer at all, and no row is typed."""
+    part = avro_part({}, READER, COLUMNS, unknown=(2,))
+    result, typed, bad = decode(spark, tmp_path, [record(0, GOOD)], [part])
+    assert (typed, result.decoded.rows) == ([], 0)
+    assert [(r["error_class"], r["schema_id"]) for r in bad] == [("unknown_schema", 2)]
+
+
+def test_times_far_away_break_nothing(spark, tmp_path):
+    """A time that no calendar has is malformed; years of one digit are kept."""
+    when = {"type": "long", "logicalType": "timestamp-millis"}
+    writer = V1 | {"fields": [{"name": "at", "type": when}]}
+    part = avro_part({1: writer}, V1 | {"fields": [nullable("at", when)]}, {"at": "timestamp"})
+    plain = V1 | {"fields": [{"name": "at", "type": "long"}]}
+    times = (0, -62_135_596_800_000, 2**62)
+    rows = [record(n, avro(plain, {"at": at}, 1)) for n, at in enumerate(times)]
+    _, typed, bad = decode(spark, tmp_path, rows, [part])
+    assert [r["at"].year for r in typed] == [1970, 1]
+    assert [r["error_class"] for r in bad] == ["malformed"]
+
+
+def test_forged_counts_of_items_take_no_memory(spark, tmp_path):
+    """An array or a map claims to have more items than there are bytes, or than memory holds."""
+    many = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"
+    large = b"\x80\x80\x80\x80\x08"
+    forged = [framing(5) + count for count in (many, large, b"\x00" + many, b"\x00" + large)]
+    good = avro(NESTED, {"names": [], "by_name": {}, "lines": []}, 5)
+    rows = [record(n, value) for n, value in enumerate([*forged, good])]
+    part = avro_part({5: NESTED}, NESTED, NESTED_COLUMNS)
+    _, typed, bad = decode(spark, tmp_path, rows, [part])
+    assert ([r["offset"] for r in typed], {r["error_class"] for r in bad}) == ([4], {"malformed"})

@@ -1,0 +1,228 @@
+"""JSON documents become typed rows; a bad one breaks only itself."""
+
+import json
+from datetime import UTC, date, datetime
+
+import pytest
+
+from tests.raw_tables import decode_job, decode_plan, decoded, framing, planned, record, write_raw
+from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
+from tideline.rules.schemas.merging import reader_schema
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "note": {"type": "string"},
+        "total": {"type": "number"},
+        "at": {"type": "string", "format": "date-time"},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"n": {"type": "integer"}, "unit price": {"type": "number"}},
+            },
+        },
+        "rates": {"type": "object", "additionalProperties": {"type": "number"}},
+    },
+}
+GOOD = b'{"id":1,"note":"fine","total":0.5,"at":"2026-01-02T03:04:05.678Z","lines":[],"rates":{}}'
+BAD = {
+    "nothing": (b"", "malformed"),
+    "spaces": (b" \n", "malformed"),
+    "cut off": (GOOD[:-1], "malformed"),
+    "single quotes": (b"{'id':1}", "malformed"),
+    "names without quotes": (b"{id:1}", "malformed"),
+    "a comment": (b'{"id":/*one*/1}', "malformed"),
+    "NaN": (b'{"total":NaN}', "malformed"),
+    "Infinity": (b'{"total":-Infinity}', "malformed"),
+    "a leading zero": (b'{"id":01}', "malformed"),
+    "a line break in a string": (b'{"note":"a\nb"}', "malformed"),
+    "an escape that is none": (rb'{"note":"\x"}', "malformed"),
+    "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "malformed"),
+    "10,000 levels": (b'{"x":' * 10_000 + b"1" + b"}" * 10_000, "malformed"),
+    "10,000 lists": (b'{"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "malformed"),
+    "a number of 5,000 digits": (b'{"total":' + b"9" * 5_000 + b"}", "malformed"),
+    "text behind it": (GOOD + b" x", "trailing_bytes"),
+    "a document behind it": (GOOD + GOOD, "trailing_bytes"),
+    "an item behind it": (GOOD + b"," + GOOD, "trailing_bytes"),
+    "an item's beginning behind it": (GOOD + b',{"id":[1', "trailing_bytes"),
+    "an end behind it": (GOOD + b"]}", "trailing_bytes"),
+    "an end and a beginning behind it": (GOOD + b'],"a":[' + GOOD, "trailing_bytes"),
+    "a comma": (GOOD + b",", "trailing_bytes"),
+    "a zero byte": (GOOD + b"\0", "trailing_bytes"),
+    "bytes that are no text": (b'{"note":"\xff"}', "invalid_utf8"),
+    "half a character": (b'{"note":"\xc3"}', "invalid_utf8"),
+    "a surrogate's bytes": (b'{"note":"\xed\xa0\x80"}', "invalid_utf8"),
+    "a name twice": (b'{"id":1,"id":1}', "duplicate_field"),
+    "an unknown name twice": (b'{"x":1,"x":1}', "duplicate_field"),
+    "a name twice inside": (b'{"lines":[{"n":1,"n":2}]}', "duplicate_field"),
+    "a name twice deep inside": (b'{"x":[[{"y":1,"y":2}]]}', "duplicate_field"),
+    "a name in another case": (b'{"ID":1}', "type_mismatch"),
+    "a string for an integer": (b'{"id":"1","note":"a"}', "type_mismatch"),
+    "a fraction for an integer": (b'{"id":1.5}', "type_mismatch"),
+    "a string for a number": (b'{"total":"1.5"}', "type_mismatch"),
+    "NaN in quotes": (b'{"total":"NaN"}', "type_mismatch"),
+    "a boolean for a number": (b'{"total":true}', "type_mismatch"),
+    "no time": (b'{"at":"yesterday"}', "type_mismatch"),
+    "a number for a list": (b'{"lines":5}', "type_mismatch"),
+    "an object for a list": (b'{"lines":{"n":1}}', "type_mismatch"),
+    "a wrong type inside": (b'{"id":1,"lines":[{"n":1},{"n":"x"}]}', "type_mismatch"),
+    "a list of it": (b"[" + GOOD + b"]", "type_mismatch"),
+    "a number": (b"5", "type_mismatch"),
+    "null": (b"null", "type_mismatch"),
+    "a string": (b'"x"', "type_mismatch"),
+    "beyond a long": (b'{"id":9223372036854775808}', "out_of_range"),
+    "beyond a double": (b'{"total":1e400}', "out_of_range"),
+    "beyond a double inside": (b'{"rates":{"a":-1e400}}', "out_of_range"),
+    "a whole number that a double rounds": (b'{"total":9007199254740993}', "out_of_range"),
+    "one inside": (b'{"lines":[{"unit price":-9007199254740993}]}', "out_of_range"),
+    "one of 60 digits": (b'{"total":' + b"7" * 60 + b"}", "out_of_range"),
+}
+LENIENT = {
+    "spaces around it": (b" \n" + GOOD + b"\t\r\n", {"id": 1, "note": "fine"}),
+    "nothing in it": (b"{}", {}),
+    "nulls": (b'{"id":null,"lines":null,"rates":{"a":null}}', {"rates": [("a", None)]}),
+    "unknown fields": (b'{"id":2,"x":{"y":[1,{"z":2}]},"ID":3}', {"id": 2}),
+    "the longest long": (b'{"id":-9223372036854775808}', {"id": -(2**63)}),
+    "a large double": (b'{"total":1e300}', {"total": 1e300}),
+    "whole numbers of a double": (
+        b'{"total":9007199254740992,"rates":{"a":18014398509481984}}',
+        {"total": 2.0**53, "rates": [("a", 2.0**54)]},
+    ),
+    "many digits behind the point": (
+        b'{"total":0.12345678901234567890}',
+        {"total": 0.12345678901234568},
+    ),
+    "text of all kinds": ('{"note":"é\\u0000😀\\n"}'.encode(), {"note": "é\0😀\n"}),
+    "text that looks like the end": (b'{"note":"}]},{]}"}', {"note": "}]},{]}"}),
+    "no seconds' parts": (
+        b'{"at":"2026-01-02T03:04:05+02:00"}',
+        {"at": datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)},
+    ),
+    "objects inside": (
+        b'{"lines":[{"n":1,"unit price":2},null,{}]}',
+        {"lines": [{"n": 1, "unit_price": 2.0}, None, {"n": None, "unit_price": None}]},
+    ),
+}
+
+
+def part(*schemas, framing="plain", name="value"):
+    """How JSON is decoded: schemas with the ids 1, 2 and so on, or the one of plain records."""
+    first = PLAIN_ID if framing == "plain" else 1
+    writers = [
+        WriterSchema(first + n, json.dumps(schema), "", f"v{n}") for n, schema in enumerate(schemas)
+    ]
+    merged = reader_schema(name, "json", writers, None)
+    assert not merged.misfits
+    return PartPlan(name, "json", framing, None, merged.writers, (), (), merged.reader)
+
+
+def decode(spark, tmp_path, values, *parts, **others):
+    rows = [record(n, v) if isinstance(v, bytes | None) else v for n, v in enumerate(values)]
+    files = write_raw(tmp_path / "raw", rows)
+    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], parts or [part(SCHEMA)], **others)
+    return decoded(spark, decode_job(tmp_path / "raw", files, plan))
+
+
+def test_a_bad_record_breaks_only_itself(spark, tmp_path):
+    """Each kind has its class, and its neighbours are decoded."""
+    values = [GOOD]
+    for data, _ in BAD.values():
+        values += [data, GOOD]
+    result, typed, bad = decode(spark, tmp_path, values)
+    assert {(r["offset"] % 2, r["note"]) for r in typed} == {(0, "fine")}
+    assert len(typed) == len(BAD) + 1
+    found = dict(zip(BAD, ((r["value"], r["error_class"]) for r in bad), strict=True))
+    assert found == BAD
+    assert all(r["error"] for r in bad)
+    assert sum(result.classes.values()) == len(BAD)
+
+
+def test_what_json_allows_is_read(spark, tmp_path):
+    """Nulls and missing fields, unknown ones, numbers as far as their columns hold them."""
+    result, typed, bad = decode(spark, tmp_path, [data for data, _ in LENIENT.values()])
+    assert (bad, result.classes) == ([], {})
+    for (kind, (_, wanted)), row in zip(LENIENT.items(), typed, strict=True):
+        assert {k: row[k] for k in wanted} == wanted, kind
+    assert typed[1]["id"] is typed[1]["lines"] is typed[1]["rates"] is None
+
+
+def test_versions_by_their_ids(spark, tmp_path):
+    """Removed fields keep their values; names that a table cannot have are mapped."""
+    first = {
+        "type": "object",
+        "properties": {"offset": {"type": "number"}, "a b": {"type": "string"}},
+    }
+    second = {
+        "type": "object",
+        "properties": {
+            "offset": {"type": "integer"},
+            "OFFSET": {"type": "boolean"},
+            "day": {"type": "string", "format": "date"},
+        },
+    }
+    values = [
+        framing(1) + b'{"offset":1.5,"a b":"x"}',
+        framing(2) + b'{"offset":2,"OFFSET":true,"day":"2026-01-02"}',
+    ]
+    _, typed, bad = decode(spark, tmp_path, values, part(first, second, framing="confluent"))
+    assert bad == []
+    names = ("schema_id", "value_offset", "a_b", "value_OFFSET_2", "day")
+    assert [tuple(row[n] for n in names) for row in typed] == [
+        (1, 1.5, "x", None, None),
+        (2, 2.0, None, True, date(2026, 1, 2)),
+    ]
+
+
+def test_what_has_no_type_is_kept_as_text(spark, tmp_path):
+    """As JSON; a string without its quotes."""
+    schema = {"type": "object", "properties": {"x": {}}}
+    values = [b'{"x":{"a":[1,"b"]}}', b'{"x":"s"}', b'{"x":12}', b'{"x":null}']
+    _, typed, bad = decode(spark, tmp_path, values, part(schema))
+    assert bad == []
+    assert [r["x"] for r in typed] == ['{"a":[1,"b"]}', "s", "12", None]
+
+
+def test_unknown_fields_are_refused_where_the_schema_does(spark, tmp_path):
+    """The others are read."""
+    closed = {"type": "object", "properties": {"a": {"type": "integer"}}} | {
+        "additionalProperties": False
+    }
+    _, typed, bad = decode(spark, tmp_path, [b'{"a":1}', b'{"a":1,"b":2}', b"{}"], part(closed))
+    assert [r["a"] for r in typed] == [1, None]
+    assert [r["error_class"] for r in bad] == ["type_mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "wanted", "bad"),
+    [
+        ({"type": "string"}, b'"k1"', "k1", b'"k1","x":"k2"'),
+        ({"type": "string"}, b"null", None, b'"k1"}'),
+        ({"type": "array", "items": {"type": "integer"}}, b"[1,2]", [1, 2], b"[1,2]]"),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            b'{"a":1}',
+            [("a", 1)],
+            b"{},",
+        ),
+    ],
+)
+def test_documents_that_are_no_objects(spark, tmp_path, schema, data, wanted, bad):
+    """They are one column, and nothing slips in behind them."""
+    _, typed, refused = decode(spark, tmp_path, [data, bad], part(schema))
+    assert [r["value"] for r in typed] == [wanted]
+    assert [r["value"] for r in refused] == [bad]
+
+
+def test_keys_and_tombstones(spark, tmp_path):
+    """A key is decoded beside the value, and without one."""
+    key = part({"type": "object", "properties": {"id": {"type": "integer"}}}, name="key")
+    values = [record(0, GOOD, key=b'{"id":5}'), record(1, None, key=b'{"id":6}'), record(2, GOOD)]
+    result, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key)
+    assert (bad, result.tombstones) == ([], 1)
+    assert [(r["key_id"], r["id"], r["is_tombstone"]) for r in typed] == [
+        (5, 1, False),
+        (6, None, True),
+        (None, 1, False),
+    ]

@@ -1,0 +1,94 @@
+"""Runs, replays, rewinds and audits on tables whose files were merged and deleted."""
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.harness import head, is_clean, table_rows
+from tests.spark_doubles import HookedSpark
+from tideline.errors import StreamBusy
+from tideline.model.request import RunRequest
+from tideline.operations.maintenance import maintain_stream
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.table.schema import COLUMNS
+from tideline.wiring import open_run, open_tables
+
+CONTENT = tuple(name for name in COLUMNS if name != "plan_id")
+
+
+def maintain(stream, spark):
+    """As `tideline maintain` does; afterwards only the newest version can still be read."""
+    tables = open_tables(stream)
+    with open_run(stream, "maintain", RunRequest(), spark) as run:
+        (done,) = maintain_stream(run, tables)
+    tables["raw"].vacuum(0, delete=True)
+    return done
+
+
+def lands(harness, stream, spark, *run_ids):
+    for run_id in run_ids:
+        for partition in (0, 1):
+            harness.send(20, partition=partition, value=run_id.encode())
+        harness.run(stream, run_id, spark)
+
+
+@pytest.fixture
+def stream(harness, spark):
+    """Three runs of 40 rows."""
+    harness.create(partitions=2)
+    stream = harness.stream()
+    lands(harness, stream, spark, "one", "two", "three")
+    return stream
+
+
+def test_whatever_runs_do_they_do_on_merged_files(harness, stream, spark):
+    """Landing, replay, rewind and forward again, with nothing left of older versions."""
+    before = table_rows(stream, *CONTENT)
+    done = maintain(stream, spark)
+    assert done.after.active.files < done.before.active.files
+    assert (table_rows(stream, *CONTENT), is_clean(harness, stream)) == (before, True)
+    assert harness.run(stream, "idle", spark).status == "nothing_to_do"
+
+    lands(harness, stream, spark, "four")
+    harness.run(stream, "two", spark)  # a replay takes its rows out of a merged file
+    before, positions = table_rows(stream, *CONTENT), head(stream)
+    assert (len(before), is_clean(harness, stream)) == (160, True)
+    maintain(stream, spark)
+    with open_run(stream, "rewind", RunRequest(), spark) as run:
+        undone = rewind_stream(run, RewindRequest("one", "wrong filter", "ann"))
+    assert (undone.rows, is_clean(harness, stream)) == (120, True)
+    maintain(stream, spark)
+    assert harness.run(stream, "again", spark).status == "done"
+    assert (table_rows(stream, *CONTENT), head(stream)) == (before, positions)
+    assert is_clean(harness, stream)
+
+
+def test_spark_reads_merged_files_and_others_optimize_them(harness, stream, spark):
+    """Whoever compacts, in whatever order, the rows are the same."""
+    before = table_rows(stream, *CONTENT)
+    delta = f"delta.`{stream.table.uri}`"
+    maintain(stream, spark)
+    assert spark.session.sql(f"SELECT * FROM {delta}").count() == len(before)
+    lands(harness, stream, spark, "four")
+    spark.session.sql(f"OPTIMIZE {delta}")
+    lands(harness, stream, spark, "five")
+    maintain(stream, spark)
+    found = spark.session.sql(f"SELECT count(DISTINCT partition, offset), count(*) FROM {delta}")
+    assert tuple(found.collect()[0]) == (200, 200)
+    assert [r for r in table_rows(stream, *CONTENT) if r in before] == before
+    assert is_clean(harness, stream)
+
+
+def test_a_run_and_a_maintenance_wait_for_each_other(harness, stream, spark):
+    """What Spark has written and nobody has committed yet is never touched."""
+    met = []
+
+    def during():
+        with pytest.raises(StreamBusy, match="writer"):
+            maintain(stream, spark)
+        met.append(DeltaTable(stream.table.uri).version())
+
+    for partition in (0, 1):
+        harness.send(20, partition=partition)
+    harness.run(stream, "four", HookedSpark(spark, after=during))
+    assert len(met) == 1
+    assert (len(table_rows(stream)), is_clean(harness, stream)) == (160, True)

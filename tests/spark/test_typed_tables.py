@@ -1,0 +1,256 @@
+"""Typed tables from real topics and a real registry: land, decode, verify, all over again."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from devstack.process import free_ports
+from tests.harness import closed_incidents, decide, head, is_clean
+from tests.typed_streams import V1, V2, WRONG, Typed, avro
+from tideline.errors import DecodingHalted, RegistryAway
+from tideline.model.request import RunRequest
+from tideline.operations.maintenance import maintain_stream
+from tideline.operations.redrive import redrive
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.wiring import open_ledger, open_run, open_tables
+
+
+@pytest.fixture
+def typed(harness, registry, spark, request):
+    return lambda **decode: Typed(
+        harness, registry, spark, request.node.name.removeprefix("test_")[:40], **decode
+    )
+
+
+def test_records_of_two_schemas_become_typed_rows(typed):
+    """A tombstone and a bad record beside them; every raw row is in one place."""
+    at = typed()
+    at.register(V1)
+    at.register(V2)
+    at.send(V1, {"id": 1, "note": "a"}, {"id": 2, "note": "b"})
+    at.send(V2, {"id": 3, "total": 1.5}, partition=1)
+    at.send_bytes(None, b"\0\0\0\0\1", b"nonsense")
+    at.run("one")
+    assert at.rows("id", "note", "total", "is_tombstone") == [
+        (0, 0, 1, "a", None, False),
+        (0, 1, 2, "b", None, False),
+        (0, 2, None, None, None, True),
+        (1, 0, 3, None, 1.5, False),
+    ]
+    assert [(p, o) for p, o, _ in at.bad("error_class")] == [(0, 3), (0, 4)]
+    ledger = open_ledger(at.stream)
+    record = ledger.find_decoding("one")
+    assert (record.decoded, record.quarantined, record.tombstones) == (3, 2, 1)
+    assert ledger.read().decoding.coverage == ledger.read().head.coverage
+
+
+def test_decoding_again_gives_the_same_rows(typed):
+    """A cleared run decodes its own coordinates with its own schemas, whatever came since."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"}, {"id": 2, "note": "b"})
+    at.run("one")
+    at.register(V2)
+    at.send(V2, {"id": 3, "total": 2.5})
+    at.run("two")
+    before = at.rows("id", "note", "total", "schema_id", "decode_plan_id")
+    for run_id in ("one", "two", "one"):
+        assert at.decode(run_id).plan.run_id == run_id
+        assert at.rows("id", "note", "total", "schema_id", "decode_plan_id") == before
+    assert at.decode("three") is None
+
+
+def test_a_registry_that_is_away_stops_decoding_and_not_landing(typed, registry):
+    """The next run that reaches it decodes what all runs before have landed."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"})
+    at.run("one")
+    at.register(V2)
+    at.send(V2, {"id": 2, "total": 1.0})
+    at.connect(free_ports(1)[0])
+    with pytest.raises(RegistryAway):
+        at.run("two")
+    at.connect(registry.connection["port"])
+    assert head(at.stream)[at.harness.topic(), 0] == 2
+    at.send(V1, {"id": 3, "note": "c"})
+    at.run("three")
+    assert at.rows("id") == [(0, 0, 1), (0, 1, 2), (0, 2, 3)]
+
+
+def test_too_many_bad_records_halt_until_somebody_decides(typed):
+    """Nothing is committed; landing goes on, and `quarantine` is carried out by the next run."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"})
+    at.send_bytes(b"x", b"y")
+    with pytest.raises(DecodingHalted) as halted:
+        at.run("one")
+    assert "2 of 3 records" in str(halted.value)
+    (incident,) = open_ledger(at.stream).read().open_incidents
+    assert (incident.finding.kind, incident.finding.choices) == (
+        "quarantine_share",
+        ("quarantine", "retry", "fail"),
+    )
+    at.send_bytes(b"z")
+    with pytest.raises(DecodingHalted):
+        at.run("two")
+    (incident,) = open_ledger(at.stream).read().open_incidents
+    decide(at.stream, "quarantine", incident.incident_id)
+    at.run("three")
+    assert at.rows("id") == [(0, 0, 1)]
+    assert [row[:2] for row in at.bad()] == [(0, 1), (0, 2), (0, 3)]
+    assert not open_ledger(at.stream).read().open_incidents
+    assert [i.finding.kind for i in closed_incidents(at.stream)] == ["quarantine_share"] * 2
+
+
+def test_a_schema_that_does_not_fit_halts_with_both_schemas(typed):
+    """With `quarantine` its records wait there, and the others are decoded."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"})
+    at.run("one")
+    at.register(WRONG)
+    at.send(WRONG, {"id": ["x"]})
+    at.send(V1, {"id": 3, "note": "c"})
+    with pytest.raises(DecodingHalted, match="id") as halted:
+        at.run("two")
+    assert json.dumps(WRONG)[:20] in str(halted.value) or "array" in str(halted.value)
+    (incident,) = open_ledger(at.stream).read().open_incidents
+    assert incident.finding.kind == "schema_changed"
+    decide(at.stream, "quarantine", incident.incident_id)
+    at.run("three")
+    assert at.rows("id") == [(0, 0, 1), (0, 2, 3)]
+    assert at.bad("error_class") == [(0, 1, "type_mismatch")]
+
+
+def test_a_rewind_reaches_the_typed_tables(typed):
+    """What is undone goes from both, and comes back with what is landed again."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"})
+    at.run("one")
+    at.send(V1, {"id": 2, "note": "b"})
+    at.send_bytes(b"x")
+    at.run("two")
+    with open_run(at.stream, "rewind", RunRequest(), at.spark) as run:
+        rewind_stream(run, RewindRequest("one", "it was meant", "ann"))
+    assert (at.rows("id"), at.bad()) == ([(0, 0, 1)], [])
+    at.run("three")
+    assert (at.rows("id"), [row[:2] for row in at.bad()]) == ([(0, 0, 1), (0, 1, 2)], [(0, 2)])
+
+
+def test_a_redrive_moves_what_can_be_decoded_now(typed):
+    """After Kafka has forgotten it; a second redrive changes nothing, and an audit is clean."""
+    at = typed()
+    first, second = ({**s, "doc": at.subject} for s in (V1, V2))  # with ids of their own
+    next_id = at.register(first) + 1  # the registry gives them out in turn
+    at.send(first, {"id": 1, "note": "a"})
+    at.send_bytes(avro(next_id, second, {"id": 2, "total": 0.5}))
+    at.run("one")
+    at.send(first, {"id": 3, "note": "c"})
+    at.send_bytes(b"nonsense")
+    at.run("two")
+    assert at.bad("error_class") == [(0, 1, "unknown_schema"), (0, 3, "framing")]
+    assert is_clean(at.harness, at.stream)
+
+    with open_run(at.stream, "too early", RunRequest(), at.spark) as run:
+        assert redrive(run).moved == 0
+    assert at.bad("error_class") == [(0, 1, "unknown_schema"), (0, 3, "framing")]
+    at.harness.delete_records(before=4)
+    assert at.register(second) == next_id
+    for run_id, moved in (("redrive-1", 1), ("redrive-2", 0)):
+        with open_run(at.stream, run_id, RunRequest(), at.spark) as run:
+            found = redrive(run, ("unknown_schema", "framing"))
+        assert (found.asked, found.moved) == (2 if moved else 1, moved)
+        assert at.rows("id", "note", "total") == [
+            (0, 0, 1, "a", None),
+            (0, 1, 2, None, 0.5),
+            (0, 2, 3, "c", None),
+        ]
+        assert at.bad("error_class") == [(0, 3, "framing")]
+        assert is_clean(at.harness, at.stream)
+
+
+def test_an_audit_names_what_is_wrong_in_the_typed_tables(typed):
+    """A row that is gone, one that stands twice, and one that nobody has decoded."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, *({"id": n, "note": "a"} for n in range(5)))
+    at.run("one")
+    assert is_clean(at.harness, at.stream)
+    uri = at.section["table"]["uri"]
+    DeltaTable(uri).delete("offset = 1")
+    rows = DeltaTable(uri).to_pyarrow_table()
+    write_deltalake(uri, rows.slice(0, 1), mode="append")
+    audit, _ = at.harness.audit(at.stream)
+    assert not audit.clean
+    assert [(f.start_offset, f.end_offset) for f in audit.typed.missing] == [(1, 2)]
+    assert [f.offsets for f in audit.typed.doubled] == [1]
+    assert (audit.typed.rows, audit.typed.pending) == (5, 0)
+
+
+def test_all_tables_can_be_maintained_and_everything_goes_on(typed):
+    """Runs, cleared ones and a rewind work on merged files, with nothing left of older versions."""
+    at = typed()
+    at.register(V1)
+    for number, run_id in enumerate(("one", "two", "three")):
+        at.send(V1, {"id": number, "note": run_id}, {"id": number, "note": "b"}, partition=0)
+        at.send_bytes(None, b"nonsense", partition=0)
+        at.run(run_id)
+    at.register(V2)
+    before = at.rows("id", "note", "is_tombstone"), at.bad("error_class")
+
+    def maintain():
+        with open_run(at.stream, "maintain", RunRequest(), at.spark) as run:
+            tables = open_tables(at.stream)
+            done = maintain_stream(run, tables)
+        for table in tables.values():
+            table.vacuum(0, delete=True)
+        return {u.role: (u.before.active.files, u.after.active.files) for u in done}
+
+    counts = maintain()
+    assert list(counts) == ["raw", "decoded", "quarantine"]
+    assert all(after == 1 < files for files, after in counts.values())
+    assert (at.rows("id", "note", "is_tombstone"), at.bad("error_class")) == before
+    assert is_clean(at.harness, at.stream)
+    at.run("two")  # a cleared run: out of merged files, and in again
+    at.send(V2, {"id": 9, "total": 1.5}, partition=1)
+    at.run("four")
+    assert is_clean(at.harness, at.stream)
+    maintain()
+    with open_run(at.stream, "rewind", RunRequest(), at.spark) as run:
+        rewind_stream(run, RewindRequest("one", "wrong filter", "ann"))
+    assert (len(at.rows()), len(at.bad())) == (3, 1)
+    maintain()
+    at.run("again")
+    found = at.rows("id", "note", "is_tombstone"), at.bad("error_class")
+    assert ([r for r in found[0] if r[0] == 0], found[1]) == before
+    assert is_clean(at.harness, at.stream)
+
+
+def test_dropped_tombstones_in_a_table_by_days(typed):
+    """An audit knows them by the raw rows; the table keeps its partitions, whatever the file says.
+
+    A row that is gone is no tombstone.
+    """
+    at = typed(event_time={}, tombstones="drop")
+    at.section["table"]["partition_by"] = ["event_date"]
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"}, {"id": 2, "note": "b"})
+    at.send_bytes(None, b"nonsense")
+    at.run("one")
+    assert at.rows("id") == [(0, 0, 1), (0, 1, 2)]
+    at.section["table"]["partition_by"] = []
+    at.send(V1, {"id": 3, "note": "c"}, partition=1)
+    at.run("two")
+    table = DeltaTable(at.section["table"]["uri"])
+    assert table.metadata().partition_columns == ["event_date"]
+    assert None not in [day for _, _, day in at.rows("event_date")]
+    audit, _ = at.harness.audit(at.stream)
+    assert (audit.clean, audit.typed.dropped) == (True, 1)
+    table.delete("offset = 1")
+    audit, _ = at.harness.audit(at.stream)
+    assert [(f.start_offset, f.end_offset) for f in audit.typed.missing] == [(1, 2)]
+    assert audit.typed.dropped == 1
