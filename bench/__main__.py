@@ -23,6 +23,7 @@ from bench.cold import cold
 from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
+from bench.decoding import decoding
 from bench.idle_runs import idle_run
 from bench.levers import levers
 from bench.pairs import estimate, orders
@@ -129,6 +130,7 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "dag-run": dag_run,
     "levers": levers,
     "idle-run": idle_run,
+    "decoding": decoding,
     "profile": profile,
 }
 

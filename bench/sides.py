@@ -30,7 +30,6 @@ from tideline.spark.sink import write_files
 from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
 from tideline.table.change import TableChange
-from tideline.table.create import TableFolder
 from tideline.table.delta_table import TargetTable
 from tideline.versions import BENCH_JARS
 from tideline.wiring import open_run
@@ -189,7 +188,7 @@ SIDES: dict[str, Callable[[Job], float | None]] = {
 
 def create_table(job: SparkJob) -> None:
     """An empty table for a job, as a run makes it."""
-    TableFolder(job.table_uri, {}).create(job.stream, "bench", ["topic_id"])
+    TargetTable(job.table_uri).create(job.stream, "bench", ["topic_id"])
 
 
 def _change(job: SparkJob) -> TableChange:

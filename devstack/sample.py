@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,17 +51,32 @@ class ProducerLog:
         Raises:
             kafka.errors.KafkaError: The broker has not acknowledged an event within 30 s.
         """
+        rng = random.Random(seed)
+        values: list[bytes | None] = []
+        for number in range(count):
+            event = {"number": number, "seed": seed, "amount": rng.randrange(1, 10_000)}
+            values.append(None if rng.random() < 0.01 else json.dumps(event).encode())
+        self.send(topic, values, rng)
+
+    def send(self, topic: str, values: Iterable[bytes | None], rng: random.Random) -> None:
+        """Send values to random partitions.
+
+        Args:
+            topic: A topic that exists.
+            values: None is a tombstone.
+            rng: Chooses partitions and keys.
+
+        Raises:
+            kafka.errors.KafkaError: The broker has not acknowledged a value within 30 s.
+        """
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
         description = admin.describe_topics([topic])[0]
         admin.close()
         topic_id, partitions = str(description["topic_id"]), len(description["partitions"])
-        rng = random.Random(seed)
         producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=20)
         sent = []
-        for number in range(count):
+        for value in values:
             key = f"order-{rng.randrange(1000)}".encode()
-            event = {"number": number, "seed": seed, "amount": rng.randrange(1, 10_000)}
-            value = None if rng.random() < 0.01 else json.dumps(event).encode()
             headers = [("source", b"sample")]
             partition = rng.randrange(partitions)
             future = producer.send(topic, value, key=key, partition=partition, headers=headers)
