@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: Spark's rows are counted before they are committed",
-        "        if copied:\n",
+        "        if doubled := sum(landed.duplicates for landed in held.values()):\n",
         "        if False:\n",
         f"{PAIRS}::test_rows_that_are_lost_or_doubled_while_they_are_decoded",
         within="_commit",

@@ -157,10 +157,9 @@ def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult
         raise ServiceAway(f"table {uri} is gone: nothing was committed, run again")
     try:
         held = table.written(change, result)
-        copied = sum(landed.duplicates for landed in held.values())
-        if copied:
+        if doubled := sum(landed.duplicates for landed in held.values()):
             raise VerificationFailed(
-                f"{change.commit_id}: Spark has written {copied} rows too many into {uri}; nothing"
+                f"{change.commit_id}: Spark has written {doubled} rows too many into {uri}; nothing"
                 " was committed, run again",
                 commit_id=change.commit_id,
             )
