@@ -18,7 +18,7 @@ from tideline.errors import (
 from tideline.launch.job import SparkJob
 from tideline.model.offsets import CoordinateRange
 from tideline.model.request import RunRequest
-from tideline.pipeline import table_commit
+from tideline.pipeline import commit_loop
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
@@ -52,7 +52,7 @@ def at_committing(monkeypatch, act, times=1):
             left[0] -= 1
             act()
 
-    monkeypatch.setattr(table_commit, "reach", reach)
+    monkeypatch.setattr(commit_loop, "reach", reach)
 
 
 def rewrite(stream):
