@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from tideline import errors
 from tideline.documents import dump, load
-from tideline.errors import ServiceAway, TidelineError, UnreadableRecords
-from tideline.launch.job import SparkJob, SparkResult
+from tideline.errors import ServiceAway, UnreadableRecords
+from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import add_coverage
 from tideline.model.offsets import CoordinateRange
@@ -20,6 +21,8 @@ from tideline.model.wording import first_few
 from tideline.pipeline.context import RunContext
 from tideline.table.change import COMPACTION_ID, TableChange, fence_id, removal_id
 from tideline.table.schema import app_id
+
+Answer = TypeVar("Answer", SparkResult, DecodeResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,34 @@ def read_job(
     )
 
 
+def hand_over(
+    run: RunContext, job: SparkJob | DecodeJob, kind: type[Answer]
+) -> tuple[Answer | None, ServiceAway | None]:
+    """Give a job to Spark, and wait until its application has ended.
+
+    Args:
+        run: This run.
+        job: What to do; the path of the result is set here.
+        kind: What the application answers.
+
+    Returns:
+        What it has answered, if it has; and how it ended, if not well.
+    """
+    with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
+        job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
+        job_file.touch(mode=0o600)
+        job_file.write_text(dump(replace(job, result_path=str(result_file))))
+        failure: ServiceAway | None = None
+        try:
+            run.spark.submit(str(job_file))
+        except ServiceAway as error:
+            failure = error
+        result = None
+        if result_file.exists():
+            result = load(kind, result_file.read_bytes(), f"result file {result_file}")
+    return result, failure
+
+
 def submit(run: RunContext, job: SparkJob) -> SparkResult:
     """Run one Spark application to its end.
 
@@ -145,18 +176,7 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
         TidelineError: The class that the application reported.
         ServiceAway: It could not be started, or ended without a word.
     """
-    with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
-        job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
-        job_file.touch(mode=0o600)
-        job_file.write_text(dump(replace(job, result_path=str(result_file))))
-        failure: TidelineError | None = None
-        try:
-            run.spark.submit(str(job_file))
-        except ServiceAway as error:
-            failure = error
-        result = None
-        if result_file.exists():
-            result = load(SparkResult, result_file.read_bytes(), f"result file {result_file}")
+    result, failure = hand_over(run, job, SparkResult)
     if result is not None and result.unreadable:
         raise UnreadableRecords(
             f"plan {job.plan_id}: Spark cannot read {first_few(result.unreadable, 3, '; ')}",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tideline import errors
-from tideline.documents import dump, load
-from tideline.errors import AttemptFenced, Halted, ServiceAway, TidelineError, VerificationFailed
+from tideline.errors import AttemptFenced, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
 from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.model.decoding import DecodePlan, DecodeRecord
 from tideline.model.run import TableCommit
+from tideline.pipeline.attempts import hand_over
 from tideline.pipeline.commit_loop import Target, commit_checked
 from tideline.pipeline.context import RunContext
 from tideline.pipeline.decode_tables import note_tables, raw_table
@@ -94,17 +92,9 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         quarantine=Output(plan.quarantine_uri, folder),
         is_last_round=is_last_round,
     )
-    with tempfile.TemporaryDirectory(prefix="tideline-") as where:
-        path, result_path = Path(where, "job.json"), Path(where, "result.json")
-        path.write_text(dump(replace(job, result_path=str(result_path))))
-        failure: TidelineError | None = None
-        try:
-            run.spark.submit(str(path))
-        except ServiceAway as error:
-            failure = error
-        if not result_path.exists():
-            raise failure or ServiceAway("the Spark application left no result")
-        result = load(DecodeResult, result_path.read_bytes(), "the result of decoding")
+    result, failure = hand_over(run, job, DecodeResult)
+    if result is None:
+        raise failure or ServiceAway("the Spark application left no result")
     if result.error is not None:
         raise getattr(errors, result.error, ServiceAway)(result.message)
     if failure is not None:  # its word is no proof: it has not ended well

@@ -53,8 +53,7 @@ def _close(state: LedgerState, done: DecodeRecord) -> LedgerState:
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
-    at = now() if done.closed_at is None else done.closed_at
-    resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", at)
+    resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
     after = replace(resumed, decoding=closed(resumed.decoding, done))
     return replace(after, closed_decodings=(*after.closed_decodings, done))
 
