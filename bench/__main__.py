@@ -52,6 +52,7 @@ class Bench:
         self.folder = folder
         self.broker = Broker(folder / "kafka", heap_mb=1024).start()
         self.spark = InProcessSpark(is_small=False)
+        _ = self.spark.session  # it sets variables: a warm driver from before would not be found
         self.harness = BenchHarness(self.broker, folder, "bench")
         self._warm: set[tuple[str, str]] = set()
         self._cached: str | None = None
