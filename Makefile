@@ -43,7 +43,7 @@ check: $(READY)  ## Lint, and the tests without a broker or a JVM, at once: unde
 test-light: $(READY)
 	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation)
 
-test: $(READY) lint  ## Lint, then all tests but the slow suites, as two pytest processes at once
+test: $(READY) lint  ## Lint, then all tests but the slow suites, part by part, two at once
 	$(BIN)/python -m tests
 
 test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites

@@ -1,4 +1,4 @@
-"""`make test` runs pytest twice at once, and its last line tells of both."""
+"""`make test` runs pytest part by part, and its last line tells of all."""
 
 import pytest
 
@@ -20,7 +20,7 @@ CRASHED = (-9, "tests/spark/test_rewind.py ..")
         ([WELL, (5, "====== no tests ran in 0.01s ======")], (1, "total: 12 passed, 1 failed")),
     ],
 )
-def test_the_total_counts_both_parts(results, total):
+def test_the_total_counts_all_parts(results, total):
     """A part that crashed is a failure, whatever it had printed."""
     assert combine(results) == total
 
