@@ -11,7 +11,6 @@ from tideline.contract.building import build_decoded, build_redriven
 from tideline.errors import BadInput
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
-from tideline.operations.redrive import redrive as redrive_records
 from tideline.pipeline.run_batch import decode_batch
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run
@@ -32,6 +31,8 @@ def decode(options: argparse.Namespace, output: Output) -> int:
 
 def redrive(options: argparse.Namespace, output: Output) -> int:
     """Decode quarantined records again."""
+    from tideline.operations.redrive import redrive as redrive_records  # other commands need none
+
     stream = read_stream(options.file)
     run_id = options.run_id or new_run_id("redrive")
     with open_run(stream, run_id, RunRequest()) as context:

@@ -8,7 +8,6 @@ from tideline.cli.output import Output, grid
 from tideline.contract.building import build_maintenance
 from tideline.contract.shapes import FileCount, TableUpkeep
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run, open_tables
 
@@ -17,6 +16,8 @@ _COLUMNS = ("table", "files", "merged", "into", "deleted", "files after", "in th
 
 def maintain(options: argparse.Namespace, output: Output) -> int:
     """Merge and delete files; no row changes."""
+    from tideline.operations.maintenance import maintain_stream  # other commands need none
+
     stream = read_stream(options.file)
     with open_run(stream, "maintain", RunRequest()) as run:
         upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)

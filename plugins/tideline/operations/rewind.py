@@ -20,11 +20,9 @@ from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import take_decided_table
-from tideline.pipeline.decode_rows import decode_rows
 from tideline.pipeline.incidents import open_and_halt
 from tideline.pipeline.landed import foreign_changes
 from tideline.pipeline.table_commit import remove
-from tideline.pipeline.verify_decoded import verify_decoded
 from tideline.rules.rewind import (
     amended_later,
     rewound_head,
@@ -89,6 +87,10 @@ def _rewind(run: RunContext, asked: RewindRequest) -> Rewind | None:
 def _remove_typed(run: RunContext, rewind: Rewind) -> None:
     """Take what is undone out of the typed tables; if that is cut off, the next run does it."""
     if run.typed is not None:
+        # Imported here: most streams have no typed tables.
+        from tideline.pipeline.decode_rows import decode_rows
+        from tideline.pipeline.verify_decoded import verify_decoded
+
         undoing = replace(run, run_id=rewind.rewind_id)
         if decode_rows(undoing, only_removals=True) is not None:
             verify_decoded(undoing)
