@@ -26,7 +26,7 @@ from tideline.pipeline.run_batch import decode_batch
 from tideline.rules.decoding_audit import TypedAudit
 from tideline.stream_files import read_stream
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import COORDINATES, QUARANTINE_COLUMNS
+from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COORDINATES
 
 
 class DecodedLake:
@@ -118,7 +118,7 @@ class DecodedLake:
             table=self.raw,
             spark=self.spark,
             typed=TypedTables(
-                TargetTable(stream.decode.table.uri, columns=COORDINATES),
+                TargetTable(stream.decode.table.uri, columns=TYPED_COORDINATES),
                 TargetTable(stream.decode.quarantine.uri, columns=QUARANTINE_COLUMNS),
             ),
             connect_registry=lambda: self.registry,

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from tideline.documents import dump, load
 from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
-from tideline.model.decoding import PartPlan
+from tideline.model.decoding import DecodePlan, PartPlan
+from tideline.table.schema import own_columns
 
 _OWN = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
 _SCHEMA = pa.schema(
@@ -70,12 +71,16 @@ class FakeDecoder:
             elif not is_tombstone or job.plan.tombstones == "keep":
                 good.append({**kept, "is_tombstone": is_tombstone})
         return DecodeResult(
-            decoded=_written(job.decoded, good, _TYPED),
+            decoded=_written(job.decoded, good, _typed(job.plan)),
             quarantined=_written(job.quarantine, bad, _QUARANTINED),
             raw_rows=len(rows),
             tombstones=tombstones,
             classes=dict(Counter(str(r["error_class"]) for r in bad)),
         )
+
+
+def _typed(plan: DecodePlan) -> pa.Schema:
+    return pa.schema([field for field in _TYPED if field.name in own_columns(plan)])
 
 
 def value_of(schema_id: int) -> bytes:

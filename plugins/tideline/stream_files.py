@@ -220,16 +220,24 @@ def _allowed(error: Any, location: Location) -> str:
 def _fields_at(location: Location) -> list[str]:
     model: type[BaseModel] = Stream
     for part in location:
-        field = model.model_fields.get(str(part))
+        if isinstance(part, int):  # of a list, whose field is known already
+            continue
+        field = model.model_fields.get(part)
         if field is None:
             break
-        candidates = [field.annotation, *get_args(field.annotation)]
-        candidates += [arg for c in candidates for arg in get_args(c)]
-        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        nested = [c for c in _types_in(field.annotation) if issubclass(c, BaseModel)]
         if not nested:
             break
         model = nested[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _types_in(annotation: Any) -> Iterator[type]:
+    """A type, and those that it is made of."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _types_in(inner)
 
 
 def _dotted(location: Location) -> str:

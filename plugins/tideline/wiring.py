@@ -20,7 +20,7 @@ from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext, TypedTables
 from tideline.registry_io.port import RegistryPort
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import COLUMNS, COORDINATES, QUARANTINE_COLUMNS
+from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES
 
 if TYPE_CHECKING:
     from tideline.table.maintenance_port import MaintainedTablePort
@@ -55,7 +55,7 @@ def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
     # Imported here: no run needs it.
     from tideline.table.maintained_table import MaintainedTable
 
-    columns = {"raw": COLUMNS, "decoded": COORDINATES, "quarantine": QUARANTINE_COLUMNS}
+    columns = {"raw": COLUMNS, "decoded": TYPED_COORDINATES, "quarantine": QUARANTINE_COLUMNS}
     return {
         role: MaintainedTable(uri, columns=columns[role]) for role, uri in tables_of(stream).items()
     }
@@ -105,6 +105,6 @@ def _typed_tables(stream: Stream) -> TypedTables | None:
     if stream.decode is None:
         return None
     return TypedTables(
-        TargetTable(stream.decode.table.uri, columns=COORDINATES),
+        TargetTable(stream.decode.table.uri, columns=TYPED_COORDINATES),
         TargetTable(stream.decode.quarantine.uri, columns=QUARANTINE_COLUMNS),
     )

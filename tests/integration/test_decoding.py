@@ -415,3 +415,129 @@ def test_lost_rows_do_not_pass_for_tombstones(tmp_path):
     assert not found.clean
     assert [(f.start_offset, f.end_offset) for f in found.missing] == [(2, 3)]
     assert found.dropped == 1
+
+
+CUSTOMER = (
+    "customer",
+    {"type": "record", "name": "Customer", "fields": [{"name": "id", "type": "int"}]},
+)
+
+
+def listing(lake, *fields):
+    """The stream file lists fields of the value."""
+    lake.decode["value"] = {**lake.decode["value"], "fields": list(fields)}
+
+
+def columns_of(lake):
+    return [f.name for f in DeltaTable(lake.folder / "typed").schema().fields]
+
+
+def test_a_list_of_fields_changes(lake):
+    """New columns come behind the others, and none goes; a run that is cleared is as it was."""
+    before = columns_of(lake)
+    listing(lake, {"field": "id", "as": "order_id"}, "customer.id")
+    lake.register(ID, NOTE, CUSTOMER)
+    lake.lands(value_of(lake.first), value_of(lake.first + 1))
+    lake.decodes("two")
+    assert columns_of(lake) == [*before, "order_id", "customer_id"]
+    lake.decodes("one")
+    lake.decode["value"].pop("fields")
+    lake.lands(value_of(lake.first + 1))
+    lake.decodes("three")
+    assert columns_of(lake) == [*before, "order_id", "customer_id", "customer"]
+    (part,) = lake.ledger.read().decoding.parts
+    assert [c.name for c in part.reader.in_table] == ["id", "note", "customer"]
+    assert [c.name for c in part.reader.dropped] == ["order_id", "customer_id"]
+    assert lake.typed() == [0, 1, 3, 4, 5]
+    assert lake.audits().clean
+
+
+def test_a_listed_field_that_no_schema_has_is_refused(lake):
+    """Before anything is committed; a schema that records bring may have it."""
+    listing(lake, "id", "customer.id", "nowhere")
+    lake.register(ID, CUSTOMER)
+    lake.lands(value_of(lake.first + 1))
+    before = lake.ledger.read().decoding
+    said = r"decode\.value\.fields\.2: got 'nowhere'; .*allowed: id, note, customer, customer\.id\."
+    with pytest.raises(BadInput, match=said):
+        lake.decodes("two")
+    assert lake.ledger.read().decoding == before
+    assert lake.typed() == [0, 1]
+    listing(lake, "id", "customer.id")
+    lake.decodes("two")
+    assert lake.typed() == [0, 1, 3]
+
+
+def test_a_list_that_changes_asks_for_its_columns(lake):
+    """What it names is not new; a field inside of it that comes later is."""
+    lake.decode["on_schema"] = {"new_field": "halt"}
+    listing(lake, "id", "customer")
+    lake.register(ID, CUSTOMER, TOTAL)
+    wider = {**CUSTOMER[1], "fields": [*CUSTOMER[1]["fields"], {"name": "age", "type": "int"}]}
+    third = lake.register(ID, ("customer", wider))
+    lake.lands(value_of(lake.first + 1))
+    lake.decodes("two")
+    assert lake.typed() == [0, 1, 3]
+    lake.lands(value_of(third))
+    with pytest.raises(DecodingHalted, match=r"brings the field customer\.age"):
+        lake.decodes("three")
+
+
+def test_a_list_may_leave_out_what_does_not_fit(lake):
+    """The field that changed its type is listed no more, and the decoding goes on."""
+    second = lake.register(ID, ("note", "double"))
+    lake.lands(value_of(second))
+    with pytest.raises(DecodingHalted, match="does not fit: field note"):
+        lake.decodes("two")
+    listing(lake, "id")
+    lake.decodes("three")
+    assert lake.typed() == [0, 1, 3]
+    assert not lake.ledger.read().open_incidents
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([{"field": "id", "as": "note"}], "id cannot be note: the table has that column"),
+        ([{"field": "id", "as": "note"}, "note"], "id cannot be note: "),
+    ],
+)
+def test_a_column_s_type_never_changes(lake, fields, said):
+    """Nor does it become another field's by mistake."""
+    listing(lake, *fields)
+    lake.lands(value_of(lake.first))
+    with pytest.raises(BadInput, match=f"decode.value.fields: {said}"):
+        lake.decodes("two")
+    assert lake.typed() == [0, 1]
+
+
+def test_an_event_s_time_is_a_column(lake):
+    """One that the list has left out is none."""
+    listing(lake, "id")
+    lake.decode["event_time"] = {"field": "note"}
+    lake.lands(value_of(lake.first))
+    said = r"decode\.event_time\.field: got 'note'; .*allowed: id\."
+    with pytest.raises(BadInput, match=said):
+        lake.decodes("two")
+
+
+def test_own_columns_of_a_new_table(tmp_path):
+    """Those that are not wanted are not there, and audit, redrive and clear miss none."""
+    lake = DecodedLake(tmp_path, tombstones="drop")
+    lake.decode["table"]["own_columns"] = ["headers", "schema_id"]
+    first = lake.register(ID)
+    lake.lands(value_of(first), None, b"nonsense", value_of(first + 1))
+    lake.decodes("one")
+    own = ["topic_id", "generation", "partition", "offset", "schema_id", "headers"]
+    assert columns_of(lake) == [*own, "id", "decode_plan_id"]
+    lake.register(ID, NOTE)
+    lake.redrives("again")
+    lake.decodes("one")
+    lake.redrives("once more")
+    assert (lake.typed(), lake.bad()) == ([0, 3], [(2, "framing")])
+    assert lake.audits().clean
+    lake.decode["table"]["own_columns"] = ["topic"]
+    lake.lands(value_of(first))
+    lake.decodes("two")
+    assert columns_of(lake) == [*own, "id", "decode_plan_id", "note", "topic"]
+    assert lake.typed() == [0, 3, 4]

@@ -87,13 +87,13 @@ MUTANTS = (
     ),
     Mutant(
         "decode: no column comes unasked",
-        '    if before is not None and policy.new_field == "halt":\n        brought',
+        "    if no_new:\n        brought",
         "    if False:\n        brought",
         f"{PAIRS}::test_a_new_field_halts_if_the_stream_file_says_so",
     ),
     Mutant(
         "decode: a new field halts",
-        '    if before is not None and policy.new_field == "halt":\n        halting',
+        "    if no_new:\n        halting",
         "    if False:\n        halting",
         f"{PAIRS}::test_a_new_field_halts_if_the_stream_file_says_so",
     ),
@@ -153,5 +153,47 @@ MUTANTS = (
         "        if False:",
         RULES,
         within="reconciled",
+    ),
+    Mutant(
+        "decode: a listed field that no schema has",
+        "            refuse_missing_fields(run, attempt.plan.parts)",
+        "            pass",
+        f"{PAIRS}::test_a_listed_field_that_no_schema_has_is_refused",
+    ),
+    Mutant(
+        "decode: what a list asks for is not new",
+        ' and policy.new_field == "halt" and not is_asked',
+        ' and policy.new_field == "halt"',
+        f"{PAIRS}::test_a_list_that_changes_asks_for_its_columns",
+    ),
+    Mutant(
+        "decode: fields that are not listed may not fit",
+        "        wanted = selected(shape, self.paths, known) if self.paths else shape",
+        "        wanted = shape",
+        f"{PAIRS}::test_a_list_may_leave_out_what_does_not_fit",
+    ),
+    Mutant(
+        "decode: an event's time is a column",
+        "    if wanted is not None and wanted not in columns:",
+        "    if False:",
+        f"{PAIRS}::test_an_event_s_time_is_a_column",
+    ),
+    Mutant(
+        "decode: a listed field's name keeps its type",
+        "    refuse_names(run, part, merged.refused)",
+        "    pass",
+        f"{PAIRS}::test_a_column_s_type_never_changes",
+    ),
+    Mutant(
+        "decode: a cleared run brings no older schemas",
+        "    parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts",
+        "    parts = record.plan.parts",
+        f"{RULES}::test_a_plan_of_long_ago_brings_no_older_schemas",
+    ),
+    Mutant(
+        "decode: a typed table may do without a topic",
+        'if n != "topic"}',
+        "}",
+        f"{PAIRS}::test_own_columns_of_a_new_table",
     ),
 )

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.schemas import writer
-from tideline.rules.schemas.merging import reader_schema
+from tideline.model.typed_columns import FieldChoice
+from tideline.rules.schemas.merging import paths_of, reader_schema
 
 NAMES = ("a", "b", "c", "A b", "timestamp", "d.e")
 AVRO_NAMES = ("a", "b", "c", "timestamp", "offset", "d")
@@ -142,6 +143,25 @@ def shape_of(type_):
         type_["type"],
         *(shape_of(type_[k]) for k in ("elementType", "valueType") if k in type_),
     ]
+
+
+@given(topics(), st.data())
+def test_lists_that_change_lose_no_column(topic, data):
+    """Whatever was listed when: a name never changes its type, and every column stays known."""
+    format, writers = topic
+    paths = paths_of(format, writers)
+    reader, before = None, {}
+    for each in writers:
+        chosen = data.draw(st.lists(st.sampled_from(paths), unique=True)) if paths else []
+        choices = [FieldChoice(path) for path in chosen]
+        reader = reader_schema("value", format, [each], reader, (), choices).reader
+        columns = {c.name: c.type for c in (*reader.in_table, *reader.dropped)}
+        assert before.keys() <= columns.keys()
+        assert all(extends(columns[name], kind) for name, kind in before.items())
+        assert len({name.lower() for name in columns}) == len(columns)
+        if choices:
+            assert {c.field for c in reader.in_table} <= {*chosen}
+        before = columns
 
 
 @given(topics(), st.randoms())

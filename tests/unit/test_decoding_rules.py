@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, position
 from tideline.model.coverage import Coverage
-from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding
+from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.verification import LandedRange
 from tideline.rules.decoding import (
@@ -17,6 +17,8 @@ from tideline.rules.decoding import (
     to_decode,
     to_remove,
 )
+
+NOTHING = ReaderSchema("value", "avro", "", ())
 
 
 def coverage(**intervals):
@@ -147,3 +149,20 @@ def test_closing_moves_the_head_in_coordinates():
     assert closed(after, DecodeRecord(plan_of(removes=[(0, 0, 6)]))).coverage == coverage(
         p1=[(0, 4)]
     )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "redrives", "is_learned"),
+    [
+        ([(0, 2, 6)], (), False),  # cleared
+        ([(0, 8, 12)], (), True),
+        ([(0, 2, 6)], ("framing",), True),
+        ([], (), True),
+    ],
+)
+def test_a_plan_of_long_ago_brings_no_older_schemas(ranges, redrives, is_learned):
+    """Columns that came since would be forgotten, and halt or be named anew."""
+    old, new = (PartPlan("value", name, "", "", (), (), (), NOTHING) for name in ("old", "new"))
+    before = Decoding(coverage=coverage(p0=[(0, 10)]), parts=(old,))
+    plan = replace(plan_of(*ranges), parts=(new,), redrives=redrives)
+    assert closed(before, DecodeRecord(plan)).parts == ((new,) if is_learned else (old,))

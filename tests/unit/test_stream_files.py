@@ -24,6 +24,9 @@ decode:
 """
 )
 
+LISTED = DECODED.replace("subject: orders-value}", "subject: orders-value, fields: %s}")
+OWN = DECODED.replace("orders_decoded}", "orders_decoded, own_columns: %s}")
+
 BROKEN = {
     "unknown key": (GOOD + "shedule: daily\n", 6, "shedule", "schedule"),
     "unknown nested key": (
@@ -164,6 +167,69 @@ BROKEN = {
         "registry",
         "decode names the subject orders-value",
     ),
+    "a field twice": (
+        LISTED % "[at, {field: at, as: then}]",
+        8,
+        "decode.value.fields",
+        "each field once; at stands there twice",
+    ),
+    "a column twice": (
+        LISTED % "[{field: a, as: x}, {field: b, as: X}]",
+        8,
+        "decode.value.fields",
+        "each column once; x stands there twice",
+    ),
+    "no fields": (LISTED % "[]", 8, "decode.value.fields", "at least 1 item"),
+    "a path of nothing": (LISTED % "[a..b]", 8, "decode.value.fields.0", "allowed: ^"),
+    "an unknown key of a field": (
+        LISTED % "[at, {field: a, name: b}]",
+        8,
+        "decode.value.fields.1.name",
+        "unknown key; allowed: field, as",
+    ),
+    "a field as an own column": (
+        LISTED % "[{field: a, as: Topic}]",
+        8,
+        "decode.value.fields.0.as",
+        "the table's own columns are called topic_id, ",
+    ),
+    "fields of nothing": (
+        DECODED + "  key: {format: none, fields: [id]}\n",
+        11,
+        "decode.key",
+        "format none takes no fields",
+    ),
+    "a column of key and value": (
+        LISTED % "[{field: a, as: x}]"
+        + "  key: {format: avro, subject: s, fields: [{field: b, as: x}]}\n",
+        7,
+        "decode",
+        "value.fields and key.fields both have a column x",
+    ),
+    "no such own column": (
+        OWN % "[topic, offset]",
+        9,
+        "decode.table.own_columns.1",
+        "allowed: 'topic', 'timestamp', 'is_tombstone', 'schema_id' or 'headers'",
+    ),
+    "an own column twice": (
+        OWN % "[is_tombstone, topic, topic]",
+        9,
+        "decode.table.own_columns",
+        "each column once",
+    ),
+    "tombstones that nobody can tell": (
+        OWN % "[topic]",
+        7,
+        "decode",
+        "table.own_columns lacks is_tombstone, which tombstones: keep needs",
+    ),
+    "a partition column that is not there": (
+        OWN % "[is_tombstone], partition_by: [topic]",
+        7,
+        "decode",
+        "table.own_columns lacks topic, which table.partition_by names",
+    ),
     "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
@@ -213,6 +279,15 @@ def test_a_stream_with_typed_tables_has_defaults_too():
         "quarantine",
     }
     assert (stream.decode.key.format, stream.decode.event_time) == ("none", None)
+    assert stream.decode.value.listed == ()
+    assert stream.decode.table.own_columns == ["topic", "timestamp", "is_tombstone", "schema_id"]
+
+
+def test_fields_are_listed_by_path_and_by_name():
+    """A text, or a path with the column's name."""
+    stream = parse_stream(LISTED % "[at, {field: customer.id, as: customer}]", "f.yaml")
+    listed = [(f.field, f.column) for f in stream.decode.value.listed]
+    assert listed == [("at", None), ("customer.id", "customer")]
 
 
 def test_a_ledger_in_airflow_s_database_is_named_by_connection_and_stream():

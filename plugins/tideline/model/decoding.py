@@ -16,6 +16,7 @@ from typing import Literal
 from tideline.model.coverage import Coverage, Intervals, by_identity
 from tideline.model.incident import Incident
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.typed_columns import KEPT_BY_DEFAULT, FieldChoice, TypedColumn
 
 RecordPart = Literal["key", "value"]
 ErrorClass = Literal[
@@ -64,7 +65,9 @@ class WriterSchema:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """One column of the typed table that a record's field gives its value.
+    """One column that a format makes of an outermost field.
+
+    It is one of the typed table's, unless the stream file lists fields (`ReaderSchema.listed`).
 
     Args:
         name: The column's name.
@@ -86,13 +89,31 @@ class ReaderSchema:
         part: Key or value.
         format: `avro`, `json` or `protobuf`.
         text: What the decoder is given: a merged Avro schema, a JSON Schema, or Protobuf's text.
-        columns: In the table's order.
+        columns: What the format makes, in order.
+        listed: The table's columns, where the stream file lists fields; None where `columns` are.
+        dropped: Columns that the table has got from fields which are listed no more.
+        history: As `text`, of every field that ever had a column; empty where that is `text`.
     """
 
     part: RecordPart
     format: str
     text: str
     columns: tuple[ColumnSource, ...]
+    listed: tuple[TypedColumn, ...] | None = None
+    dropped: tuple[TypedColumn, ...] = ()
+    history: str = ""
+
+    @property
+    def in_table(self) -> tuple[TypedColumn, ...]:
+        """The columns of the typed table that records fill, in order."""
+        if self.listed is not None:
+            return self.listed
+        return tuple(TypedColumn(c.name, c.field, (c.name,), c.type) for c in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that the part has in the table, those of dropped columns included."""
+        return tuple(c.name for c in (*self.in_table, *self.dropped))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +131,7 @@ class PartPlan:
         unfit: Ids of schemas that do not fit the typed table: so do theirs (`type_mismatch`).
         reader: What they are read as.
         message: Protobuf's message; None for the schema's first.
+        fields: The fields that become columns; empty for every field.
     """
 
     part: RecordPart
@@ -122,6 +144,7 @@ class PartPlan:
     reader: ReaderSchema
     message: str | None = None
     unfit: tuple[int, ...] = ()
+    fields: tuple[FieldChoice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +183,7 @@ class DecodePlan:
         table_uri, quarantine_uri: Where the rows go.
         redrives: Error classes whose quarantined records are decoded again; empty for a plan that
             decodes what was landed.
+        own_columns: Which of `typed_columns.CHOOSABLE` the typed table gets.
     """
 
     plan_id: str
@@ -177,6 +201,7 @@ class DecodePlan:
     table_uri: str
     quarantine_uri: str
     redrives: tuple[str, ...] = ()
+    own_columns: tuple[str, ...] = KEPT_BY_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

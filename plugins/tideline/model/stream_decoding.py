@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.addresses import safe_uri
 from tideline.model.section import ConnectionId, Section
+from tideline.model.typed_columns import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn
 
 Format = Literal["avro", "json", "protobuf", "none"]
 Framing = Literal["confluent", "plain"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
+FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
 FOLDER = "folder"
 """Key of the validation context: the folder of the stream file, which schema files are beside."""
 
@@ -26,6 +28,34 @@ class Registry(Section):
     connection: ConnectionId = Field(
         "registry_default", description="Airflow connection of type http; URL and secrets."
     )
+
+
+class ListedField(Section):
+    """A field of the records that becomes a column."""
+
+    field: FieldPath = Field(
+        description="Its name in the records; dots lead into records, as in customer.id."
+    )
+    column: ColumnName | None = Field(
+        None, alias="as", description="The column's name. Default: the path, joined with _."
+    )
+
+    @field_validator("column")
+    @classmethod
+    def _not_an_own_column(cls, value: str | None) -> str | None:
+        if value is not None and value.lower() in OWN_COLUMNS:
+            raise ValueError(f"the table's own columns are called {', '.join(OWN_COLUMNS)}")
+        return value
+
+
+def _field_form(value: Any) -> str:
+    return "place" if isinstance(value, dict | ListedField) else "word"
+
+
+FieldItem = Annotated[
+    Annotated[FieldPath, Tag("word")] | Annotated[ListedField, Tag("place")],
+    Discriminator(_field_form),
+]
 
 
 class Part(Section):
@@ -46,6 +76,9 @@ class Part(Section):
     message: str | None = Field(
         None, min_length=1, description="Only for protobuf: the message's full name."
     )
+    fields: list[FieldItem] | None = Field(
+        None, min_length=1, description="The fields that become columns; every field without it."
+    )
 
     @field_validator("format")
     @classmethod
@@ -64,6 +97,23 @@ class Part(Section):
             raise ValueError(f"no such file: {path}")
         return str(path)
 
+    @field_validator("fields")
+    @classmethod
+    def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
+        listed = _listed(value)
+        for what, names in (
+            ("field", [f.field for f in listed]),
+            ("column", [f.column.lower() for f in listed if f.column is not None]),
+        ):
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise ValueError(f"each {what} once; {twice[0]} stands there twice")
+        return value
+
+    @property
+    def listed(self) -> tuple[ListedField, ...]:
+        """The fields that become columns; empty for every field."""
+        return _listed(self.fields)
+
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none":
@@ -74,6 +124,7 @@ class Part(Section):
                     ("subject", self.subject),
                     ("schema", self.schema_file),
                     ("message", self.message),
+                    ("fields", self.fields),
                 )
                 if value is not None
             ]
@@ -87,6 +138,10 @@ class Part(Section):
         return self
 
 
+def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
+    return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
+
+
 class DecodedTable(Section):
     """Where the typed rows go."""
 
@@ -96,11 +151,22 @@ class DecodedTable(Section):
         description="Partition columns, in order: event_date, topic_id, generation, topic,"
         " partition.",
     )
+    own_columns: list[OwnColumn] = Field(
+        list(KEPT_BY_DEFAULT),
+        description="Columns of the table's own that it gets beside the coordinates.",
+    )
 
     @field_validator("uri")
     @classmethod
     def _safe_address(cls, value: str) -> str:
         return safe_uri(value)
+
+    @field_validator("own_columns")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        if len(set(value)) < len(value):
+            raise ValueError("each column once")
+        return value
 
     @field_validator("partition_by")
     @classmethod
@@ -173,6 +239,19 @@ class Decode(Section):
         if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
             raise ValueError("allowed: module:function")
         return value
+
+    @whole(mode="after")
+    def _columns_fit(self) -> Decode:
+        own = self.table.own_columns
+        if self.tombstones == "keep" and "is_tombstone" not in own:
+            raise ValueError("table.own_columns lacks is_tombstone, which tombstones: keep needs")
+        if "topic" in self.table.partition_by and "topic" not in own:
+            raise ValueError("table.own_columns lacks topic, which table.partition_by names")
+        listed = [f.column for part in (self.value, self.key) for f in part.listed]
+        names = [name.lower() for name in listed if name is not None]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
+        return self
 
     @whole(mode="after")
     def _has_work(self) -> Decode:

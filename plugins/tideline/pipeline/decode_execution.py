@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.errors import BadInput
 from tideline.failpoints import reach
 from tideline.launch.job import DecodeResult
 from tideline.ledger.state import LedgerState
@@ -11,6 +12,7 @@ from tideline.model.decoding import DecodePlan, DecodeRecord
 from tideline.model.incident import Finding
 from tideline.pipeline.context import RunContext
 from tideline.pipeline.decode_attempt import TypedAttempt, begin_typed_attempt, put_in_place, submit
+from tideline.pipeline.decode_columns import refuse_missing_fields
 from tideline.pipeline.decode_halting import goes_to_quarantine, halted
 from tideline.pipeline.decode_schemas import parts_with
 from tideline.rules.decoding import share_of_quarantine
@@ -55,7 +57,21 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
 
     Returns:
         The attempt, whose plan has all schemas; and what Spark has written, not committed.
+
+    Raises:
+        BadInput: A field that the stream file lists is in none of them.
     """
+    attempt, result = _decoded(run, plan)
+    try:
+        if plan.ranges:  # else no record has said which schemas there are
+            refuse_missing_fields(run, attempt.plan.parts)
+    except BadInput:
+        attempt.discard(run)
+        raise
+    return attempt, result
+
+
+def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
     for _ in range(_ROUNDS):
         attempt = begin_typed_attempt(run, plan)
         result = submit(run, attempt)

@@ -9,6 +9,7 @@ from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate
 from tideline.model.offsets import CoordinateRange
 from tideline.model.stream_decoding import Decode
 from tideline.pipeline.context import RunContext, log, now
+from tideline.pipeline.decode_columns import refuse_event_time
 from tideline.pipeline.decode_execution import execute
 from tideline.pipeline.decode_schemas import parts_of
 from tideline.pipeline.decode_tables import at_these_tables, raw_table
@@ -82,12 +83,15 @@ def new_plan(
         ranges: What is decoded.
         removes: Whose decoded rows go.
         redrives: Error classes, where quarantined records are decoded again.
+
+    Raises:
+        BadInput: The stream file names a field or a column that is not there.
     """
     decode = run.stream.decode
     assert decode is not None
     raw = raw_table(run)
     assert raw.version is not None
-    return DecodePlan(
+    plan = DecodePlan(
         plan_id=decode_plan_id(state.control.ledger_id, run.stream.stream, run.run_id),
         run_id=run.run_id,
         frozen_at=now(),
@@ -103,7 +107,10 @@ def new_plan(
         table_uri=decode.table.uri,
         quarantine_uri=decode.quarantine.uri,
         redrives=redrives,
+        own_columns=tuple(decode.table.own_columns),
     )
+    refuse_event_time(run, plan)
+    return plan
 
 
 def _event_date(decode: Decode) -> EventDate | None:

@@ -20,6 +20,12 @@ from tideline.model.decoding import (
 from tideline.model.incident import Finding
 from tideline.model.stream_decoding import Decode, Part
 from tideline.pipeline.context import RunContext
+from tideline.pipeline.decode_columns import (
+    choices_of,
+    has_all_schemas,
+    refuse_missing_fields,
+    refuse_names,
+)
 from tideline.pipeline.decode_halting import goes_to_quarantine, halted
 from tideline.registry_io.port import RegistryPort
 from tideline.rules.schemas.merging import reader_schema
@@ -102,13 +108,19 @@ def _part(
         foreign=(),
         reader=ReaderSchema(name, wanted.format, "", ()),
         message=wanted.message,
+        fields=choices_of(wanted),
     )
+    is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if wanted.subject is not None and framing == "confluent" and _is_alike(part, before):
-            return before
+            if not is_asked:
+                return before
+            known = replace(before, fields=part.fields, unfit=())
+            return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
         part = replace(part, reader=before.reader)
     if wanted.schema_file is not None:
-        return _merged(run, part, [_schema_file(Path(wanted.schema_file))], others)
+        writer = _schema_file(Path(wanted.schema_file))
+        return _merged(run, part, [writer], others, is_asked=is_asked)
     assert wanted.subject is not None
     _, newest = _registry(run).latest(wanted.subject)
     if newest.schema_type != wanted.format:
@@ -117,9 +129,10 @@ def _part(
             f" holds {newest.schema_type}"
         )
     if framing == "plain":
-        return _merged(run, part, [replace(newest, schema_id=PLAIN_ID)], others)
-    _note(run, [newest])
-    return _merged(run, part, [newest], others)
+        newest = replace(newest, schema_id=PLAIN_ID)
+    else:
+        _note(run, [newest])
+    return _merged(run, part, [newest], others, is_asked=is_asked)
 
 
 def _is_alike(part: PartPlan, before: PartPlan) -> bool:
@@ -137,6 +150,7 @@ def _with_ids(
     others: Iterable[PartPlan],
     *,
     may_halt: bool,
+    is_asked: bool = False,
 ) -> PartPlan:
     """A part with more ids, each as a writer, as unknown, or as another subject's."""
     wanted = (*(w.schema_id for w in part.writers), *ids)
@@ -161,7 +175,7 @@ def _with_ids(
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
         _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
     known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
-    return _merged(run, known_now, writers, others, may_halt=may_halt)
+    return _merged(run, known_now, writers, others, may_halt=may_halt, is_asked=is_asked)
 
 
 def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:
@@ -184,6 +198,7 @@ def _merged(
     others: Iterable[PartPlan],
     *,
     may_halt: bool = True,
+    is_asked: bool = False,
 ) -> PartPlan:
     """The part with the reader that holds all its writers; those that do not fit are left out.
 
@@ -195,32 +210,40 @@ def _merged(
         writers: As the registry has them.
         others: The other part: its columns' names are taken.
         may_halt: Whether policies count; a redrive leaves what does not fit where it is.
+        is_asked: Whether new fields are what somebody has asked for: the stream file's list has
+            changed.
 
     Raises:
         DecodingHalted: One does not fit, and nobody has decided for quarantine.
+        BadInput: A listed field cannot be there, or cannot have its name.
     """
     before = part.reader if part.reader.text else None
-    taken = [column.name for other in others for column in other.reader.columns]
+    taken = [name for other in others for name in other.reader.names]
     writers = tuple(writers)
-    merged = reader_schema(part.part, part.format, writers, before, taken)
+    merged = reader_schema(part.part, part.format, writers, before, taken, part.fields)
+    refuse_names(run, part, merged.refused)
     policy = _decode(run).on_schema
+    no_new = before is not None and policy.new_field == "halt" and not is_asked
     halting = [str(c) for c in merged.misfits] if policy.incompatible == "halt" else []
-    if before is not None and policy.new_field == "halt":
+    if no_new:
         halting += [str(c) for c in merged.changes if c not in merged.misfits]
     if halting and may_halt:
         _halt(run, part, halting)
     unfit = {*part.unfit, *(c.schema_id for c in merged.misfits)}
-    if before is not None and policy.new_field == "halt":
+    if no_new:
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = reader_schema(part.part, part.format, fitting, before, taken)
-    return replace(
+        merged = reader_schema(part.part, part.format, fitting, before, taken, part.fields)
+    made = replace(
         part,
         writers=merged.writers,
         unfit=tuple(sorted(unfit)),
         reader=merged.reader,
     )
+    if has_all_schemas(made):
+        refuse_missing_fields(run, [made])
+    return made
 
 
 def _halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:

@@ -115,14 +115,22 @@ def reconciled(
 
 
 def closed(decoding: Decoding, record: DecodeRecord) -> Decoding:
-    """The decoding's head after a plan was verified."""
+    """The decoding's head after a plan was verified.
+
+    A run that is cleared decodes as it did then; what has been learned about schemas since, stays.
+    """
+    before = decoding.covered
+    is_again = not record.plan.redrives and not any(
+        subtract([r.offsets], before.get(r.identity, ())) for r in record.plan.ranges
+    )
+    parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts
     kept = [
         Coverage(identity, subtract(intervals, _of(record.plan.removes, identity)))
-        for identity, intervals in decoding.covered.items()
+        for identity, intervals in before.items()
     ]
     added = ((r.identity, r.offsets) for r in record.plan.ranges)
     coverage = tuple(c for c in add_coverage(kept, added) if c.intervals)
-    return replace(decoding, coverage=coverage, open=None, parts=record.plan.parts)
+    return replace(decoding, coverage=coverage, open=None, parts=parts)
 
 
 def share_of_quarantine(record_rows: int, quarantined: int) -> float:

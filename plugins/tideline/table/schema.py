@@ -9,6 +9,7 @@ from typing import Any
 from tideline.errors import NewerFormat
 from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import CoordinateRange
+from tideline.model.typed_columns import CHOOSABLE
 
 COLUMNS = {
     "topic_id": "STRING",
@@ -29,16 +30,20 @@ COLUMNS = {
 COORDINATES = {n: COLUMNS[n] for n in ("topic_id", "generation", "topic", "partition", "offset")}
 """What every table of a stream begins with."""
 
+TYPED_COORDINATES = {n: kind for n, kind in COORDINATES.items() if n != "topic"}
+"""What no typed table can do without."""
+
 TYPED_COLUMNS = {
     **COORDINATES,
     "timestamp": "TIMESTAMP",
     "is_tombstone": "BOOLEAN",
     "schema_id": "INT",
+    "headers": COLUMNS["headers"],
     "event_date": "DATE",
     "decode_plan_id": "STRING",
 }
-"""A typed table's own columns. `event_date` is there only if the stream file asks for it. The
-records' fields stand before `decode_plan_id`, and those that come later behind it."""
+"""A typed table's own columns; the stream file chooses some of them (`own_columns`). The records'
+fields stand before `decode_plan_id`, and those that come later behind it."""
 
 QUARANTINE_COLUMNS = {
     **COORDINATES,
@@ -106,15 +111,23 @@ def typed_columns(plan: DecodePlan) -> tuple[Field, ...]:
 
     Fields of keys come behind those of values.
     """
-    own = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] != "event_date" or plan.event_date]
+    chosen = own_columns(plan)
+    own = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] in chosen]
     fields = [
         delta_field(column.name, column.type)
         for name in ("value", "key")
         for part in plan.parts
         if part.part == name
-        for column in part.reader.columns
+        for column in part.reader.in_table
     ]
     return (*own[:-1], *fields, own[-1])
+
+
+def own_columns(plan: DecodePlan) -> tuple[str, ...]:
+    """Names of the typed table's own columns that a plan fills, in the table's order."""
+    left_out = {*CHOOSABLE} - {*plan.own_columns}
+    left_out |= {"event_date"} if plan.event_date is None else set()
+    return tuple(name for name in TYPED_COLUMNS if name not in left_out)
 
 
 def app_id(ledger_id: str) -> str:

@@ -108,11 +108,13 @@ class Merged:
         writers: The schemas that fit, by id, with the text that the decoder has to be given: the
             same bytes, named as in the reader. `PartPlan.writers` are these.
         changes: In the order of the schemas' ids.
+        refused: Names of columns that listed fields cannot have, in words.
     """
 
     reader: ReaderSchema
     writers: tuple[WriterSchema, ...]
     changes: tuple[Change, ...]
+    refused: tuple[str, ...] = ()
 
     @property
     def misfits(self) -> tuple[Incompatible | Unusable, ...]:

@@ -4,6 +4,9 @@ The previous reader is history: its columns keep name, type and order, whatever 
 fields. New fields come behind them. Schemas are merged in the order of their ids; a table's first
 ones are merged newest first instead where fewer of them are left out then, as with a field that
 was an int and became a double.
+
+Where the stream file lists fields, the others are left out of every schema before it is merged:
+they neither make columns nor fail to fit. Fields that were listed once stay known.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tideline.model.decoding import ColumnSource, ReaderSchema, RecordPart, WriterSchema
+from tideline.model.typed_columns import FieldChoice
 from tideline.rules.schemas.avro import avro_shape, avro_text, read_avro
 from tideline.rules.schemas.avro_writers import avro_for_decoder
 from tideline.rules.schemas.changes import (
@@ -24,7 +28,8 @@ from tideline.rules.schemas.changes import (
 )
 from tideline.rules.schemas.joining import Joiner, Path, described
 from tideline.rules.schemas.json_schema import json_shape, json_text, read_json
-from tideline.rules.schemas.names import column_name
+from tideline.rules.schemas.listing import columns_so_far, is_inside, listed_columns, name_of
+from tideline.rules.schemas.selecting import chain_to, paths_in, selected
 from tideline.rules.schemas.shapes import Record, Shape, column_type, struct_field
 
 
@@ -63,6 +68,7 @@ def reader_schema(
     writers: Sequence[WriterSchema],
     previous: ReaderSchema | None,
     reserved: Collection[str] = (),
+    fields: Sequence[FieldChoice] = (),
 ) -> Merged:
     """What a part's records are read as, from the schemas that they were written with.
 
@@ -72,15 +78,27 @@ def reader_schema(
         writers: Schemas that are known, in any order.
         previous: What the part was last read as; None before its first plan.
         reserved: Names that its new columns cannot have: the table's other columns. The names of
-            `names.OWN_COLUMNS` are reserved anyway.
+            `typed_columns.OWN_COLUMNS` are reserved anyway.
+        fields: The fields that become columns; empty for every field.
     """
     ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
-    merging = _Merging(part, format, ordered, previous, reserved)
+    merging = _Merging(part, format, ordered, previous, reserved, fields)
     if previous is None and merging.misfits:
-        other = _Merging(part, format, ordered[::-1], None, reserved)
+        other = _Merging(part, format, ordered[::-1], None, reserved, fields)
         if other.misfits < merging.misfits:
             merging = other
     return merging.merged()
+
+
+def paths_of(format: str, writers: Iterable[WriterSchema]) -> tuple[str, ...]:
+    """The paths of all fields that some schemas have, each once.
+
+    Args:
+        format: As in `reader_schema`.
+        writers: Those of a `PartPlan`.
+    """
+    shapes = (_LANGUAGES[format].shape(writer) for writer in writers)
+    return tuple(dict.fromkeys(path for shape in shapes for path in paths_in(shape)))
 
 
 class _Merging:
@@ -93,6 +111,7 @@ class _Merging:
         writers: Sequence[WriterSchema],
         previous: ReaderSchema | None,
         reserved: Collection[str],
+        choices: Sequence[FieldChoice],
     ) -> None:
         self.part: RecordPart = part
         self.format = format
@@ -100,7 +119,10 @@ class _Merging:
         self.writers = writers
         self.previous = previous
         self.reserved = reserved
-        self.known = self.language.read(previous.text) if previous else None
+        self.choices = choices
+        self.paths = [choice.path for choice in choices]
+        history = (previous.history or previous.text) if previous else None
+        self.known = self.language.read(history) if history is not None else None
         self.left_out: list[Incompatible | Unusable] = []
         self.fitting: list[WriterSchema] = []
         self.added: list[tuple[str, Path, Shape]] = []
@@ -132,7 +154,8 @@ class _Merging:
             self.left_out.append(self._no_record(writer, known, shape))
             return
         joiner = Joiner(writer.known_as, self.language.one_case)
-        joined = joiner.record(known, shape)
+        wanted = selected(shape, self.paths, known) if self.paths else shape
+        joined = joiner.record(known, wanted)
         for misfit in joiner.misfits:
             self.left_out.append(
                 Incompatible(
@@ -175,34 +198,60 @@ class _Merging:
     def merged(self) -> Merged:
         """What the way through the schemas came to."""
         known = self.known or Record(())
-        columns = self._columns(known)
-        text = self.language.text(known)
+        decoded, refused = known, tuple[str, ...]()
+        if self.paths:  # whether other fields are forbidden is nothing to it
+            decoded = replace(selected(known, self.paths), closed=False)
+        columns = self._columns(decoded)
+        reader = ReaderSchema(self.part, self.format, self.language.text(decoded), columns)
+        so_far = columns_so_far(self.previous)
+        if self.paths:
+            sources = {c.field: c.name for c in columns}
+            listed = listed_columns(
+                self.part, self.choices, decoded, sources, so_far, self.reserved
+            )
+            refused = listed.refused
+            history = self.language.text(known)
+            reader = replace(reader, listed=listed.columns, history=history)
+        filled = {c.name for c in reader.in_table}
+        dropped = {c.name: c for c in so_far if c.name not in filled}
+        reader = replace(reader, dropped=tuple(dropped.values()))
         fitting = sorted(self.fitting, key=lambda w: w.schema_id)
+        new = self._new_fields(reader, decoded)
         return Merged(
-            ReaderSchema(self.part, self.format, text, columns),
-            tuple(replace(w, text=self.language.for_decoder(w.text, known)) for w in fitting),
-            tuple(sorted((*self._new_fields(columns), *self.left_out), key=self._place)),
+            reader,
+            tuple(replace(w, text=self.language.for_decoder(w.text, decoded)) for w in fitting),
+            tuple(sorted((*new, *self.left_out), key=self._place)),
+            refused,
         )
 
-    def _columns(self, known: Record) -> tuple[ColumnSource, ...]:
-        names = {c.field: c.name for c in self.previous.columns} if self.previous else {}
-        taken = {n.lower() for n in (*self.reserved, *names.values())}
+    def _columns(self, decoded: Record) -> tuple[ColumnSource, ...]:
+        """What the format makes; the table's own names and columns where no fields are listed."""
+        so_far = () if self.paths else columns_so_far(self.previous)
+        reserved = () if self.paths else self.reserved
+        taken = {n.lower() for n in (*reserved, *(c.name for c in so_far))}
+        is_key = self.part == "key"
         columns = []
-        for field in known.fields:
-            if field.name not in names:
-                names[field.name] = column_name(field.name, taken, key=self.part == "key")
-                taken.add(names[field.name].lower())
-            columns.append(ColumnSource(names[field.name], field.name, column_type(field.shape)))
+        for field in decoded.fields:
+            name = name_of((field,), field.name, so_far, taken, key=is_key)
+            taken.add(name.lower())
+            columns.append(ColumnSource(name, field.name, column_type(field.shape)))
         return tuple(columns)
 
-    def _new_fields(self, columns: Iterable[ColumnSource]) -> list[NewField]:
+    def _new_fields(self, reader: ReaderSchema, decoded: Record) -> list[NewField]:
+        """Of listed fields, what is new inside of them: they themselves were asked for."""
         if self.previous is None:
             return []
-        names = {c.field: c.name for c in columns}
-        return [
-            NewField(schema, ".".join(path), names[path[0]], column_type(shape))
-            for schema, path, shape in self.added
-        ]
+        names = {c.field: c.name for c in reader.columns}
+        chains = [(c.name, chain_to(decoded, c.field)) for c in reader.listed or ()]
+        found = []
+        for schema, path, shape in self.added:
+            name = names.get(path[0], "")
+            if reader.listed is not None:
+                inside = (column for column, chain in chains if is_inside(path, chain))
+                name = next(inside, "")
+            if name:
+                found.append(NewField(schema, ".".join(path), name, column_type(shape)))
+        return found
 
     def _place(self, change: Change) -> int:
         return next(i for i, w in enumerate(self.writers) if w.known_as == change.schema)

@@ -7,7 +7,8 @@ The rule, in this order:
    Spark refuse most of these, a dot and a backtick need quoting everywhere. Everything else stays:
    leading digits, hyphens, letters of any language.
 3. A key's fields get the prefix `key_`.
-4. A name that one of the table's own columns has gets the prefix `value_` (`value_timestamp`).
+4. A name that is reserved for one of the table's own columns gets the prefix `value_`
+   (`value_timestamp`).
 5. A name that is taken still gets `_2`, `_3` and so on. Upper and lower case count as the same,
    since Spark and most readers of tables do not tell them apart.
 """
@@ -17,19 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-OWN_COLUMNS = (
-    "topic_id",
-    "generation",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "is_tombstone",
-    "schema_id",
-    "event_date",
-    "decode_plan_id",
-)
-"""Columns of the typed table that no field gives its value."""
+from tideline.model.typed_columns import OWN_COLUMNS
 
 _REFUSED = re.compile(r"[ ,;{}()=.`\x00-\x1f\x7f]")
 

@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType
 
 from tideline.model.decoding import DecodePlan
-from tideline.spark.decoding.formats import ERROR, ERROR_CLASS, FIELDS
+from tideline.spark.decoding.fields import value_of
+from tideline.spark.decoding.formats import ERROR, ERROR_CLASS
 from tideline.spark.decoding.types import spark_type
 from tideline.spark.transforms import Transform
 
@@ -47,8 +48,8 @@ def judge_event_date(plan: DecodePlan) -> Transform:
 
 def _day_of(plan: DecodePlan, name: str) -> Column:
     """The day that a field of the typed table names; whole numbers are milliseconds since 1970."""
-    part, source = next((p, c) for p in plan.parts for c in p.reader.columns if c.name == name)
-    column = F.col(f"{part.part}_{FIELDS}")[name]
+    part, source = next((p, c) for p in plan.parts for c in p.reader.in_table if c.name == name)
+    column = value_of(part.part, source)
     kind = spark_type(source.type)
     if isinstance(kind, DateType):
         return column

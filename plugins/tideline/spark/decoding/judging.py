@@ -43,11 +43,6 @@ def judge(plan: DecodePlan) -> Transform:
     return transform
 
 
-def fields_of(part: str) -> str:
-    """Name of the column with a part's fields."""
-    return f"{part}_{FIELDS}"
-
-
 def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
     """Decode one part; what is said of it gets its name."""
     framed = unframe(rows, part)

@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tideline.model.decoding import DecodePlan
-from tideline.spark.decoding.event_date import EVENT_DATE
-from tideline.spark.decoding.judging import fields_of
+from tideline.spark.decoding.fields import value_of
 from tideline.spark.transforms import Transform
+from tideline.table.schema import own_columns
 
 _COORDINATES = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
 _PLAN = "decode_plan_id"
@@ -16,15 +16,12 @@ _PLAN = "decode_plan_id"
 
 def typed(plan: DecodePlan) -> Transform:
     """The typed table's columns: the value's fields first, then the key's."""
-    dates = (EVENT_DATE,) if plan.event_date is not None else ()
+    own = [name for name in own_columns(plan) if name != _PLAN]
     parts = sorted(plan.parts, key=lambda p: p.part != "value")
-    fields = [
-        F.col(fields_of(p.part))[c.name].alias(c.name) for p in parts for c in p.reader.columns
-    ]
+    fields = [value_of(p.part, c).alias(c.name) for p in parts for c in p.reader.in_table]
     plan_id = F.lit(plan.plan_id).alias(_PLAN)
 
     def transform(rows: DataFrame) -> DataFrame:
-        own = (*_COORDINATES, "is_tombstone", "schema_id", *dates)
         return rows.select(*own, *fields, plan_id)
 
     return transform
