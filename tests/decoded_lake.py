@@ -46,6 +46,7 @@ class DecodedLake:
             "quarantine": {"uri": str(folder / "bad"), "max_share": 1.0},
             **decode,
         }
+        self.maintenance: dict[str, object] = {}
         self.name, self.landed = "orders", 0
         self.topic_id, self.generation = ID, 0
         self.before: tuple[Coverage, ...] = ()
@@ -105,6 +106,7 @@ class DecodedLake:
             "table": {"uri": self.raw.uri},
             "registry": {"connection": "registry_default"},
             "decode": self.decode,
+            "maintenance": self.maintenance,
         }
         file.write_text(yaml.safe_dump(sections))
         stream = read_stream(file)

@@ -72,6 +72,8 @@ RARE_PLACES = (
     "maintain:committed",
     "maintain:vacuuming",
     "maintain:vacuumed",
+    "maintain:let_go_noted",
+    "maintain:let_go",
 )
 """Reached only in some cases: there is no table yet, an earlier run is unfinished, there are
 findings, rows are replaced, a stream is rewound, its ledger is moved or tidied, or its tables are

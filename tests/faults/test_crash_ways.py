@@ -14,6 +14,7 @@ ELSEWHERE = ("ingest:created", "event:ready")
 ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
 ELSEWHERE += ("move:begun", "move:copied", "move:marked", "tidy:written", "tidy:merged")
 ELSEWHERE += ("maintain:merged", "maintain:committed", "maintain:vacuuming", "maintain:vacuumed")
+ELSEWHERE += ("maintain:let_go_noted", "maintain:let_go")
 """Those of a new table and of Airflow's tasks have tests in other modules here, a rewind's in
 `spark/test_rewind.py`; a move's, a tidying's and a maintenance's in `integration`.
 """

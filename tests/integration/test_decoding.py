@@ -471,13 +471,15 @@ def test_a_listed_field_that_no_schema_has_is_refused(lake):
 def test_a_list_that_changes_asks_for_its_columns(lake):
     """What it names is not new; a field inside of it that comes later is."""
     lake.decode["on_schema"] = {"new_field": "halt"}
-    listing(lake, "id", "customer")
-    lake.register(ID, CUSTOMER, TOTAL)
-    wider = {**CUSTOMER[1], "fields": [*CUSTOMER[1]["fields"], {"name": "age", "type": "int"}]}
+    wide = {**CUSTOMER[1], "fields": [*CUSTOMER[1]["fields"], {"name": "name", "type": "string"}]}
+    wider = {**wide, "fields": [*wide["fields"], {"name": "age", "type": "int"}]}
+    second = lake.register(ID, ("customer", wide), TOTAL)
     third = lake.register(ID, ("customer", wider))
-    lake.lands(value_of(lake.first + 1))
-    lake.decodes("two")
-    assert lake.typed() == [0, 1, 3]
+    for run_id, field in (("two", "customer.id"), ("again", "customer")):
+        listing(lake, "id", field)
+        lake.lands(value_of(second))
+        lake.decodes(run_id)
+    assert lake.typed() == [0, 1, 3, 4]
     lake.lands(value_of(third))
     with pytest.raises(DecodingHalted, match=r"brings the field customer\.age"):
         lake.decodes("three")

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 TESTS = "tests/integration/test_maintenance.py"
 FILES = "tests/integration/test_merged_files.py"
+RETENTION = "tests/integration/test_quarantine_retention.py"
 MUTANTS = (
     Mutant(
         "maintenance: no row stands twice after another's compaction (R2)",
@@ -80,5 +81,35 @@ MUTANTS = (
         "_common_schema(_declared(table), ",
         "_common_schema(pa.schema([]), ",
         f"{FILES}::test_times_as_spark_writes_them",
+    ),
+    Mutant(
+        "retention: the ledger knows first which rows go",
+        "    run.ledger.update_under(lease, lambda state: state.with_let_go(gone))",
+        "    pass",
+        f"{RETENTION}::test_old_rows_go_and_nobody_misses_them",
+    ),
+    Mutant(
+        "retention: a removal leaves what lies in between",
+        "bisect_left(others, start) == bisect_left(others, piece.start_offset)",
+        "True",
+        "tests/unit/test_retention.py",
+    ),
+    Mutant(
+        "retention: what is decoded again is missed again",
+        "                found[identity] = subtract(found[identity], pieces)",
+        "                pass",
+        f"{RETENTION}::test_a_clear_brings_them_back_and_they_are_missed_again",
+    ),
+    Mutant(
+        "retention: the last closing of a plan counts",
+        "max(at, newest.get(record.plan.plan_id, at))",
+        "min(at, newest.get(record.plan.plan_id, at))",
+        "tests/unit/test_retention.py",
+    ),
+    Mutant(
+        "retention: only with a lease that was not lost (R5)",
+        "run.ledger.update_under(lease, lambda state: state.with_let_go(gone))",
+        "run.ledger.update(lambda state: state.with_let_go(gone))",
+        f"{RETENTION}::test_a_lease_that_was_lost_meanwhile",
     ),
 )

@@ -1,6 +1,7 @@
 """Typed tables from real topics and a real registry: land, decode, verify, all over again."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -10,9 +11,11 @@ from tests.harness import closed_incidents, decide, head, is_clean
 from tests.typed_streams import V1, V2, WRONG, Typed, avro
 from tideline.errors import DecodingHalted, RegistryAway
 from tideline.model.request import RunRequest
+from tideline.model.stream_decoding import Maintenance
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline.context import now
 from tideline.wiring import open_ledger, open_run, open_tables
 
 
@@ -228,6 +231,28 @@ def test_all_tables_can_be_maintained_and_everything_goes_on(typed):
     found = at.rows("id", "note", "is_tombstone"), at.bad("error_class")
     assert ([r for r in found[0] if r[0] == 0], found[1]) == before
     assert is_clean(at.harness, at.stream)
+
+
+def test_old_rows_of_the_quarantine_go(typed, monkeypatch):
+    """The ledger knows which; a run that is cleared brings its own back."""
+    at = typed()
+    at.register(V1)
+    at.send(V1, {"id": 1, "note": "a"})
+    at.send_bytes(b"x", None, b"y")
+    at.run("one")
+    stream = at.stream.model_copy(update={"maintenance": Maintenance(quarantine_days=1)})
+    later = now() + timedelta(days=2)
+    monkeypatch.setattr("tideline.operations.quarantine_retention.now", lambda: later)
+    with open_run(stream, "maintain", RunRequest(), at.spark) as run:
+        done = maintain_stream(run, open_tables(stream))
+    assert [u.expired.rows for u in done] == [0, 0, 2]
+    assert (at.rows("id"), at.bad()) == ([(0, 0, 1), (0, 2, None)], [])
+    audit, findings = at.harness.audit(at.stream)
+    assert (audit.clean, audit.typed.let_go, findings) == (True, 2, ())
+    at.run("one")
+    assert at.bad() == [(0, 1), (0, 3)]
+    audit, _ = at.harness.audit(at.stream)
+    assert (audit.clean, audit.typed.let_go) == (True, 0)
 
 
 def test_dropped_tombstones_in_a_table_by_days(typed):

@@ -20,6 +20,7 @@ from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.ledger_location import RelocationMarker
+from tideline.model.retention import LetGo
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
 from tideline.model.window import ResolvedTimestamp
@@ -39,6 +40,7 @@ KINDS = (
     DecodeJob,
     DecodeResult,
     WriterSchema,
+    LetGo,
 )
 SHAPES = Path(__file__).parents[1] / "data" / "formats" / f"{FORMAT}.json"
 WHERE = "ledger /lake/orders.ledger: document x"

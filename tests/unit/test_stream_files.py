@@ -167,6 +167,18 @@ BROKEN = {
         "registry",
         "decode names the subject orders-value",
     ),
+    "a quarantine's age without a quarantine": (
+        GOOD + "maintenance: {quarantine_days: 90}\n",
+        6,
+        "maintenance",
+        "quarantine_days: only with decode",
+    ),
+    "no days": (
+        DECODED + "maintenance: {quarantine_days: 0}\n",
+        11,
+        "maintenance.quarantine_days",
+        "greater than or equal to 1",
+    ),
     "a field twice": (
         LISTED % "[at, {field: at, as: then}]",
         8,

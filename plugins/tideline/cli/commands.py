@@ -103,6 +103,7 @@ def typed_lines(typed: TypedAudit | None) -> list[str]:
     line = (
         f"typed tables: {typed.rows} rows, {typed.quarantined} in quarantine,"
         f" {typed.pending} offsets to decode"
+        + (f", {typed.let_go} quarantined rows have expired" if typed.let_go else "")
     )
     return [line, *([str(typed)] if not typed.clean else [])]
 

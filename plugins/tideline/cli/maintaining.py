@@ -6,16 +6,25 @@ import argparse
 
 from tideline.cli.output import Output, grid
 from tideline.contract.building import build_maintenance
-from tideline.contract.shapes import FileCount, TableUpkeep
+from tideline.contract.shapes import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run, open_tables
 
-_COLUMNS = ("table", "files", "merged", "into", "deleted", "files after", "in the folder after")
+_COLUMNS = (
+    "table",
+    "files",
+    "merged",
+    "into",
+    "deleted",
+    "rows expired",
+    "files after",
+    "in the folder after",
+)
 
 
 def maintain(options: argparse.Namespace, output: Output) -> int:
-    """Merge and delete files; no row changes."""
+    """Merge and delete files; of rows, only old ones go that are in quarantine."""
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
     stream = read_stream(options.file)
@@ -37,9 +46,14 @@ def _row(upkeep: TableUpkeep) -> list[str | None]:
         _text(upkeep.merged),
         _text(upkeep.written),
         _text(upkeep.vacuumed),
+        _rows(upkeep.expired),
         None if after is None else _text(after.active),
         None if after is None else _text(after.stored),
     ]
+
+
+def _rows(count: RowCount) -> str:
+    return f"{count.rows} ({count.bytes / 1024**2:.1f} MB)"
 
 
 def _text(count: FileCount) -> str:

@@ -169,7 +169,7 @@ def build_maintenance(
     stream: str, upkeeps: Sequence[TableUpkeep], *, dry_run: bool
 ) -> answers.Maintenance:
     """What was done to a stream's tables, or would be."""
-    has_work = any(u.merged.files or u.vacuumed.files for u in upkeeps)
+    has_work = any(u.merged.files or u.vacuumed.files or u.expired.rows for u in upkeeps)
     return answers.Maintenance(
         status="done" if has_work else "nothing_to_do",
         stream=stream,
@@ -182,6 +182,7 @@ def build_maintenance(
                 merged=u.merged,
                 written=u.written,
                 vacuumed=u.vacuumed,
+                expired=u.expired,
                 after=u.after,
             )
             for u in upkeeps

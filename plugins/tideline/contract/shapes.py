@@ -124,13 +124,15 @@ class TypedAudit(Shape):
     """The typed table and the quarantine, held against the raw rows; `pending` is no flaw.
 
     `rows` and `quarantined` count rows, `pending` landed offsets that are not decoded yet, and
-    `dropped` raw rows in neither table, where tombstones are dropped.
+    `dropped` raw rows in neither table, where tombstones are dropped, and `let_go` those that the
+    quarantine has lost for their age.
     """
 
     rows: int
     quarantined: int
     pending: int
     dropped: int
+    let_go: int
     missing: tuple[Flaw, ...]
     doubled: tuple[Flaw, ...]
     foreign: tuple[Flaw, ...]
@@ -301,8 +303,18 @@ class TableSize(Shape):
     stored: FileCount
 
 
+class RowCount(Shape):
+    """A number of rows, and about their size in data files."""
+
+    rows: int
+    bytes: int
+
+
 class TableUpkeep(Shape):
-    """One table's maintenance; `after` is null in a dry run."""
+    """One table's maintenance; `after` is null in a dry run.
+
+    `expired` counts rows of the quarantine that were removed for their age.
+    """
 
     table: TableRole
     uri: str
@@ -310,4 +322,5 @@ class TableUpkeep(Shape):
     merged: FileCount
     written: FileCount
     vacuumed: FileCount
+    expired: RowCount
     after: TableSize | None

@@ -17,6 +17,7 @@ from tideline.ledger.port import HistoryEntry, LedgerStore
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
+from tideline.model.retention import LetGo
 from tideline.model.rewind import Closing, Rewind
 from tideline.model.run import RunRecord
 from tideline.model.window import ResolvedTimestamp
@@ -79,6 +80,27 @@ class LedgerHistory:
         """The newest verified decoding of a run; None if it has decoded nothing."""
         entries = list(self.store.history("decode", run_id))
         return self._load(DecodeRecord, entries[-1]) if entries else None
+
+    def decode_closings(self) -> Iterator[DecodeRecord]:
+        """Every closing of every decoding, oldest first: a plan that is cleared closes again."""
+        for entry in self.store.history("decode"):
+            yield self._load(DecodeRecord, entry)
+
+    def let_go(self) -> Iterator[LetGo | DecodeRecord]:
+        """What was let go of the quarantine, and what was decoded since the first time, in order.
+
+        Nothing but these is read if nothing was let go.
+        """
+        gone = list(self.store.history("let_go"))
+        if not gone:
+            return
+        first = gone[0].version
+        later = [e for e in self.store.history("decode") if e.version > first]
+        for entry in sorted((*gone, *later), key=_version):
+            if entry.kind == "let_go":
+                yield self._load(LetGo, entry)
+            else:
+                yield self._load(DecodeRecord, entry)
 
     def known_schemas(self, ids: Iterable[int]) -> dict[int, WriterSchema]:
         """Schemas of the registry that were noted, by id; those that were not are left out.

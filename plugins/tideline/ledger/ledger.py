@@ -120,6 +120,7 @@ class Ledger(LedgerHistory):
             noted_rewinds=(),
             closed_decodings=(),
             noted_schemas=(),
+            noted_let_go=(),
         )
 
     @contextmanager

@@ -17,6 +17,7 @@ History, by kind and key. Entries are appended and never changed; the last of a 
     rewind      rewind id       `model.rewind.Rewind`, begun and finished
     decode      run id          `model.decoding.DecodeRecord`, once more at every repetition
     schema      id in registry  `model.decoding.WriterSchema`, as decoding has used it
+    let_go      its id          `model.retention.LetGo`, noted before the rows go
 
 Bodies are JSON with a format number (`tideline.documents`). A store keeps them as they are and
 never looks inside. "mark" and "instant" are stored names of before; they stay.
@@ -31,7 +32,7 @@ from typing import Protocol
 
 CONTROL, HEAD, DECODING, RUN_PREFIX, MARKER = "control", "head", "decoding", "run:", "mark"
 """Keys of documents."""
-HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind", "decode", "schema")
+HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind", "decode", "schema", "let_go")
 """What the history keeps; each kind is read without touching the others."""
 
 

@@ -136,6 +136,7 @@ def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[
     entries += [HistoryEntry("rewind", r.rewind_id, dump(r)) for r in state.noted_rewinds]
     entries += [HistoryEntry("decode", r.plan.run_id, dump(r)) for r in state.closed_decodings]
     entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
+    entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_let_go]
     return entries
 
 

@@ -19,6 +19,7 @@ from tideline.model.incident import (
     incident_key,
 )
 from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.retention import LetGo
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
 from tideline.model.window import ResolvedTimestamp
@@ -33,7 +34,7 @@ class LedgerState:
         runs: Records that are not closed yet, by run id.
         decoding: The head of the typed tables; empty where the stream has none.
         closed_incidents, instants, noted_rewinds: On their way into the history.
-        closed_decodings, noted_schemas: These as well.
+        closed_decodings, noted_schemas, noted_let_go: These as well.
     """
 
     version: int
@@ -46,6 +47,7 @@ class LedgerState:
     decoding: Decoding = field(default_factory=Decoding)
     closed_decodings: tuple[DecodeRecord, ...] = ()
     noted_schemas: tuple[WriterSchema, ...] = ()
+    noted_let_go: tuple[LetGo, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
@@ -170,6 +172,10 @@ class LedgerState:
         """The state with schemas of the registry, for the history; unchanged without any."""
         noted = tuple(schemas)
         return replace(self, noted_schemas=(*self.noted_schemas, *noted)) if noted else self
+
+    def with_let_go(self, gone: LetGo) -> LedgerState:
+        """The state with quarantined rows that are about to go, for the history."""
+        return replace(self, noted_let_go=(*self.noted_let_go, gone))
 
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""

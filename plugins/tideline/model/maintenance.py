@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from tideline.model.retention import NO_ROWS, RowCount
 from tideline.model.stream import Stream
 
 TableRole = Literal["raw", "decoded", "quarantine"]
@@ -100,6 +101,7 @@ class TableUpkeep:
         written: The files that replaced them; in a dry run, how many, and the size at most.
         vacuumed: Files that were deleted; in a dry run, that would be.
         after: After the last change; None in a dry run.
+        expired: Rows of the quarantine that were removed; in a dry run, that would be.
     """
 
     role: TableRole
@@ -109,10 +111,13 @@ class TableUpkeep:
     written: FileCount
     vacuumed: FileCount
     after: TableSize | None = None
+    expired: RowCount = NO_ROWS
 
     def __str__(self) -> str:
         """One line, for logs."""
         then = "" if self.after is None else f"; {self.after.active} after"
+        if self.expired.rows:
+            then += f"; {self.expired.rows} quarantined rows removed"
         return (
             f"{self.role} table {self.uri}: {self.before.active} before, {self.merged} merged into"
             f" {self.written}, {self.vacuumed} deleted{then}"

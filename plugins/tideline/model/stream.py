@@ -297,6 +297,12 @@ class Stream(Section):
                 )
         return self
 
+    @whole(mode="after")
+    def _quarantine_to_maintain(self) -> Stream:
+        if self.decode is None and self.maintenance.quarantine_days is not None:
+            raise PydanticCustomError("maintenance", "quarantine_days: only with decode")
+        return self
+
     @property
     def ledger_location(self) -> LedgerLocation:
         """Where the ledger is stored."""

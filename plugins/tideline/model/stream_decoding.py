@@ -283,6 +283,13 @@ class Maintenance(Section):
     vacuum_hours: int = Field(
         168, ge=1, strict=True, description="Files that no version needs any more are kept so long."
     )
+    quarantine_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        strict=True,
+        description="Quarantined rows are removed so long after they were decoded; never without.",
+    )
 
     @whole(mode="after")
     def _grows(self) -> Maintenance:

@@ -1,8 +1,9 @@
 """Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
 
-No row changes. Everything happens under the lease of whoever writes the table, so no other attempt
-is at work; what an older one has left is deleted only behind a newer token: it can no longer commit
-that (R5). Decoding reads the raw table's files by their names, so no raw file goes while it does.
+No row changes; the quarantine loses old rows if the stream file says so. Everything happens under
+the lease of whoever writes the table, so no other attempt is at work; what an older one has left is
+deleted only behind a newer token: it can no longer commit that (R5). Decoding reads the raw table's
+files by their names, so no raw file goes while it does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from tideline.failpoints import reach
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
 from tideline.model.maintenance import FileCount, FileMerge, TableRole, TableSize, TableUpkeep
+from tideline.model.retention import NO_ROWS
 from tideline.model.wording import first_few
+from tideline.operations.quarantine_retention import expired_rows, let_go
 from tideline.pipeline.attempts import begin_attempt, compaction, fence
 from tideline.pipeline.commit_loop import Target, commit_checked
 from tideline.pipeline.context import RunContext, log
@@ -99,6 +102,8 @@ class _Upkeep:
     def preview(self) -> TableUpkeep:
         """What would be done now."""
         before = self._checked()
+        is_quarantine = self._role == "quarantine"
+        expired = expired_rows(self._run, self._table) if is_quarantine else None
         groups = self._planned()
         merged = FileCount.of(file.bytes for group in groups for file in group)
         return TableUpkeep(
@@ -108,11 +113,14 @@ class _Upkeep:
             merged,
             FileCount(len(groups), merged.bytes),
             self._table.vacuum(self._wanted.vacuum_hours, delete=False),
+            expired=expired.count if expired is not None else NO_ROWS,
         )
 
     def carry_out(self) -> TableUpkeep:
-        """Merge, then delete; the caller holds the leases."""
+        """Remove old rows, merge, then delete; the caller holds the leases."""
         before = self._checked()
+        is_quarantine = self._role == "quarantine"
+        expired = let_go(self._run, self._table, self._lease) if is_quarantine else NO_ROWS
         merged: list[int] = []
         written: list[int] = []
         for groups in rounds(self._planned(), _ROUND_BYTES):
@@ -129,6 +137,7 @@ class _Upkeep:
             FileCount.of(written),
             vacuumed,
             self._size(),
+            expired,
         )
 
     def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:

@@ -6,6 +6,7 @@ from tideline.errors import StreamBusy
 from tideline.model.offsets import CoordinateRange
 from tideline.pipeline.context import RunContext
 from tideline.rules.decoding_audit import TypedAudit, audit_typed
+from tideline.rules.retention import still_let_go
 
 _TRIES = 5
 
@@ -41,6 +42,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
                 if run.stream.decode.tombstones == "drop" and version is not None
                 else None
             ),
+            let_go=still_let_go(run.ledger.let_go()),
         )
         after = run.ledger.read()
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):

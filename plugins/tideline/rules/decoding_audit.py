@@ -24,6 +24,7 @@ class TypedAudit:
         quarantined: Rows in quarantine.
         pending: Landed offsets that are not decoded yet; no flaw.
         dropped: Tombstones in neither table, where they are dropped.
+        let_go: Records in neither table that the quarantine has lost for their age.
         missing: Decoded coordinates whose raw row is in neither table.
         doubled: Coordinates with more than one row, in one table or in both.
         foreign: Rows at coordinates that nobody has decoded, or that have no raw row.
@@ -34,6 +35,7 @@ class TypedAudit:
     quarantined: int
     pending: int
     dropped: int
+    let_go: int
     missing: tuple[Flaw, ...]
     doubled: tuple[Flaw, ...]
     foreign: tuple[Flaw, ...]
@@ -59,6 +61,7 @@ def audit_typed(
     quarantined: Iterable[Stored | DamagedFile],
     *,
     dropped_tombstones: Held | None,
+    let_go: Held | None = None,
 ) -> TypedAudit:
     """Compare three tables, coordinate by coordinate.
 
@@ -71,19 +74,22 @@ def audit_typed(
         quarantined: The quarantine, file by file.
         dropped_tombstones: Raw rows without a value, where they are dropped; any other raw row has
             to be in one of the two. None where tombstones are kept.
+        let_go: Coordinates whose rows may have left the quarantine for their age.
     """
     good, bad = _Held(typed), _Held(quarantined)
     open_now: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for planned in under_way:
         open_now[planned.identity].append(planned.offsets)
-    missing, doubled, foreign, dropped = [], [], [], 0
+    missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
     for identity in sorted({*covered, *good.offsets, *bad.offsets}):
         allowed = subtract(covered.get(identity, ()), open_now[identity])
         there = raw[identity].offsets if identity in raw else ()
         ours = union(good.offsets[identity], bad.offsets[identity])
         unseen = subtract(intersect(there, allowed), ours)
         tombstones = (dropped_tombstones or {}).get(identity, ())
-        missing += _flaws(identity, subtract(unseen, tombstones))
+        gone = subtract((let_go or {}).get(identity, ()), tombstones)
+        missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))
+        expired += total(intersect(unseen, gone))
         dropped += total(intersect(unseen, tombstones))
         twice = intersect(good.offsets[identity], bad.offsets[identity])
         twice = union(twice, good.copies[identity], bad.copies[identity])
@@ -93,7 +99,7 @@ def audit_typed(
     pending = sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
     damaged = (*good.damaged, *bad.damaged)
     flaws = (tuple(missing), tuple(doubled), tuple(foreign), damaged)
-    return TypedAudit(good.rows, bad.rows, pending, dropped, *flaws)
+    return TypedAudit(good.rows, bad.rows, pending, dropped, expired, *flaws)
 
 
 class _Held:

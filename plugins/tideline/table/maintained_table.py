@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
@@ -10,11 +10,13 @@ from pyarrow.fs import FileSelector
 
 from tideline.errors import ServiceAway
 from tideline.model.maintenance import FileCount, FileMerge, TableFile, TableSize
+from tideline.model.retention import PlannedRows
 from tideline.table.active_files import active_files
 from tideline.table.change import TableChange
 from tideline.table.commit import refuse_unwritable
 from tideline.table.compacting import merge_files
 from tideline.table.delta_table import TargetTable
+from tideline.table.quarantined_rows import rows_of_plans
 
 _RETENTION = "delta.deletedFileRetentionDuration"
 _TOO_SHORT = "Invalid retention period"
@@ -49,6 +51,12 @@ class MaintainedTable(TargetTable):
             return None
         active = FileCount.of(file.size or 0 for file in active_files(table))
         return TableSize(table.version(), active, FileCount.of(self._stored(table).values()))
+
+    def rows_of_plans(self, plans: Collection[str]) -> PlannedRows:
+        """Where a quarantine's rows are, by the plan that has put them there."""
+        table = self._existing()
+        with self._reachable():
+            return rows_of_plans(table, self._options, plans)
 
     def merge(
         self, change: TableChange, groups: Sequence[Sequence[TableFile]]

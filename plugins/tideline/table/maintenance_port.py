@@ -5,10 +5,11 @@ Shapes are those of `model.maintenance`. Errors are those of `table.port`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tideline.model.maintenance import FileCount, FileMerge, TableFile, TableSize
+from tideline.model.retention import PlannedRows
 from tideline.table.change import TableChange
 from tideline.table.port import TablePort
 
@@ -36,6 +37,13 @@ class MaintainedTablePort(TablePort, Protocol):
 
     def size(self) -> TableSize | None:
         """The table now, and what lies in its folder; None if there is no table."""
+
+    def rows_of_plans(self, plans: Collection[str]) -> PlannedRows:
+        """Where a quarantine's rows are, by the plan that has put them there; newest version.
+
+        Args:
+            plans: Ids of the plans that are asked for.
+        """
 
     def merge(
         self, change: TableChange, groups: Sequence[Sequence[TableFile]]
