@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
 
 from tests.decoded_lake import DecodedLake
 from tests.fake_decoder import FakeDecoder, value_of
@@ -21,6 +21,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.model.incident import Decision
+from tideline.model.typed_columns import OWN_COLUMNS
 from tideline.pipeline import decode_attempt, decode_execution
 
 ID, NOTE, TOTAL = ("id", "int"), ("note", "string"), ("total", "double")
@@ -452,6 +453,20 @@ def test_a_list_of_fields_changes(lake):
     assert lake.audits().clean
 
 
+def test_new_tables_have_the_listed_columns_only(lake):
+    """The names of others are free again."""
+    listing(lake, {"field": "id", "as": "order_id"})
+    lake.lands(value_of(lake.first))
+    lake.decodes("two")
+    moved(lake, table="typed2", quarantine="bad2")
+    lake.lands(value_of(lake.first))
+    listing(lake, {"field": "id", "as": "note"})
+    lake.decodes("three")
+    columns = [f.name for f in DeltaTable(lake.folder / "typed2").schema().fields]
+    assert [c for c in columns if c not in OWN_COLUMNS] == ["note"]
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3, 4], [(2, "framing")])
+
+
 def test_a_listed_field_that_no_schema_has_is_refused(lake):
     """Before anything is committed; a schema that records bring may have it."""
     listing(lake, "id", "customer.id", "nowhere")
@@ -509,6 +524,16 @@ def test_a_column_s_type_never_changes(lake, fields, said):
     listing(lake, *fields)
     lake.lands(value_of(lake.first))
     with pytest.raises(BadInput, match=f"decode.value.fields: {said}"):
+        lake.decodes("two")
+    assert lake.typed() == [0, 1]
+
+
+def test_a_column_that_somebody_has_added_keeps_its_type(lake):
+    """The ledger does not know it; the table does."""
+    DeltaTable(lake.folder / "typed").alter.add_columns([Field("order_id", "string")])
+    listing(lake, {"field": "id", "as": "order_id"})
+    lake.lands(value_of(lake.first))
+    with pytest.raises(BadInput, match="Cannot merge types string and long"):
         lake.decodes("two")
     assert lake.typed() == [0, 1]
 

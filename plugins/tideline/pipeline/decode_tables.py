@@ -82,7 +82,10 @@ def at_these_tables(run: RunContext, plan: DecodePlan) -> DecodePlan:
 
 
 def _begun_anew(state: LedgerState) -> LedgerState:
-    return replace(state, decoding=replace(state.decoding, coverage=(), table_ids=()))
+    parts = tuple(  # new tables have no columns of fields that are listed no more
+        replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
+    )
+    return replace(state, decoding=replace(state.decoding, coverage=(), table_ids=(), parts=parts))
 
 
 def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:

@@ -20,7 +20,13 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io.parquet_files import read_bytes
-from tideline.errors import CommitConflict, ServiceAway, UnreadableTable, VerificationFailed
+from tideline.errors import (
+    BadInput,
+    CommitConflict,
+    ServiceAway,
+    UnreadableTable,
+    VerificationFailed,
+)
 from tideline.launch.job import SparkResult
 from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
@@ -174,6 +180,13 @@ class TargetTable:
                 return add_columns(table, columns)
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
+            except delta_errors.SchemaMismatchError as error:
+                why = str(error).splitlines()[0]
+                raise BadInput(
+                    f"table {self.uri}: columns cannot be added: {why}. A column never changes its"
+                    " type: give another table, or another column in decode.value.fields",
+                    table=self.uri,
+                ) from error
 
     def files_at(self, ranges: Iterable[CoordinateRange], version: int) -> tuple[str, ...]:
         """The data files that may hold rows at coordinates, by their statistics."""

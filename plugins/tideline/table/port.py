@@ -153,6 +153,7 @@ class TablePort(Protocol):
             All columns that the table has now, in its order, partition columns included.
 
         Raises:
+            BadInput: One of them is there with another type.
             CommitConflict: Another program has changed the table meanwhile.
         """
 
