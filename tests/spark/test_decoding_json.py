@@ -4,10 +4,15 @@ import json
 from datetime import UTC, date, datetime
 
 import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
 
 from tests.raw_tables import decode_job, decode_plan, decoded, framing, planned, record, write_raw
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
 from tideline.rules.schemas.merging import reader_schema
+from tideline.spark.decoding.judging import judge
+from tideline.spark.decoding.raw_rows import read_raw_rows
+from tideline.spark.decoding.tables import typed
 
 SCHEMA = {
     "type": "object",
@@ -26,6 +31,7 @@ SCHEMA = {
         "rates": {"type": "object", "additionalProperties": {"type": "number"}},
     },
 }
+SHOWN_FIELDS = "spark.sql.debug.maxToStringFields"
 GOOD = b'{"id":1,"note":"fine","total":0.5,"at":"2026-01-02T03:04:05.678Z","lines":[],"rates":{}}'
 BAD = {
     "nothing": (b"", "malformed"),
@@ -40,6 +46,19 @@ BAD = {
     "a line break in a string": (b'{"note":"a\nb"}', "malformed"),
     "an escape that is none": (rb'{"note":"\x"}', "malformed"),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "malformed"),
+    "a comma before its end": (b'{"id":1,}', "malformed"),
+    "a comma only": (b"{,}", "malformed"),
+    "a name without a value": (b'{"id"}', "malformed"),
+    "a colon without a value": (b'{"id": }', "malformed"),
+    "cut off behind an empty object": (b'{"x":{}', "malformed"),
+    "cut off in a string": (b'{"note":"}', "malformed"),
+    "cut off behind a string's brace": (b'{"note":"{}', "malformed"),
+    "cut off in an escape": (b'{"note":"\\}', "malformed"),
+    "an end without a beginning": (b"}", "malformed"),
+    "a list that ends as an object": (b"[1}", "malformed"),
+    "another kind of space": (b'{"id":\x0c1}', "malformed"),
+    "no JSON behind a wrong type": (b'{"note":{"a":1,},"id":"x"}', "malformed"),
+    "1,001 levels": (b'{"x":' + b"[" * 1_000 + b"]" * 1_000 + b"}", "malformed"),
     "10,000 levels": (b'{"x":' * 10_000 + b"1" + b"}" * 10_000, "malformed"),
     "10,000 lists": (b'{"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "malformed"),
     "a number of 5,000 digits": (b'{"total":' + b"9" * 5_000 + b"}", "malformed"),
@@ -49,6 +68,11 @@ BAD = {
     "an item's beginning behind it": (GOOD + b',{"id":[1', "trailing_bytes"),
     "an end behind it": (GOOD + b"]}", "trailing_bytes"),
     "an end and a beginning behind it": (GOOD + b'],"a":[' + GOOD, "trailing_bytes"),
+    "an empty object behind it": (GOOD + b"{}", "trailing_bytes"),
+    "an empty object behind an empty one": (b"{} {}", "trailing_bytes"),
+    "a member behind it": (GOOD + b',"x":1}', "trailing_bytes"),
+    "text with an end behind it": (GOOD + b" x} \n", "trailing_bytes"),
+    "another kind of space behind it": (GOOD + b"\x0c", "trailing_bytes"),
     "a comma": (GOOD + b",", "trailing_bytes"),
     "a zero byte": (GOOD + b"\0", "trailing_bytes"),
     "bytes that are no text": (b'{"note":"\xff"}', "invalid_utf8"),
@@ -58,6 +82,16 @@ BAD = {
     "an unknown name twice": (b'{"x":1,"x":1}', "duplicate_field"),
     "a name twice inside": (b'{"lines":[{"n":1,"n":2}]}', "duplicate_field"),
     "a name twice deep inside": (b'{"x":[[{"y":1,"y":2}]]}', "duplicate_field"),
+    "a name twice, null at first": (b'{"id":null,"id":1}', "duplicate_field"),
+    "a name twice, null at last": (b'{"id":1,"id":null}', "duplicate_field"),
+    "a name twice, once escaped": (rb'{"id":1,"\u0069d":2}', "duplicate_field"),
+    "a name twice, spaces behind it": (b'{"id" :1,"id"\n:2}', "duplicate_field"),
+    "a name twice, spaces behind one": (b'{"id":1,"id"\t:2}', "duplicate_field"),
+    "a name twice in a map": (b'{"rates":{"a":1,"a":2}}', "duplicate_field"),
+    "a name twice with names inside": (b'{"lines":[{"n":1}],"lines":[{"n":2}]}', "duplicate_field"),
+    "a name twice inside and nulls": (b'{"id":null,"lines":[{"n":1,"n":2}]}', "duplicate_field"),
+    "null twice inside": (b'{"x":1,"lines":[{"n":1,"n":null}]}', "duplicate_field"),
+    "a name twice in an object for a string": (b'{"note":{"a":1,"a":1}}', "duplicate_field"),
     "a name in another case": (b'{"ID":1}', "type_mismatch"),
     "a string for an integer": (b'{"id":"1","note":"a"}', "type_mismatch"),
     "a fraction for an integer": (b'{"id":1.5}', "type_mismatch"),
@@ -83,6 +117,12 @@ LENIENT = {
     "spaces around it": (b" \n" + GOOD + b"\t\r\n", {"id": 1, "note": "fine"}),
     "nothing in it": (b"{}", {}),
     "nulls": (b'{"id":null,"lines":null,"rates":{"a":null}}', {"rates": [("a", None)]}),
+    "a space in it": (b"{ \r\n\t}", {"id": None}),
+    "only empty things": (b'{"x":{},"lines":[],"rates":{}}', {"lines": [], "rates": []}),
+    "lines of it": (b'{\n  "id": 3,\n  "note": "b"\n}\n', {"id": 3, "note": "b"}),
+    "spaces before colons": (b'{"id" : 4, "rates"\n:{ "a"\t:1}}', {"id": 4}),
+    "a string of names": (rb'{"note":"a\":b\":"}', {"note": 'a":b":'}),
+    "1,000 levels": (b'{"id":5,"x":' + b"[" * 999 + b"]" * 999 + b"}", {"id": 5}),
     "unknown fields": (b'{"id":2,"x":{"y":[1,{"z":2}]},"ID":3}', {"id": 2}),
     "the longest long": (b'{"id":-9223372036854775808}', {"id": -(2**63)}),
     "a large double": (b'{"total":1e300}', {"total": 1e300}),
@@ -137,6 +177,19 @@ def test_a_bad_record_breaks_only_itself(spark, tmp_path):
     assert found == BAD
     assert all(r["error"] for r in bad)
     assert sum(result.classes.values()) == len(BAD)
+
+
+def test_each_document_is_read_once(spark, tmp_path, capsys):
+    """Spark's optimizer copies the reading neither into its uses nor below other steps."""
+    files = write_raw(tmp_path / "raw", [record(0, GOOD)])
+    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], [part(SCHEMA)])
+    raw = read_raw_rows(spark.session, decode_job(tmp_path / "raw", files, plan))
+    judged = raw.transform(judge(plan)).observe(Observation(), F.count("*").alias("rows"))
+    spark.session.conf.set(SHOWN_FIELDS, 1_000)
+    judged.filter("error_class IS NULL").transform(typed(plan)).explain()
+    spark.session.conf.unset(SHOWN_FIELDS)
+    text = capsys.readouterr().out
+    assert text.count("from_json(") == 1
 
 
 def test_what_json_allows_is_read(spark, tmp_path):

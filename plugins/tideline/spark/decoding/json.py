@@ -1,13 +1,18 @@
 """JSON, by Spark's own `from_json`, whose leniency is found out.
 
-`from_json` accepts text behind the document. So each document is read as the first of two items,
-and the second holds a name that nobody can foresee: if it is not the second, or the last, then the
-document did not end where it should.
+`from_json` accepts text behind the document. So each document gets one more member, behind its last
+one, with a name that nobody can foresee. If the document does not have it, then it ends earlier
+than its text.
 
-    {"NONCE": [DOCUMENT, {"NONCE": 1}]}
+    {"id": 1, "NONCE": 1}
 
-Duplicate names, which `from_json` lets win in turn, are what `parse_json` refuses. Numbers beyond a
-double's whole ones are looked for in the text. All second looks are taken only where they matter.
+Duplicate names, which `from_json` lets win in turn, are what `parse_json` refuses. It parses once
+more, so it is asked only where the text has more members than were read (`json_members`). Numbers
+beyond a double's whole ones are looked for in the text. All second looks are taken only where they
+matter.
+
+A column that is used more than once is one of its own: Spark evaluates expressions anew inside of
+`CASE` and below `from_json`.
 
 A number or an object in a string's place becomes its text, and a number in a time's place counts
 as seconds since 1970: Spark does not tell.
@@ -28,9 +33,12 @@ from tideline.model.decoding import PartPlan
 from tideline.rules.schemas.json_schema import read_json
 from tideline.rules.schemas.shapes import Record, column_type, struct_type
 from tideline.spark.decoding.formats import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
+from tideline.spark.decoding.json_members import SPACES, members_inside, members_of, most_members
 from tideline.spark.decoding.types import spark_type
 
-_READ, _TEXT, _FOUND, _ALONE = "_read", "_text", "_found", "_alone"
+_TEXT, _TRIMMED, _OPEN, _READ = "_text", "_trimmed", "_open", "_read"
+_FOUND, _ALONE, _MEMBERS, _NAMES = "_found", "_alone", "_members", "_names"
+_OWN = (_TEXT, _TRIMMED, _OPEN, _READ, _FOUND, _ALONE, _MEMBERS, _NAMES)
 _WHOLE = 2.0**53
 """From here on, a double skips whole numbers."""
 _PARSED_BYTES = 4 * 2**20
@@ -43,23 +51,21 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     shape = read_json(part.reader.text)
     nonce = f"tideline_{secrets.token_hex(8)}"
     columns = [(c.name, c.type) for c in part.reader.columns]
-    item = _item_type(shape, nonce)
-    read = rows.withColumn(_TEXT, _document(shape))
-    read = read.withColumn(_READ, _from_json(item, nonce))
-    items = F.col(_READ).getField(nonce)
-    wanted = spark_type(struct_type([*columns, (nonce, "integer")]))
-    if wanted != spark_type(item):
-        items = items.cast(ArrayType(wanted))  # by place: fields get the table's names
-    first, second = F.get(items, F.lit(0)), F.get(items, F.lit(1))
-    ends = (F.size(items) == 2) & (second[nonce] == 1)
-    found = F.when(F.col(_READ)[_bad(nonce)].isNull() & ends, first)
-    read = read.withColumns({_FOUND: found, _ALONE: F.coalesce(ends, F.lit(False))})
-    name = _class_of(shape, columns)
-    classified = read.withColumn(ERROR_CLASS, F.when(F.col(PAYLOAD).isNotNull(), name))
+    read = _read(rows.withColumn(_TEXT, _document(shape)), shape, nonce)
+    row, alone = F.col(_READ), F.coalesce(F.col(_READ)[nonce] == 1, F.lit(False))
+    own, wanted = _type(shape, nonce), spark_type(struct_type([*columns, *_marks(nonce)]))
+    renamed = row if wanted == own else row.cast(wanted)  # by place: the table's names
+    found = F.when(row[_bad(nonce)].isNull() & alone, renamed)
+    read = read.withColumns({_FOUND: found, _ALONE: alone})
+    types = [(F.col(_FOUND)[name], spark_type(type_)) for name, type_ in columns]
+    named = _with_names(read, types)
+    classified = named.withColumn(
+        ERROR_CLASS, F.when(F.col(PAYLOAD).isNotNull(), _class_of(shape, types))
+    )
     is_good = F.col(PAYLOAD).isNotNull() & F.col(ERROR_CLASS).isNull()
     fields = F.struct(*(F.col(_FOUND)[name] for name, _ in columns))
     said = {FIELDS: F.when(is_good, fields), ERROR: _said()}
-    return classified.withColumns(said).drop(_READ, _TEXT, _FOUND, _ALONE)
+    return classified.withColumns(said).drop(*_OWN)
 
 
 def _document(shape: Record) -> Column:
@@ -73,53 +79,89 @@ def _bad(nonce: str) -> str:
     return f"{nonce}_bad"
 
 
-def _item_type(shape: Record, nonce: str) -> object:
-    """A document's type, in its own names, and the name that marks its end."""
+def _marks(nonce: str) -> list[tuple[str, str]]:
+    """What is read beside the document: the member behind its last one, and what cannot be read."""
+    return [(nonce, "integer"), (_bad(nonce), "string")]
+
+
+def _type(shape: Record, nonce: str) -> StructType:
+    """A document's type, in its own names, and the marks."""
     fields = [(f.name, column_type(f.shape, own_names=True)) for f in shape.fields]
-    return struct_type([*fields, (nonce, "integer")])
+    found = spark_type(struct_type([*fields, *_marks(nonce)]))
+    assert isinstance(found, StructType)
+    return found
 
 
-def _from_json(item: object, nonce: str) -> Column:
-    items = {"type": "array", "elementType": item, "containsNull": True}
-    schema = spark_type(struct_type([(nonce, items), (_bad(nonce), "string")]))
-    assert isinstance(schema, StructType)
-    text = F.concat(F.lit(f'{{"{nonce}":['), F.col(_TEXT), F.lit(f',{{"{nonce}":1}}]}}'))
+def _read(rows: DataFrame, shape: Record, nonce: str) -> DataFrame:
+    """Add what `from_json` reads; nulls where the text does not end as an object does.
+
+    The object's end is replaced. An object without members needs no comma.
+    """
+    data = F.col(_TRIMMED).cast("binary")
+    is_open = F.endswith(F.col(_TRIMMED), F.lit("}"))
+    cut = F.substring(data, F.lit(1), F.octet_length(data) - 1).cast("string")
+    is_empty = F.endswith(F.col(_OPEN), F.lit("{"))
+    comma = F.when(is_empty, "").otherwise(",")
+    text = F.concat(F.col(_OPEN), comma, F.lit(f'"{nonce}":1}}'))
     options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": _bad(nonce),
         "allowSingleQuotes": "false",
         "allowNonNumericNumbers": "false",
     }
-    return F.from_json(text, schema, options)
+    trimmed = rows.withColumn(_TRIMMED, _trimmed(F.col(_TEXT)))
+    opened = trimmed.withColumn(_OPEN, F.when(is_open, _trimmed(cut)))
+    return opened.withColumn(_READ, F.from_json(text, _type(shape, nonce), options))
 
 
-def _class_of(shape: Record, columns: Iterable[tuple[str, object]]) -> Column:
+def _trimmed(text: Column) -> Column:
+    """Without spaces at the end. Spark takes its time for that, so they are looked for first."""
+    is_spaced = reduce(or_, (F.endswith(text, F.lit(space)) for space in SPACES))
+    return F.when(is_spaced, F.rtrim(text, F.lit(SPACES))).otherwise(text)
+
+
+def _with_names(rows: DataFrame, columns: list[tuple[Column, DataType]]) -> DataFrame:
+    """Add how many outermost members a good document has at most, and their names.
+
+    The names are null where each member was read: then each is there once, and none is unknown.
+    """
+    counted = rows.withColumn(_MEMBERS, most_members(F.col(_TEXT)) - members_inside(columns))
+    are_read = F.col(_MEMBERS) == members_of(column for column, _ in columns)
+    has_others = F.col(_FOUND).isNotNull() & ~F.coalesce(are_read, F.lit(False))
+    return counted.withColumn(_NAMES, F.when(has_others, F.json_object_keys(F.col(_TEXT))))
+
+
+def _class_of(shape: Record, columns: list[tuple[Column, DataType]]) -> Column:
     found, text = F.col(_FOUND), F.col(_TEXT)
     parsed = F.try_parse_json(text)
     kind = F.when(parsed.isNotNull(), F.schema_of_variant(parsed))
     refused = (
         F.when(text.isNull(), "invalid_utf8")
+        .when(F.col(_ALONE) & F.json_object_keys(text).isNull(), "malformed")  # `from_json` goes on
         .when(F.col(_ALONE) & _has_number(19), "out_of_range")
         .when(F.col(_ALONE), "type_mismatch")
         .when(parsed.isNull(), "malformed")
         .when(kind.startswith("OBJECT"), "trailing_bytes")
         .otherwise("type_mismatch")
     )
-    types = [(found[name], spark_type(type_)) for name, type_ in columns]
     checks = (
         F.when(_has_duplicates(), "duplicate_field")
-        .when(_has_strange_names(shape, [column for column, _ in types]), "type_mismatch")
-        .when(_loses_numbers(types), "out_of_range")
+        .when(_has_strange_names(shape, [column for column, _ in columns]), "type_mismatch")
+        .when(_loses_numbers(columns), "out_of_range")
     )
     return F.when(found.isNull(), refused).otherwise(checks)
 
 
 def _has_duplicates() -> Column:
-    text = F.col(_TEXT)
-    keys = F.json_object_keys(text)
+    names = F.col(_NAMES)
     is_long = F.length(PAYLOAD) > _PARSED_BYTES
-    outermost = F.size(F.array_distinct(keys)) < F.size(keys)
-    return F.when(is_long, outermost).otherwise(F.try_parse_json(text).isNull())
+    are_others_read = F.coalesce(F.col(_MEMBERS) == F.size(names), F.lit(False))
+    return (
+        F.when(names.isNull(), F.lit(False))
+        .when(F.size(F.array_distinct(names)) < F.size(names), F.lit(True))
+        .when(is_long | are_others_read, F.lit(False))
+        .otherwise(F.try_parse_json(F.col(_TEXT)).isNull())
+    )
 
 
 def _has_strange_names(shape: Record, columns: list[Column]) -> Column:
@@ -128,9 +170,9 @@ def _has_strange_names(shape: Record, columns: list[Column]) -> Column:
     The latter is looked for only where a field has no value.
     """
     names = [f.name for f in shape.fields]
-    keys = F.json_object_keys(F.col(_TEXT))
+    keys = F.col(_NAMES)
     if shape.closed or shape.wrapped:
-        return F.exists(keys, lambda key: ~key.isin(names))
+        return F.coalesce(F.exists(keys, lambda key: ~key.isin(names)), F.lit(False))
     if not names:
         return F.lit(False)
     lower = [name.lower() for name in names]
@@ -141,7 +183,8 @@ def _has_strange_names(shape: Record, columns: list[Column]) -> Column:
             ~key.isin(names) & F.lower(key).isin(lower) & ~F.array_contains(exact, F.lower(key))
         ),
     )
-    return F.when(reduce(or_, (c.isNull() for c in columns)), differs).otherwise(F.lit(False))
+    is_missing = keys.isNotNull() & reduce(or_, (c.isNull() for c in columns))
+    return F.when(is_missing, differs).otherwise(F.lit(False))
 
 
 def _loses_numbers(columns: list[tuple[Column, DataType]]) -> Column:
