@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,15 @@ def _raw_rows(job: DecodeJob) -> list[dict[str, Any]]:
 
 
 def _written(output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> SparkResult:
-    if not rows:
-        return SparkResult()
-    path = f"{output.folder}/part-0.parquet"
-    target = Path(output.uri, path)
-    target.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema), target)
-    return SparkResult(rows=len(rows), files=(path,))
+    folders: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        days = {"event_date": row["timestamp"].date()}
+        named = [f"{name}={({**row, **days})[name]}" for name in output.partition_by]
+        folders["/".join([output.folder, *named])].append(row)
+    kept = pa.schema([f for f in schema if f.name not in output.partition_by])
+    for folder, own in folders.items():
+        Path(output.uri, folder).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(own, kept), Path(output.uri, folder, "part-0.parquet"))
+    return SparkResult(
+        rows=len(rows), files=tuple(f"{folder}/part-0.parquet" for folder in folders)
+    )

@@ -4,8 +4,27 @@ from tests.mutants.mutant import Mutant
 
 CUT_OFF = "tests/integration/test_decoding_cut_off.py"
 PAIRS = "tests/integration/test_decoding.py"
+BESIDE = "tests/integration/test_decoding_beside.py"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
+    Mutant(
+        "decode: a table by days is not written without days",
+        'if plan.event_date is None and "event_date" in partition_by:',
+        "if False:",
+        f"{BESIDE}::test_event_time_is_taken_out_of_the_file_of_a_table_by_days",
+    ),
+    Mutant(
+        "decode: rows in another table prove nothing",
+        "        refuse_other_tables(run)\n",
+        "",
+        f"{BESIDE}::test_a_typed_table_is_replaced_before_it_is_verified",
+    ),
+    Mutant(
+        "decode: nobody decodes while the ledger moves",
+        '_LEASES = ("live", "backfill", "writer", "decoder")',
+        '_LEASES = ("live", "backfill", "writer")',
+        f"{BESIDE}::test_nothing_is_decoded_while_the_ledger_moves",
+    ),
     Mutant(
         "decode: another program's table is left alone",
         "        elif seen.stream is None:\n            yield f",

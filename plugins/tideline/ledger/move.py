@@ -37,7 +37,7 @@ from tideline.model.ledger_location import LedgerLocation, RelocationMarker
 log = logging.getLogger("tideline")
 _TRIES = 10
 _ENTRIES_PER_COMMIT = 500
-_LANES = ("live", "backfill", "writer")
+_LEASES = ("live", "backfill", "writer", "decoder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ def move_ledger(
 
 @contextmanager
 def _all_leases(ledger: Ledger) -> Iterator[None]:
-    """Keep every run out, whatever its lane."""
+    """Keep out every run, whatever its lane, and whoever decodes."""
     known = {lease.name for lease in ledger.read().control.leases}
     with ExitStack() as held:
-        for name in sorted({*_LANES, *known}):
+        for name in sorted({*_LEASES, *known}):
             held.enter_context(ledger.lease(name))
         yield
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tideline import errors
-from tideline.errors import AttemptFenced, Halted, ServiceAway, VerificationFailed
+from tideline.errors import AttemptFenced, BadInput, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
 from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.model.decoding import DecodePlan, DecodeRecord
@@ -70,6 +70,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
 
     Raises:
         TidelineError: The class that the application reported.
+        BadInput: The typed table is partitioned by days, and the plan has none.
         ServiceAway: It could not be started, or ended without a word.
     """
     plan = attempt.plan
@@ -81,6 +82,12 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     partition_by = run.typed.decoded.observe().partition_by
     assert version is not None
     assert partition_by is not None
+    if plan.event_date is None and "event_date" in partition_by:
+        raise BadInput(
+            f"decode.event_time: got nothing; table {plan.table_uri} is partitioned by event_date,"
+            " which needs it. Nothing was decoded. Next: give event_time as it was; or give two new"
+            " addresses for both tables: then everything that is landed is decoded again"
+        )
     folder = attempt.change.folder
     job = DecodeJob(
         stream=run.stream.stream,

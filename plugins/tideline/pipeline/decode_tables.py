@@ -31,6 +31,15 @@ def check_tables(run: RunContext) -> None:
         run.ledger.update_under("decoder", _begun_anew)
 
 
+def refuse_other_tables(run: RunContext) -> None:
+    """Make sure that rows which are verified now are in the tables that the ledger knows.
+
+    Raises:
+        BadInput: A table is another one.
+    """
+    _refuse_others(run, run.ledger.read(), _tables(run))
+
+
 def note_tables(run: RunContext) -> None:
     """Note the ids of both tables before their first rows, for every later run to compare.
 

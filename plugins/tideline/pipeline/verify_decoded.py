@@ -5,6 +5,7 @@ from __future__ import annotations
 from tideline.errors import BadInput
 from tideline.model.decoding import DecodeRecord
 from tideline.pipeline.context import RunContext
+from tideline.pipeline.decode_tables import refuse_other_tables
 from tideline.pipeline.decode_verifying import close_decoding
 
 
@@ -12,7 +13,8 @@ def verify_decoded(run: RunContext) -> DecodeRecord | None:
     """The run's closed decoding; None where it had nothing to decode.
 
     Raises:
-        BadInput: The run's plan is open and not committed: only `verify_decoded` was cleared.
+        BadInput: The run's plan is open and not committed: only `verify_decoded` was cleared. Or a
+            typed table was replaced by another one since then.
         VerificationFailed: A raw row is in neither table or in both, or one stands twice.
         ServiceAway: A table is gone, or its store is away.
         StreamBusy: Somebody else decodes.
@@ -29,4 +31,5 @@ def verify_decoded(run: RunContext) -> DecodeRecord | None:
                 " or run the same run id again",
                 plan_id=record.plan.plan_id,
             )
+        refuse_other_tables(run)
         return close_decoding(run, record)
