@@ -9,6 +9,7 @@ from tideline.errors import StreamBusy
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline import commit_loop
 from tideline.table.schema import COLUMNS
 from tideline.wiring import open_run, open_tables
 
@@ -75,6 +76,31 @@ def test_spark_reads_merged_files_and_others_optimize_them(harness, stream, spar
     found = spark.session.sql(f"SELECT count(DISTINCT partition, offset), count(*) FROM {delta}")
     assert tuple(found.collect()[0]) == (200, 200)
     assert [r for r in table_rows(stream, *CONTENT) if r in before] == before
+    assert is_clean(harness, stream)
+
+
+@pytest.mark.parametrize("place", ["spark:answered", "table:committing"])
+def test_others_optimize_while_a_run_is_about_to_commit(harness, stream, spark, monkeypatch, place):
+    """A landing adds its rows to the new files, a replay takes its own out of them."""
+    before = table_rows(stream, *CONTENT)
+    todo = []
+
+    def optimize(reached):
+        if reached == place and todo:
+            spark.session.sql(f"OPTIMIZE delta.`{stream.table.uri}`")
+            todo.pop()
+
+    monkeypatch.setattr(commit_loop, "reach", optimize)
+    hooked = HookedSpark(spark, after=lambda: optimize("spark:answered"))
+    harness.send(20, value=b"four")
+    for run_id in ("four", "two", "three"):
+        todo.append(run_id)
+        versions = DeltaTable(stream.table.uri).version()
+        assert harness.run(stream, run_id, hooked).status == "done"
+        assert not todo
+        assert DeltaTable(stream.table.uri).version() > versions + 1
+    found = table_rows(stream, *CONTENT)
+    assert (len(found), [r for r in found if r in before]) == (140, before)
     assert is_clean(harness, stream)
 
 

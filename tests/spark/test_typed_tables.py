@@ -1,8 +1,9 @@
 """Typed tables from real topics and a real registry: land, decode, verify, all over again."""
 
 import json
-from datetime import timedelta
+from datetime import date, timedelta
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -279,3 +280,40 @@ def test_dropped_tombstones_in_a_table_by_days(typed):
     audit, _ = at.harness.audit(at.stream)
     assert [(f.start_offset, f.end_offset) for f in audit.typed.missing] == [(1, 2)]
     assert audit.typed.dropped == 1
+
+
+def test_a_table_by_days_is_compacted(typed):
+    """By ours and by Spark's OPTIMIZE, day by day; a cleared run and an audit find every row."""
+    when = {"type": "long", "logicalType": "timestamp-millis"}
+    event = V1 | {"fields": [V1["fields"][0], {"name": "at", "type": when}]}
+    days = [date(2026, 3, 4), date(2026, 3, 5), None]
+    times = [1_772_582_400_000, 1_772_668_800_000, 0]
+    at = typed(event_time={"field": "at", "outside": "catch_all"})
+    at.section["table"]["partition_by"] = ["event_date"]
+    at.register(event)
+    optimize = f"OPTIMIZE delta.`{at.section['table']['uri']}`"
+
+    def lands(run_id):
+        at.send(event, *({"id": n, "at": times[n]} for n in range(3)))
+        at.run(run_id)
+
+    def files():
+        actions = DeltaTable(at.section["table"]["uri"]).get_add_actions(flatten=True)
+        return sorted(pa.table(actions).column("partition.event_date").to_pylist(), key=str)
+
+    def maintain():
+        with open_run(at.stream, "maintain", RunRequest(), at.spark) as run:
+            maintain_stream(run, open_tables(at.stream))
+        assert files() == sorted(days, key=str)
+
+    for run_id in ("one", "two", "three"):
+        lands(run_id)
+    maintain()
+    lands("four")
+    at.spark.session.sql(optimize)
+    assert files() == sorted(days, key=str)
+    lands("five")
+    maintain()
+    at.run("two")  # a cleared run: out of merged files, and in again
+    assert at.rows("id", "event_date") == [(0, n, n % 3, days[n % 3]) for n in range(15)]
+    assert is_clean(at.harness, at.stream)
