@@ -25,7 +25,7 @@ class ConnectServer:
         self._folder = folder
         self._master = master
         self.port = free_ports(1)[0]
-        self._server: Server | None = None
+        self.server: Server | None = None
 
     @property
     def connection(self) -> dict[str, str | int]:
@@ -55,9 +55,9 @@ class ConnectServer:
         command = submit_command(server)
         variables = {**os.environ, **server.environment}
         log = self._folder / "spark-connect.log"
-        self._server = Server.start("spark-connect", command, log, variables)
+        self.server = Server.start("spark-connect", command, log, variables)
         try:
-            self._server.wait_ready(lambda: is_listening(self.port), _START_SECONDS)
+            self.server.wait_ready(lambda: is_listening(self.port), _START_SECONDS)
         except BaseException:
             self.stop()
             raise
@@ -65,6 +65,6 @@ class ConnectServer:
 
     def stop(self) -> None:
         """Stop the server; does nothing when it is not running."""
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
+        if self.server is not None:
+            self.server.stop()
+            self.server = None

@@ -1,5 +1,7 @@
 """Avro records become typed rows; a bad one breaks only itself."""
 
+import pytest
+
 from tests.raw_tables import (
     avro,
     avro_part,
@@ -11,6 +13,7 @@ from tests.raw_tables import (
     record,
     write_raw,
 )
+from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 
 V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 V2 = V1 | {"fields": [*V1["fields"], {"name": "note", "type": ["null", "string"]}]}
@@ -88,12 +91,17 @@ def test_three_writers_in_one_batch(spark, tmp_path):
     ]
 
 
-def test_a_bad_record_breaks_only_itself(spark, tmp_path):
-    """Each kind has its class, and its neighbours are decoded."""
+def every_kind():
+    """Bad records, each between two good ones."""
     rows = [record(0, GOOD)]
     for data, _ in BAD.values():
         rows += [record(len(rows), data, key=b"k"), record(len(rows) + 1, GOOD)]
-    result, typed, bad = decode(spark, tmp_path, rows)
+    return rows
+
+
+def test_a_bad_record_breaks_only_itself(spark, tmp_path):
+    """Each kind has its class, and its neighbours are decoded."""
+    result, typed, bad = decode(spark, tmp_path, every_kind())
     assert {r["offset"] % 2 for r in typed} == {0}
     assert {r["note"] for r in typed} == {"fine"}
     assert len(typed) == len(BAD) + 1
@@ -101,6 +109,19 @@ def test_a_bad_record_breaks_only_itself(spark, tmp_path):
     assert found == BAD
     assert all(r["error"] and r["part"] == "value" and r["key"] == b"k" for r in bad)
     assert sum(result.classes.values()) == len(bad) == len(BAD)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [by_spark_submit, by_connect])
+def test_in_whatever_spark_a_bad_record_breaks_only_itself(spark, tmp_path, request, way):
+    """In 1 GB of heap: forged lengths end no JVM, since each one has Avro's limits."""
+
+    def job_for(folder, offsets):
+        files = write_raw(folder / "raw", every_kind())
+        plan = decode_plan(folder / "raw", [planned(0, offsets)], [part()])
+        return decode_job(folder / "raw", files, plan)
+
+    comes_out_the_same(spark, way, request, tmp_path, job_for)
 
 
 NESTED = {

@@ -8,6 +8,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from tests.raw_tables import decode_job, decode_plan, decoded, framing, planned, record, write_raw
+from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
 from tideline.rules.schemas.merging import reader_schema
 from tideline.spark.decoding.judging import judge
@@ -165,12 +166,30 @@ def decode(spark, tmp_path, values, *parts, **others):
     return decoded(spark, decode_job(tmp_path / "raw", files, plan))
 
 
-def test_a_bad_record_breaks_only_itself(spark, tmp_path):
-    """Each kind has its class, and its neighbours are decoded."""
+def every_kind():
+    """Bad documents, each between two good ones."""
     values = [GOOD]
     for data, _ in BAD.values():
         values += [data, GOOD]
-    result, typed, bad = decode(spark, tmp_path, values)
+    return values
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [by_spark_submit, by_connect])
+def test_in_whatever_spark_a_bad_record_breaks_only_itself(spark, tmp_path, request, way):
+    """In 1 GB of heap, whatever the depth and the length of its numbers."""
+
+    def job_for(folder, offsets):
+        files = write_raw(folder / "raw", [record(n, v) for n, v in enumerate(every_kind())])
+        plan = decode_plan(folder / "raw", [planned(0, offsets)], [part(SCHEMA)])
+        return decode_job(folder / "raw", files, plan)
+
+    comes_out_the_same(spark, way, request, tmp_path, job_for)
+
+
+def test_a_bad_record_breaks_only_itself(spark, tmp_path):
+    """Each kind has its class, and its neighbours are decoded."""
+    result, typed, bad = decode(spark, tmp_path, every_kind())
     assert {(r["offset"] % 2, r["note"]) for r in typed} == {(0, "fine")}
     assert len(typed) == len(BAD) + 1
     found = dict(zip(BAD, ((r["value"], r["error_class"]) for r in bad), strict=True))
