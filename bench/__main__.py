@@ -23,7 +23,7 @@ from bench.cold import cold
 from bench.comparisons import A_A_TRIES, COMPARISONS, Comparison
 from bench.control_plane import control_plane
 from bench.dag_run import dag_run
-from bench.decoding import decoding
+from bench.decoding import decoding, decoding_whole
 from bench.idle_runs import idle_run
 from bench.levers import levers
 from bench.pairs import estimate, orders
@@ -132,6 +132,7 @@ TABLES: dict[str, Callable[[Path], Table]] = {
     "levers": levers,
     "idle-run": idle_run,
     "decoding": decoding,
+    "decoding-whole": decoding_whole,
     "profile": profile,
 }
 

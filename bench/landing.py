@@ -70,13 +70,25 @@ def land_with_spark(servers: str, topic: str, folder: Path) -> None:
         topic: Read from its start to its present end.
         folder: For table and checkpoint.
     """
+    spark_submit(available_now.__file__, servers, topic, str(folder))
+
+
+def spark_submit(application: str, *arguments: str) -> None:
+    """An application of somebody who has Spark and Delta, and sets nothing; it has to succeed.
+
+    Args:
+        application: Its file.
+        arguments: Its own.
+    """
     command = [
         *("spark-submit", "--master", "local[2]"),
         *("--jars", ",".join(map(str, [*spark_jars(), *delta_jars()]))),
         *(part for item in DELTA.items() for part in ("--conf", "=".join(item))),
-        *(available_now.__file__, servers, topic, str(folder)),
+        application,
+        *arguments,
     ]
     variables = {**os.environ, **environment("local[2]")}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"{topic}: {done.stdout[-500:]} {done.stderr[-2000:]}")
+        name = Path(application).stem
+        raise RuntimeError(f"{name}: {done.stdout[-500:]} {done.stderr[-2000:]}")
