@@ -28,6 +28,7 @@ from devstack.broker import Broker
 from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
 from devstack.process import HOST
+from devstack.protobuf_messages import message_class
 from devstack.registry import PATH, Registry
 from tideline.launch.local_driver import end_drivers
 
@@ -45,8 +46,11 @@ _JSON = {
     "type": "object",
     "properties": {name: {"type": _JSON_TYPES[kind]} for name, kind in _FIELDS},
 }
-_SCHEMAS = {"avro": json.dumps(_AVRO), "json": json.dumps(_JSON)}
-_PASSES = {"avro": 1 / 0.5, "json": 1 / 0.45}
+_PROTOBUF = """syntax = "proto3";
+message Order { int64 id = 1; string customer = 2; double amount = 3; bool paid = 4; }
+"""
+_SCHEMAS = {"avro": json.dumps(_AVRO), "json": json.dumps(_JSON), "protobuf": _PROTOBUF}
+_PASSES = {"avro": 1 / 0.5, "json": 1 / 0.45, "protobuf": 1 / 0.3}
 _WHOLE = ("avro", "json")
 """Formats that the peers know as well."""
 _RUNS = ("first run", "second run")
@@ -222,11 +226,14 @@ def _values(name: str, schema_id: int) -> Iterator[bytes]:
     """Records in Confluent's framing; no two are alike."""
     head = b"\0" + schema_id.to_bytes(4, "big")
     schema = fastavro.parse_schema(_AVRO)
+    order = message_class(_PROTOBUF, "Order")
     for n in range(_RECORDS):
         customer = f"c{n * 7919 % 1_000_003}"
         record = {"id": n, "customer": customer, "amount": n / 7, "paid": n % 3 == 0}
         if name == "json":
             yield head + json.dumps(record).encode()
+        elif name == "protobuf":
+            yield head + b"\0" + order(**record).SerializeToString()
         else:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, schema, record)

@@ -30,9 +30,9 @@ _AGAINST = """
 Ratios are `time(other) / time(ours)`, so above 1 ours is faster. Each is
 the median over pairs that ran right after each other in random ABBA order, with a 95 % bootstrap
 interval. *Noise* is our side timed against itself on that shape: outside of 0.95 to 1.05 the line
-is not conclusive. All sides are warm and land in a new table each time. Ours goes to the warm driver
-that every run has, AvailableNow to a session that is kept open, both with a heap of 1 GiB; those
-without Spark have a process of their own, timed from when it is loaded.
+is not conclusive. All sides are warm and land in a new table each time. Ours goes to the warm
+driver that every run has, AvailableNow to a session that is kept open, both with a heap of 1 GiB;
+those without Spark have a process of their own, timed from when it is loaded.
 
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import decode_rows
@@ -69,6 +70,7 @@ class InProcessSpark:
         jars = ",".join(map(str, [*spark_jars(), *delta_jars()]))
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
             ["--master", _MASTER, "--jars", jars, *options, "pyspark-shell"]
         )

@@ -68,10 +68,10 @@ class Typed:
             *(avro(self.ids[json.dumps(schema)], schema, r) for r in records), partition=partition
         )
 
-    def send_bytes(self, *values, partition=0):
+    def send_bytes(self, *values, partition=0, key=b"k"):
         producer = KafkaProducer(bootstrap_servers=self.harness.broker.bootstrap_servers)
         for value in values:
-            producer.send(self.harness.topic(), key=b"k", value=value, partition=partition)
+            producer.send(self.harness.topic(), key=key, value=value, partition=partition)
         producer.close()
 
     def run(self, run_id, **form):

@@ -4,10 +4,12 @@ import hashlib
 import json
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from tests.registry_worlds import WORLDS, fake_world, real_world
 from tideline.errors import RegistryMisused
 from tideline.registry_io.port import SubjectVersion
+from tideline.registry_io.protobuf_files import compiled_protobuf
 
 PROTO = 'syntax = "proto3";\npackage shop;\n'
 
@@ -164,3 +166,5 @@ def test_imports_of_protobuf_come_along(world):
     schema = world.port.schema(schema_id)
     assert (schema.text, schema.schema_type) == (order, "protobuf")
     assert schema.references == (("money.proto", money), ("unit.proto", unit))
+    files = FileDescriptorSet.FromString(compiled_protobuf(schema)).file
+    assert [f.name for f in files] == ["unit.proto", "money.proto", "schema.proto"]

@@ -142,11 +142,11 @@ BROKEN = {
         "decode.transform",
         "module:function",
     ),
-    "a format to come": (
-        DECODED.replace("avro", "protobuf"),
+    "a message of Avro": (
+        DECODED.replace("format: avro", "format: avro, message: shop.Order"),
         8,
-        "decode.value.format",
-        "protobuf is not there yet; allowed: avro, json, none",
+        "decode.value",
+        "message is for format protobuf only",
     ),
     "no such format": (DECODED.replace("avro", "csv"), 8, "decode.value.format", "'avro'"),
     "a schema file that is not there": (

@@ -8,6 +8,7 @@ which class-data sharing asks for (`launch.archive`).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -132,6 +133,7 @@ def gateway_environment(connection_file: Path) -> dict[str, str]:
     """
     return {
         "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),

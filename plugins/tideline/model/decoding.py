@@ -43,7 +43,8 @@ class WriterSchema:
 
     Args:
         schema_id: Its id in the registry; `PLAIN_ID` for records that carry no id.
-        text: The schema itself, in its own language; references are part of it already.
+        text: The schema itself, in its own language; references are part of it already. In a
+            plan, it is what the decoder is given.
         digest: SHA-256 of the text, in hex.
         known_as: `SUBJECT:VERSION` in the registry, or the schema file's name.
         references: Protobuf's imports: name and text of each file, whoever needs it first.
@@ -88,7 +89,8 @@ class ReaderSchema:
     Args:
         part: Key or value.
         format: `avro`, `json` or `protobuf`.
-        text: What the decoder is given: a merged Avro schema, a JSON Schema, or Protobuf's text.
+        text: What the decoder is given: a merged Avro schema, a JSON Schema, or the merged fields
+            of Protobuf's messages.
         columns: What the format makes, in order.
         listed: The table's columns, where the stream file lists fields; None where `columns` are.
         dropped: Columns that the table has got from fields which are listed no more.

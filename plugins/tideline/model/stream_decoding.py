@@ -74,18 +74,13 @@ class Part(Section):
         None, alias="schema", description="A schema file instead; relative to the stream file."
     )
     message: str | None = Field(
-        None, min_length=1, description="Only for protobuf: the message's full name."
+        None,
+        min_length=1,
+        description="Only for protobuf: the message's full name; without it, the schema's first.",
     )
     fields: list[FieldItem] | None = Field(
         None, min_length=1, description="The fields that become columns; every field without it."
     )
-
-    @field_validator("format")
-    @classmethod
-    def _is_there(cls, value: Format) -> Format:
-        if value == "protobuf":
-            raise ValueError("protobuf is not there yet; allowed: avro, json, none")
-        return value
 
     @field_validator("schema_file")
     @classmethod

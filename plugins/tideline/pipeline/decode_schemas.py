@@ -28,7 +28,8 @@ from tideline.pipeline.decode_columns import (
 )
 from tideline.pipeline.decode_halting import goes_to_quarantine, halted
 from tideline.registry_io.port import RegistryPort
-from tideline.rules.schemas.merging import reader_schema
+from tideline.registry_io.protobuf_files import compiled_protobuf, imported_files
+from tideline.rules.schemas.merging import Protobuf, reader_schema
 
 
 def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tuple[PartPlan, ...]:
@@ -119,7 +120,7 @@ def _part(
             return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
         part = replace(part, reader=before.reader)
     if wanted.schema_file is not None:
-        writer = _schema_file(Path(wanted.schema_file))
+        writer = _schema_file(Path(wanted.schema_file), wanted.format)
         return _merged(run, part, [writer], others, is_asked=is_asked)
     assert wanted.subject is not None
     _, newest = _registry(run).latest(wanted.subject)
@@ -220,7 +221,9 @@ def _merged(
     before = part.reader if part.reader.text else None
     taken = [name for other in others for name in other.reader.names]
     writers = tuple(writers)
-    merged = reader_schema(part.part, part.format, writers, before, taken, part.fields)
+    is_protobuf = part.format == "protobuf"
+    protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
+    merged = reader_schema(part.part, part.format, writers, before, taken, part.fields, protobuf)
     refuse_names(run, part, merged.refused)
     policy = _decode(run).on_schema
     no_new = before is not None and policy.new_field == "halt" and not is_asked
@@ -234,7 +237,9 @@ def _merged(
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = reader_schema(part.part, part.format, fitting, before, taken, part.fields)
+        merged = reader_schema(
+            part.part, part.format, fitting, before, taken, part.fields, protobuf
+        )
     made = replace(
         part,
         writers=merged.writers,
@@ -264,13 +269,14 @@ def _note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
         run.ledger.update(lambda state: state.with_schemas(new))
 
 
-def _schema_file(path: Path) -> WriterSchema:
+def _schema_file(path: Path, format: str) -> WriterSchema:
     try:
         text = path.read_text(encoding="utf-8")
+        imports = imported_files(path.parent, text) if format == "protobuf" else ()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"schema file {path} cannot be read: {error}") from error
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return WriterSchema(PLAIN_ID, text, digest, path.name)
+    return WriterSchema(PLAIN_ID, text, digest, path.name, imports)
 
 
 def _decode(run: RunContext) -> Decode:

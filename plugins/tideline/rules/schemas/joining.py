@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from tideline.rules.schemas.names import free_name
 from tideline.rules.schemas.shapes import (
     Enum,
     Field,
@@ -28,6 +29,8 @@ FITS = {
     ("long", "int"): "long",
     ("double", "float"): "double",
     ("double", "int"): "double",
+    ("unsigned long", "int"): "unsigned long",
+    ("unsigned long", "long"): "unsigned long",
     ("string", "bytes"): "string",
     ("bytes", "string"): "bytes",
     ("number", "integer"): "number",
@@ -87,12 +90,15 @@ class Joiner:
             shape = self.shape(mine.shape, theirs.shape, (*path, mine.name))
             others = [n for n in theirs.aliases if n not in taken]
             others += [theirs.name] if theirs.name != mine.name else []
-            aliases = tuple(dict.fromkeys((*mine.aliases, *others)))
+            aliases = () if theirs.number else tuple(dict.fromkeys((*mine.aliases, *others)))
             fields[fields.index(mine)] = replace(mine, shape=shape, aliases=aliases)
         closed = new.closed and known.closed
         return replace(known, fields=tuple(fields), closed=closed)
 
     def _new_field(self, known: list[Field], theirs: Field, path: Path) -> Field:
+        if theirs.number:  # its name is no more than a name
+            name = free_name(theirs.name, {f.name.lower() for f in known})
+            theirs = replace(theirs, name=name)
         where = (*path, theirs.name)
         twin = next((f for f in known if f.name.lower() == theirs.name.lower()), None)
         renamed = next((f for f in known if theirs.name in f.aliases), None)
@@ -161,13 +167,18 @@ class Joiner:
 def paired(known: Record, new: Record) -> list[tuple[Field | None, Field]]:
     """Each new field, in order, with the known one that it is; None for none.
 
-    It is the one with its name. Otherwise it is the one whose alias it is or that it names as an
-    alias, unless the new record has a field of that one's own name.
+    Where fields have numbers, it is the one with its number. Where they have none, it is the one
+    with its name. Otherwise it is the one whose alias it is or that it names as an alias, unless
+    the new record has a field of that one's own name.
     """
     by_name = {f.name: f for f in known.fields}
     taken = {f.name for f in new.fields}
     pairs: list[tuple[Field | None, Field]] = []
     for theirs in new.fields:
+        if theirs.number:
+            same = (f for f in known.fields if f.number == theirs.number)
+            pairs.append((next(same, None), theirs))
+            continue
         mine = by_name.get(theirs.name)
         if mine is None:
             for other in known.fields:

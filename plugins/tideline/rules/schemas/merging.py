@@ -29,6 +29,13 @@ from tideline.rules.schemas.changes import (
 from tideline.rules.schemas.joining import Joiner, Path, described
 from tideline.rules.schemas.json_schema import json_shape, json_text, read_json
 from tideline.rules.schemas.listing import columns_so_far, is_inside, listed_columns, name_of
+from tideline.rules.schemas.protobuf import (
+    protobuf_for_decoder,
+    protobuf_of_decoder,
+    protobuf_shape,
+    protobuf_text,
+    read_protobuf,
+)
 from tideline.rules.schemas.selecting import chain_to, paths_in, selected
 from tideline.rules.schemas.shapes import Record, Shape, column_type, struct_field
 
@@ -38,28 +45,57 @@ class _Language:
     """How one format's schemas are read and written.
 
     Args:
-        shape: Writer schema -> shape.
+        shape: Writer schema, and the table's shape if there is one -> shape.
         read: The reader's text -> shape.
         text: Shape -> the reader's text.
         for_decoder: Writer schema and reader -> the text that the decoder is given.
         one_case: Whether the decoder takes names that differ only in case for the same.
     """
 
-    shape: Callable[[WriterSchema], Record]
+    shape: Callable[[WriterSchema, Record | None], Record]
     read: Callable[[str], Record]
     text: Callable[[Record], str]
-    for_decoder: Callable[[str, Record], str]
+    for_decoder: Callable[[WriterSchema, Record], str]
     one_case: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Protobuf:
+    """What Protobuf needs beside the schemas' texts.
+
+    Args:
+        compiled: Protoc's set of a schema's files, imports first; it raises `SchemaUnusable`.
+        message: The message's full name, if somebody has said it.
+    """
+
+    compiled: Callable[[WriterSchema], bytes]
+    message: str | None = None
 
 
 _LANGUAGES = {
     "avro": _Language(
-        lambda w: avro_shape(w.text), read_avro, avro_text, avro_for_decoder, one_case=True
+        lambda w, _: avro_shape(w.text),
+        read_avro,
+        avro_text,
+        lambda w, known: avro_for_decoder(w.text, known),
+        one_case=True,
     ),
     "json": _Language(
-        lambda w: json_shape(w.text), read_json, json_text, lambda text, _: text, one_case=False
+        lambda w, _: json_shape(w.text), read_json, json_text, lambda w, _: w.text, one_case=False
     ),
 }
+
+
+def _protobuf(by: Protobuf) -> _Language:
+    """Protobuf's language."""
+
+    def shape(writer: WriterSchema, known: Record | None) -> Record:
+        return protobuf_shape(by.compiled(writer), by.message, known.name if known else "")
+
+    def for_decoder(writer: WriterSchema, known: Record) -> str:
+        return protobuf_for_decoder(by.compiled(writer), shape(writer, known).name)
+
+    return _Language(shape, read_protobuf, protobuf_text, for_decoder, one_case=False)
 
 
 def reader_schema(
@@ -69,22 +105,24 @@ def reader_schema(
     previous: ReaderSchema | None,
     reserved: Collection[str] = (),
     fields: Sequence[FieldChoice] = (),
+    protobuf: Protobuf | None = None,
 ) -> Merged:
     """What a part's records are read as, from the schemas that they were written with.
 
     Args:
         part: Key or value.
-        format: `avro` or `json`.
+        format: `avro`, `json` or `protobuf`.
         writers: Schemas that are known, in any order.
         previous: What the part was last read as; None before its first plan.
         reserved: Names that its new columns cannot have: the table's other columns. The names of
             `typed_columns.OWN_COLUMNS` are reserved anyway.
         fields: The fields that become columns; empty for every field.
+        protobuf: Only for that format.
     """
     ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
-    merging = _Merging(part, format, ordered, previous, reserved, fields)
+    merging = _Merging(part, format, ordered, previous, reserved, fields, protobuf)
     if previous is None and merging.misfits:
-        other = _Merging(part, format, ordered[::-1], None, reserved, fields)
+        other = _Merging(part, format, ordered[::-1], None, reserved, fields, protobuf)
         if other.misfits < merging.misfits:
             merging = other
     return merging.merged()
@@ -97,7 +135,10 @@ def paths_of(format: str, writers: Iterable[WriterSchema]) -> tuple[str, ...]:
         format: As in `reader_schema`.
         writers: Those of a `PartPlan`.
     """
-    shapes = (_LANGUAGES[format].shape(writer) for writer in writers)
+    if format == "protobuf":
+        shapes = [protobuf_of_decoder(writer.text) for writer in writers]
+    else:
+        shapes = [_LANGUAGES[format].shape(writer, None) for writer in writers]
     return tuple(dict.fromkeys(path for shape in shapes for path in paths_in(shape)))
 
 
@@ -112,14 +153,15 @@ class _Merging:
         previous: ReaderSchema | None,
         reserved: Collection[str],
         choices: Sequence[FieldChoice],
+        protobuf: Protobuf | None,
     ) -> None:
         self.part: RecordPart = part
         self.format = format
-        self.language = _LANGUAGES[format]
         self.writers = writers
         self.previous = previous
         self.reserved = reserved
         self.choices = choices
+        self.language = _protobuf(protobuf) if protobuf else _LANGUAGES[format]
         self.paths = [choice.path for choice in choices]
         history = (previous.history or previous.text) if previous else None
         self.known = self.language.read(history) if history is not None else None
@@ -143,7 +185,7 @@ class _Merging:
 
     def _merge(self, writer: WriterSchema) -> None:
         try:
-            shape = self.language.shape(writer)
+            shape = self.language.shape(writer, self.known)
         except SchemaUnusable as found:
             self.left_out.append(
                 Unusable(writer.known_as, writer.schema_id, found.field, found.reason, writer.text)
@@ -219,7 +261,7 @@ class _Merging:
         new = self._new_fields(reader, decoded)
         return Merged(
             reader,
-            tuple(replace(w, text=self.language.for_decoder(w.text, decoded)) for w in fitting),
+            tuple(replace(w, text=self.language.for_decoder(w, decoded)) for w in fitting),
             tuple(sorted((*new, *self.left_out), key=self._place)),
             refused,
         )

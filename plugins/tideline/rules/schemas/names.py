@@ -34,7 +34,7 @@ def column_name(field: str, taken: Collection[str], *, key: bool = False) -> str
     name = ("key_" if key else "") + safe_name(field)
     if name.lower() in OWN_COLUMNS:
         name = f"value_{name}"
-    return _free(name, taken)
+    return free_name(name, taken)
 
 
 def nested_names(fields: Iterable[str]) -> list[str]:
@@ -48,7 +48,7 @@ def nested_names(fields: Iterable[str]) -> list[str]:
     names: list[str] = []
     taken: set[str] = set()
     for field in fields:
-        names.append(_free(safe_name(field), taken))
+        names.append(free_name(safe_name(field), taken))
         taken.add(names[-1].lower())
     return names
 
@@ -58,7 +58,8 @@ def safe_name(field: str) -> str:
     return _REFUSED.sub("_", field) or "_"
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is among those taken, which are in lower case."""
     candidate, number = name, 2
     while candidate.lower() in taken:
         candidate, number = f"{name}_{number}", number + 1

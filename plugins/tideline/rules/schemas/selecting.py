@@ -2,7 +2,7 @@
 
 A path names a field by the writer's names, with dots between it and the records that it is in. A
 field whose own name has dots is found first. A field that has been renamed is found by its aliases,
-and by those of the field that it is in the known record.
+and by those of the field that it is in the known record: of Protobuf's, the one with its number.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def _names(field: Field, known: Record | None, *, also: bool) -> tuple[str, ...]
 
 def _known_field(field: Field, known: Record | None) -> Field | None:
     fields = known.fields if known is not None else ()
+    if field.number:
+        return next((f for f in fields if f.number == field.number), None)
     same = (f for f in fields if f.name == field.name)
     related = (f for f in fields if f.name in field.aliases or field.name in f.aliases)
     return next(same, next(related, None))

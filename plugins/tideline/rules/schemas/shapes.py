@@ -19,6 +19,7 @@ COLUMN_TYPES = {
     "boolean": "boolean",
     "int": "long",
     "long": "long",
+    "unsigned long": "decimal(20,0)",
     "integer": "long",
     "float": "double",
     "double": "double",
@@ -116,12 +117,14 @@ class Field:
         shape: What it holds.
         aliases: Other names that writers have for it.
         since: The schema that brought it.
+        number: What it is known by, in Protobuf; 0 for a field that is known by its name.
     """
 
     name: str
     shape: Shape
     aliases: tuple[str, ...] = ()
     since: str = field(default="", compare=False)
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

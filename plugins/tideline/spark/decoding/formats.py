@@ -60,4 +60,8 @@ def _find(name: str) -> Decode:
         from tideline.spark.decoding import json
 
         return json.decode
+    if name == "protobuf":
+        from tideline.spark.decoding import protobuf
+
+        return protobuf.decode
     raise ValueError(f"no such format: {name}")

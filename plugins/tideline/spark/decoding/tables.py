@@ -14,6 +14,12 @@ _COORDINATES = ("topic_id", "generation", "topic", "partition", "offset", "times
 _PLAN = "decode_plan_id"
 
 
+def for_typed(plan: DecodePlan) -> Transform:
+    """The raw columns that typed rows are made of: Python workers get whatever is there."""
+    bytes_ = {"value", *(part.part for part in plan.parts)}
+    return lambda rows: rows.select(*_COORDINATES, *sorted(bytes_))
+
+
 def typed(plan: DecodePlan) -> Transform:
     """The typed table's columns: the value's fields first, then the key's."""
     own = [name for name in own_columns(plan) if name != _PLAN]

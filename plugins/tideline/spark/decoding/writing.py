@@ -30,7 +30,7 @@ from tideline.spark.decoding.formats import ERROR_CLASS
 from tideline.spark.decoding.framing import IS_NEW
 from tideline.spark.decoding.judging import IS_DROPPED, IS_TOMBSTONE
 from tideline.spark.decoding.new_ids import find_new_ids
-from tideline.spark.decoding.tables import quarantined, typed
+from tideline.spark.decoding.tables import for_typed, quarantined, typed
 from tideline.spark.decoding.transform import own_transform, refuse_other_rows
 from tideline.spark.sink import write_rows
 from tideline.spark.transforms import Transform
@@ -57,7 +57,8 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     """
     step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
     is_bad = F.col(ERROR_CLASS).isNotNull()
-    judged, metrics, seen = raw.transform(judge), _counts(is_bad, step), Observation("decoded")
+    judged = raw.transform(for_typed(job.plan)).transform(judge)
+    metrics, seen = _counts(is_bad, step), Observation("decoded")
     good = judged.observe(seen, *metrics).filter(~is_bad & ~F.col(IS_DROPPED))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
     files = write_rows(rows, job.decoded)

@@ -1,0 +1,46 @@
+"""Protobuf's files: what they import, and how they are compiled."""
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from tests.protobuf_schemas import PROTO3, writer
+from tideline.registry_io.protobuf_files import compiled_protobuf, imported_files
+from tideline.rules.schemas.changes import SchemaUnusable
+
+UNIT = PROTO3 + "message Unit { string name = 1; }\n"
+MONEY = PROTO3 + 'import public "parts/unit.proto";\nmessage Money { Unit unit = 1; }\n'
+ORDER = PROTO3 + 'import "money.proto";\nmessage Order { Money price = 1; Unit unit = 2; }\n'
+
+
+def files_of(schema):
+    return [f.name for f in FileDescriptorSet.FromString(compiled_protobuf(schema)).file]
+
+
+def test_references_are_compiled_as_well():
+    """Imports first, in folders if their names say so."""
+    schema = writer(1, ORDER, [("money.proto", MONEY), ("parts/unit.proto", UNIT)])
+    assert files_of(schema) == ["parts/unit.proto", "money.proto", "schema.proto"]
+
+
+def test_the_schema_s_own_name_is_free():
+    """A reference may have it."""
+    order = PROTO3 + 'import "schema.proto";\nmessage Order { Unit unit = 1; }\n'
+    assert files_of(writer(1, order, [("schema.proto", UNIT)])) == ["schema.proto", "_schema.proto"]
+
+
+@pytest.mark.parametrize("name", ["../up.proto", "/etc/up.proto", "a/../../up.proto", ""])
+def test_a_reference_does_not_leave_its_folder(name):
+    """Its name is the registry's word."""
+    with pytest.raises(SchemaUnusable, match="has to be a path below"):
+        compiled_protobuf(writer(1, UNIT, [(name, UNIT)]))
+
+
+def test_a_schema_file_imports_what_lies_beside_it(tmp_path):
+    """All levels, once each, in a circle as well; what is missing is left to protoc."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "money.proto").write_text(MONEY)
+    (tmp_path / "parts/unit.proto").write_text(UNIT + 'import "money.proto";')
+    (tmp_path.parent / "outside.proto").write_text(UNIT)
+    text = ORDER + 'import "../outside.proto";\nimport "google/protobuf/any.proto";\n'
+    found = imported_files(tmp_path, text)
+    assert [name for name, _ in found] == ["money.proto", "parts/unit.proto"]
