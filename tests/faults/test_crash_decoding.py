@@ -11,8 +11,9 @@ from tideline.wiring import open_ledger
 SHORT = 1.0
 """Seconds that a stopped run's leases last."""
 
-UNCOMMITTED = DECODE_PLACES[: DECODE_PLACES.index("decode:committed")]
-"""Stopped there, a decoding has committed nothing: nor may it later on."""
+UNCOMMITTED = DECODE_PLACES[1 : DECODE_PLACES.index("decode:committed")]
+"""Stopped there, a decoding has a plan and has committed nothing: nor may it later on. At its lease
+it has no plan yet, and may find that others have left it nothing to do."""
 
 
 def quick(*some):
