@@ -28,11 +28,19 @@ def test_the_schema_s_own_name_is_free():
     assert files_of(writer(1, order, [("schema.proto", UNIT)])) == ["schema.proto", "_schema.proto"]
 
 
-@pytest.mark.parametrize("name", ["../up.proto", "/etc/up.proto", "a/../../up.proto", ""])
+@pytest.mark.parametrize(
+    "name", ["../up.proto", "/etc/up.proto", "a/../../up.proto", "", "a\0", "a" * 999]
+)
 def test_a_reference_does_not_leave_its_folder(name):
     """Its name is the registry's word."""
     with pytest.raises(SchemaUnusable, match="has to be a path below"):
         compiled_protobuf(writer(1, UNIT, [(name, UNIT)]))
+
+
+def test_a_reference_that_is_a_file_and_a_folder():
+    """No two files lie so; the schema is refused, not the run."""
+    with pytest.raises(SchemaUnusable, match="cannot be files"):
+        compiled_protobuf(writer(1, UNIT, [("a", UNIT), ("a/b.proto", UNIT)]))
 
 
 def test_a_schema_file_imports_what_lies_beside_it(tmp_path):

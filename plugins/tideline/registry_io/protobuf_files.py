@@ -22,6 +22,7 @@ from tideline.rules.schemas.changes import SchemaUnusable
 MAIN = "schema.proto"
 """Name of the file that nobody imports; a longer one if somebody imports one of that name."""
 _SECONDS = 60
+_LONGEST_NAME = 200
 _IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
 
 
@@ -66,9 +67,17 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
         main = f"_{main}"
     with TemporaryDirectory(prefix="tideline-protoc-") as place:
         folder = Path(place)
-        for name, text in {**references, main: schema.text}.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+        try:
+            for name, text in {**references, main: schema.text}.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text, encoding="utf-8")
+        except (
+            FileExistsError,
+            NotADirectoryError,
+            IsADirectoryError,
+            UnicodeEncodeError,
+        ) as error:
+            raise SchemaUnusable("", f"its imports cannot be files: {error!r}") from error
         return _compiled(folder, main)
 
 
@@ -105,4 +114,5 @@ def _first(said: str, folder: Path) -> str:
 
 def _is_below(name: str) -> bool:
     path = PurePosixPath(name)
-    return bool(name) and not path.is_absolute() and ".." not in path.parts and "\\" not in name
+    is_plain = 0 < len(name) <= _LONGEST_NAME and not {"\\", "\0"} & set(name)
+    return is_plain and not path.is_absolute() and ".." not in path.parts
