@@ -18,7 +18,7 @@ from tests.raw_tables import (
     write_raw,
 )
 
-V1 = PROTO3 + "message Order { int32 id = 1; string note = 2; }\nmessage Other { string a = 1; }"
+V1 = PROTO3 + "message Order { int32 id = 1; string note = 2; }\nmessage Other { int32 a = 1; }"
 V2 = PROTO3 + "message Order { int64 id = 1; string remark = 2; optional double total = 3; }"
 V3 = PROTO3 + "message Order { sint32 id = 1; double total = 3; }"
 
@@ -30,7 +30,7 @@ def order(schema_id, text, indexes=b"\0", **fields):
 
 
 GOOD = order(2, V2, id=1, remark="fine")
-OTHER = message_of(V1, "shop.Other")(a="fine").SerializeToString()
+OTHER = message_of(V1, "shop.Other")(a=7).SerializeToString()
 BAD = {
     "no bytes": (b"", "framing"),
     "four bytes": (framing(2)[:4], "framing"),
