@@ -228,7 +228,7 @@ def test_a_given_name_is_not_another_listed_field_s():
 
 def test_a_field_that_no_schema_has():
     """It makes no column; the fields that there are can be told."""
-    merged = merge_listed(listed("at", "customer.nam"), order(*ORDER))
+    merged = merge_listed(listed("at", "customer.title"), order(*ORDER))
     assert list(in_table(merged)) == ["at"]
     assert paths_of("avro", merged.writers) == (
         "at",
