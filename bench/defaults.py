@@ -5,6 +5,8 @@ from __future__ import annotations
 AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
     "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "268435456b",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.parquet.outputTimestampType": "INT96",

@@ -17,6 +17,9 @@ from tideline.table.columns import columns_of
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.schema import TYPED_COLUMNS, delta_fields
 
+COLUMNS = {name: kind for name, kind in TYPED_COLUMNS.items() if name != "headers"}
+"""As they come, where nobody chooses."""
+
 LATE = datetime(9999, 12, 31, tzinfo=UTC)
 DAY = date(2026, 1, 1)
 _POINT = pa.struct([("x", pa.int64()), ("tags", pa.map_(pa.string(), pa.int32()))])
@@ -46,8 +49,8 @@ class Typed:
 
     def __init__(self, folder):
         self.uri = str(folder / "typed")
-        self.table = MaintainedTable(self.uri, columns=TYPED_COLUMNS)
-        fields = delta_fields(TYPED_COLUMNS)
+        self.table = MaintainedTable(self.uri, columns=COLUMNS)
+        fields = delta_fields(COLUMNS)
         self.table.create("orders", "l", ["event_date", "topic"], fields)
         self.token = 0
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tests.raw_tables import decode_job, decode_plan, decoded, framing, planned, record, write_raw
 from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
+from tideline.rules.schemas.json_schema import SCHEMALESS
 from tideline.rules.schemas.merging import reader_schema
 from tideline.spark.decoding.judging import judge
 from tideline.spark.decoding.raw_rows import read_raw_rows
@@ -298,3 +299,49 @@ def test_keys_and_tombstones(spark, tmp_path):
         (6, None, True),
         (None, 1, False),
     ]
+
+
+ANYTHING = {
+    "an object": (b' {"a":{"b":[1,null,true,"x"]}}\n', {"a": {"b": [1, None, True, "x"]}}),
+    "a list": (b"[1,[],{}]", [1, [], {}]),
+    "a number": (b"5", 5),
+    "a fraction": (b"-0.25", -0.25),
+    "a string": (rb'"}]\u0000"', "}]\0"),
+    "true": (b"true", True),
+    "null": (b"null", None),
+    "38 digits": (b'{"n":%s}' % (b"9" * 38), {"n": int("9" * 38)}),
+    "more digits in a string": (b'{"n":"%s"}' % (b"9" * 60), {"n": "9" * 60}),
+    "a large exponent": (b'{"n":1e300,"s":"Infinity"}', {"n": 1e300, "s": "Infinity"}),
+    "nothing in it": (b"{}", {}),
+    "large": (json.dumps(["x" * 1000] * 5000).encode(), ["x" * 1000] * 5000),
+}
+NOTHING = {
+    **{k: v for k, v in BAD.items() if v[1] not in ("type_mismatch", "out_of_range")},
+    "beyond a double": (b'{"n":[-1e400]}', "out_of_range"),
+    "beyond a double, alone": (b"1E+999", "out_of_range"),
+    "39 digits": (b'{"n":%s}' % (b"9" * 39), "out_of_range"),
+    "39 digits beside a string": (b'{"n":%s,"s":"%s"}' % (b"8" * 39, b"9" * 60), "out_of_range"),
+    "a name twice in a list": (b'[{"a":1,"a":2}]', "duplicate_field"),
+    "a name twice in a large one": (
+        b'{"a":{"b":1,"b":2},"x":"%s"}' % (b"x" * 5_000_000),
+        "too_large",
+    ),
+    "a member behind it, without an end": (GOOD + b',"x":1', "trailing_bytes"),
+    "the same member behind it": (GOOD + b',"value":1', "trailing_bytes"),
+    "an item behind a number": (b"5,6", "trailing_bytes"),
+}
+
+
+def test_without_a_schema_a_document_is_a_variant(spark, tmp_path):
+    """Whatever it holds; what is no document, or changes by being read, is in quarantine."""
+    values = [data for data, _ in (*ANYTHING.values(), *NOTHING.values())]
+    result, _, bad = decode(spark, tmp_path, values, part(json.loads(SCHEMALESS)))
+    either = {"trailing_bytes": "malformed"}  # the document is inside of another one
+    found = {r["offset"]: either.get(r["error_class"], r["error_class"]) for r in bad}
+    classes = (name for _, name in NOTHING.values())
+    wanted = {len(ANYTHING) + n: either.get(c, c) for n, c in enumerate(classes)}
+    assert found == wanted
+    files = [str(tmp_path / "decoded" / file) for file in result.decoded.files]
+    read = spark.session.read.parquet(*files).select("offset", F.to_json("value").alias("value"))
+    rows = {r["offset"]: json.loads(r["value"]) for r in read.collect()}
+    assert rows == {n: wanted for n, (_, wanted) in enumerate(ANYTHING.values())}

@@ -234,6 +234,36 @@ def test_all_tables_can_be_maintained_and_everything_goes_on(typed):
     assert is_clean(at.harness, at.stream)
 
 
+def test_documents_without_a_schema_are_variants(typed):
+    """They are landed, decoded, merged, undone and audited like all others."""
+    at = typed(value={"format": "json"})
+    at.send_bytes(b'{"a":[1,"x"]}', b'{"a":1,"a":2}', None)
+    at.run("one")
+    at.send_bytes(b'"text"', b"null")
+    at.run("two")
+    table = DeltaTable(at.section["table"]["uri"])
+    assert table.protocol().reader_features == ["variantType"]
+    assert at.bad("error_class") == [(0, 1, "duplicate_field")]
+    wanted = {0: {"a": [1, "x"]}, 2: None, 3: "text", 4: None}
+    assert variants(at) == wanted
+    with open_run(at.stream, "maintain", RunRequest(), at.spark) as run:
+        done = {u.role: u for u in maintain_stream(run, open_tables(at.stream))}
+    assert done["decoded"].merged.files == 2
+    assert (variants(at), is_clean(at.harness, at.stream)) == (wanted, True)
+    with open_run(at.stream, "rewind", RunRequest(), at.spark) as run:
+        rewind_stream(run, RewindRequest("one", "wrong filter", "ann"))
+    assert variants(at) == {n: wanted[n] for n in (0, 2)}
+    assert is_clean(at.harness, at.stream)
+
+
+def variants(at):
+    """The documents by offset, as Spark reads the table's files with the table's types."""
+    files = DeltaTable(at.section["table"]["uri"]).file_uris()
+    read = at.spark.session.read.schema("offset BIGINT, value VARIANT").parquet(*files)
+    rows = read.selectExpr("offset", "to_json(value) AS text")
+    return {r["offset"]: json.loads(r["text"] or "null") for r in rows.collect()}
+
+
 def test_old_rows_of_the_quarantine_go(typed, monkeypatch):
     """The ledger knows which; a run that is cleared brings its own back."""
     at = typed()

@@ -161,6 +161,24 @@ BROKEN = {
         "decode.value",
         "either subject or schema",
     ),
+    "Avro without a schema": (
+        DECODED.replace(", subject: orders-value", ""),
+        8,
+        "decode.value",
+        "either subject or schema",
+    ),
+    "ids without a subject": (
+        DECODED.replace("avro, subject: orders-value", "json, framing: confluent"),
+        8,
+        "decode.value",
+        "framing confluent needs a subject",
+    ),
+    "fields without a schema": (
+        DECODED.replace("avro, subject: orders-value", "json, fields: [at]"),
+        8,
+        "decode.value",
+        "fields are chosen of a schema's",
+    ),
     "a subject and no registry": (
         DECODED.replace("registry: {}\n", ""),
         1,

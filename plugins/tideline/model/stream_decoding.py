@@ -68,7 +68,10 @@ class Part(Section):
         " registry is named. plain: nothing does.",
     )
     subject: str | None = Field(
-        None, min_length=1, description="Subject of the registry that the schemas belong to."
+        None,
+        min_length=1,
+        description="Subject of the registry that the schemas belong to. json may do without"
+        " subject and schema: each document becomes one VARIANT.",
     )
     schema_file: str | None = Field(
         None, alias="schema", description="A schema file instead; relative to the stream file."
@@ -109,6 +112,19 @@ class Part(Section):
         """The fields that become columns; empty for every field."""
         return _listed(self.fields)
 
+    @property
+    def is_schemaless(self) -> bool:
+        """Whether documents come without any schema, and become one column each."""
+        return self.format != "none" and self.subject is None and self.schema_file is None
+
+    def _refuse_what_needs_a_schema(self) -> None:
+        if self.format != "json":
+            raise ValueError("give either subject or schema, and only one of them")
+        if self.framing == "confluent":
+            raise ValueError("framing confluent needs a subject: its ids name schemas")
+        if self.fields is not None:
+            raise ValueError("fields are chosen of a schema's; give subject or schema")
+
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none":
@@ -126,8 +142,10 @@ class Part(Section):
             if given:
                 raise ValueError(f"format none takes no {given[0]}")
             return self
-        if (self.subject is None) == (self.schema_file is None):
+        if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
+        if self.is_schemaless:
+            self._refuse_what_needs_a_schema()
         if self.message is not None and self.format != "protobuf":
             raise ValueError("message is for format protobuf only")
         return self

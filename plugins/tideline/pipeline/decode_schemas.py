@@ -29,6 +29,7 @@ from tideline.pipeline.decode_columns import (
 from tideline.pipeline.decode_halting import goes_to_quarantine, halted
 from tideline.registry_io.port import RegistryPort
 from tideline.registry_io.protobuf_files import compiled_protobuf, imported_files
+from tideline.rules.schemas.json_schema import SCHEMALESS
 from tideline.rules.schemas.merging import Protobuf, reader_schema
 
 
@@ -119,6 +120,9 @@ def _part(
             known = replace(before, fields=part.fields, unfit=())
             return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
         part = replace(part, reader=before.reader)
+    if wanted.is_schemaless:
+        writer = WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
+        return _merged(run, part, [writer], others)
     if wanted.schema_file is not None:
         writer = _schema_file(Path(wanted.schema_file), wanted.format)
         return _merged(run, part, [writer], others, is_asked=is_asked)
@@ -275,8 +279,11 @@ def _schema_file(path: Path, format: str) -> WriterSchema:
         imports = imported_files(path.parent, text) if format == "protobuf" else ()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"schema file {path} cannot be read: {error}") from error
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return WriterSchema(PLAIN_ID, text, digest, path.name, imports)
+    return WriterSchema(PLAIN_ID, text, _digest(text), path.name, imports)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _decode(run: RunContext) -> Decode:

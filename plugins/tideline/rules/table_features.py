@@ -39,6 +39,7 @@ _WITHOUT_EFFECT = frozenset(
         "generatedColumns",
         "invariants",
         "timestampNtz",
+        "variantType",
     }
 )
 """Features that a protocol may list: only a property or a column of theirs asks for something."""

@@ -53,6 +53,9 @@ def merge_files(
     return FileMerge(tuple(f.path for f in files), path, size, files[0].partition)
 
 
+_PARTS_OF_VARIANT = {pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")}
+
+
 class _Unlike(Exception):
     """A value that its column's type in the table cannot hold."""
 
@@ -120,8 +123,11 @@ def _common_schema(declared: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """A type whose parts may all be null: writers differ in what they promise."""
-    if pa.types.is_struct(kind):
+    """A type whose parts may all be null: writers differ in what they promise.
+
+    But for a VARIANT, which Spark reads only where its two parts are never null.
+    """
+    if pa.types.is_struct(kind) and {*kind} != _PARTS_OF_VARIANT:
         return pa.struct([pa.field(f.name, _nullable(f.type)) for f in kind])
     if pa.types.is_list(kind):
         return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))

@@ -18,6 +18,9 @@ from tideline.rules.schemas.shapes import Field, List, Map, Record, Scalar, Shap
 
 MAX_SCHEMAS = 20_000
 MAX_DEPTH = 64
+_VARIANT = "x-variant"
+SCHEMALESS = json.dumps({_VARIANT: True})
+"""Stands for a schema where there is none: any document, as it is, in one VARIANT column."""
 _FORMATS = {"date-time": Scalar("date-time"), "date": Scalar("day")}
 _SCALARS = {k: Scalar(k) for k in ("integer", "number", "boolean")}
 
@@ -72,6 +75,8 @@ def _printed(shape: Shape) -> dict[str, Any]:
     match shape:
         case Scalar("text"):
             return {}
+        case Scalar("variant"):
+            return {_VARIANT: True}
         case Scalar("date-time"):
             return {"type": "string", "format": "date-time"}
         case Scalar("day"):
@@ -109,6 +114,8 @@ class _Reading:
             return None
         if not isinstance(schema, dict):
             return ANY
+        if schema.get(_VARIANT) is True:
+            return Scalar("variant")
         parts = [self._own(schema, path)]
         if "$ref" in schema:
             parts.append(self._referred(str(schema["$ref"]), path))

@@ -27,6 +27,7 @@ COLUMN_TYPES = {
     "string": "string",
     "text": "string",
     "bytes": "binary",
+    "variant": "variant",
     "date": "date",
     "day": "date",
     "date-time": "timestamp",

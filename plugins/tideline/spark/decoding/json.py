@@ -21,29 +21,32 @@ as seconds since 1970: Spark does not tell.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, MapType, StructType
+from pyspark.sql.types import DataType, StructType, VariantType
 
 from tideline.model.decoding import PartPlan
 from tideline.rules.schemas.json_schema import read_json
 from tideline.rules.schemas.shapes import Record, column_type, struct_type
 from tideline.spark.decoding.formats import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
 from tideline.spark.decoding.json_members import SPACES, members_inside, members_of, most_members
+from tideline.spark.decoding.json_numbers import has_number, loses_numbers
 from tideline.spark.decoding.types import spark_type
 
 _TEXT, _TRIMMED, _OPEN, _READ = "_text", "_trimmed", "_open", "_read"
 _FOUND, _ALONE, _MEMBERS, _NAMES = "_found", "_alone", "_members", "_names"
 _OWN = (_TEXT, _TRIMMED, _OPEN, _READ, _FOUND, _ALONE, _MEMBERS, _NAMES)
-_WHOLE = 2.0**53
-"""From here on, a double skips whole numbers."""
+_NAMED, _CORRUPT = "columnNameOfCorruptRecord", "_corrupt"
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
 _PARSED_BYTES = 4 * 2**20
 """Of longer documents only the outermost names are compared: a variant holds 16 MiB."""
-_LONG_NUMBER = r"(^|[^\d.eE+])\d{%d,}([^\d.eE]|$)"
 
 
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
@@ -103,12 +106,7 @@ def _read(rows: DataFrame, shape: Record, nonce: str) -> DataFrame:
     is_empty = F.endswith(F.col(_OPEN), F.lit("{"))
     comma = F.when(is_empty, "").otherwise(",")
     text = F.concat(F.col(_OPEN), comma, F.lit(f'"{nonce}":1}}'))
-    options = {
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": _bad(nonce),
-        "allowSingleQuotes": "false",
-        "allowNonNumericNumbers": "false",
-    }
+    options = _OPTIONS | {_NAMED: _bad(nonce)}
     trimmed = rows.withColumn(_TRIMMED, _trimmed(F.col(_TEXT)))
     opened = trimmed.withColumn(_OPEN, F.when(is_open, _trimmed(cut)))
     return opened.withColumn(_READ, F.from_json(text, _type(shape, nonce), options))
@@ -133,12 +131,17 @@ def _with_names(rows: DataFrame, columns: list[tuple[Column, DataType]]) -> Data
 
 def _class_of(shape: Record, columns: list[tuple[Column, DataType]]) -> Column:
     found, text = F.col(_FOUND), F.col(_TEXT)
+    if any(isinstance(kind, VariantType) for _, kind in columns):
+        is_more = F.col(_NAMES).isNotNull() & (F.size(F.col(_NAMES)) != 1)
+        checks = F.when(is_more, "trailing_bytes")
+        checks = checks.when(loses_numbers(text, columns), "out_of_range")
+        return F.when(found.isNull(), _class_of_no_variant()).otherwise(checks)
     parsed = F.try_parse_json(text)
     kind = F.when(parsed.isNotNull(), F.schema_of_variant(parsed))
     refused = (
         F.when(text.isNull(), "invalid_utf8")
         .when(F.col(_ALONE) & F.json_object_keys(text).isNull(), "malformed")  # `from_json` goes on
-        .when(F.col(_ALONE) & _has_number(19), "out_of_range")
+        .when(F.col(_ALONE) & has_number(text, 19), "out_of_range")
         .when(F.col(_ALONE), "type_mismatch")
         .when(parsed.isNull(), "malformed")
         .when(kind.startswith("OBJECT"), "trailing_bytes")
@@ -147,9 +150,22 @@ def _class_of(shape: Record, columns: list[tuple[Column, DataType]]) -> Column:
     checks = (
         F.when(_has_duplicates(), "duplicate_field")
         .when(_has_strange_names(shape, [column for column, _ in columns]), "type_mismatch")
-        .when(_loses_numbers(columns), "out_of_range")
+        .when(loses_numbers(text, columns), "out_of_range")
     )
     return F.when(found.isNull(), refused).otherwise(checks)
+
+
+def _class_of_no_variant() -> Column:
+    """Why a document is no VARIANT; `from_json` makes none of one with a name twice, either."""
+    text = F.col(_TEXT)
+    as_text = F.from_json(text, f"value string, {_CORRUPT} string", _OPTIONS | {_NAMED: _CORRUPT})
+    return (
+        F.when(text.isNull(), "invalid_utf8")
+        .when(as_text[_CORRUPT].isNotNull(), "malformed")
+        .when(F.size(F.json_object_keys(text)) > 1, "trailing_bytes")
+        .when(F.length(PAYLOAD) > _PARSED_BYTES, "too_large")
+        .otherwise("duplicate_field")
+    )
 
 
 def _has_duplicates() -> Column:
@@ -187,59 +203,6 @@ def _has_strange_names(shape: Record, columns: list[Column]) -> Column:
     return F.when(is_missing, differs).otherwise(F.lit(False))
 
 
-def _loses_numbers(columns: list[tuple[Column, DataType]]) -> Column:
-    """Whether a double stands for a number that it is not: beyond its range, or rounded.
-
-    Digits behind the point are rounded everywhere; whole numbers are somebody's ids.
-    """
-    infinite = _any_double(columns, lambda d: F.abs(d) == float("inf"))
-    skipped = _any_double(columns, lambda d: (F.abs(d) >= _WHOLE) & ~_stands_in_text(d))
-    large = _any_double(columns, lambda d: F.abs(d) >= _WHOLE)
-    if infinite is None or skipped is None or large is None:
-        return F.lit(False)
-    return F.when(large, infinite | (_has_number(16) & skipped)).otherwise(F.lit(False))
-
-
-def _stands_in_text(number: Column) -> Column:
-    """Whether a whole number stands in the document digit by digit."""
-    digits = F.abs(number).try_cast("decimal(38,0)").cast("string")
-    return F.coalesce(F.contains(F.col(_TEXT), digits), ~_has_number(39))
-
-
-def _has_number(digits: int) -> Column:
-    """Whether a whole number of so many digits stands in the document, or in a string of it."""
-    return F.col(_TEXT).rlike(_LONG_NUMBER % digits)
-
-
-def _any_double(
-    columns: Iterable[tuple[Column, DataType]], test: Callable[[Column], Column]
-) -> Column | None:
-    """Whether any double in columns passes a test; None where they hold no doubles."""
-    tests = [t for column, kind in columns if (t := _double_in(column, kind, test)) is not None]
-    return reduce(or_, tests) if tests else None
-
-
-def _double_in(column: Column, kind: DataType, test: Callable[[Column], Column]) -> Column | None:
-    if isinstance(kind, DoubleType):
-        return F.coalesce(test(column), F.lit(False))
-    if isinstance(kind, StructType):
-        return _any_double(((column[f.name], f.dataType) for f in kind.fields), test)
-    if isinstance(kind, MapType):
-        column, kind = F.map_values(column), ArrayType(kind.valueType)
-    if not isinstance(kind, ArrayType):
-        return None
-    inner = kind.elementType
-    if _double_in(F.lit(None), inner, test) is None:
-        return None
-
-    def of_item(item: Column) -> Column:
-        found = _double_in(item, inner, test)
-        assert found is not None
-        return found
-
-    return F.coalesce(F.exists(column, of_item), F.lit(False))
-
-
 def _said() -> Column:
     name = F.col(ERROR_CLASS)
     return (
@@ -247,6 +210,7 @@ def _said() -> Column:
         .when(name == "malformed", "not a JSON document")
         .when(name == "trailing_bytes", "text follows the JSON document")
         .when(name == "duplicate_field", "an object has a name twice")
+        .when(name == "too_large", "too large for a VARIANT, or an object has a name twice")
         .when(name == "out_of_range", "a number does not fit its column without loss")
         .when(
             F.col(_FOUND).isNotNull(),

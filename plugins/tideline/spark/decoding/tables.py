@@ -16,8 +16,9 @@ _PLAN = "decode_plan_id"
 
 def for_typed(plan: DecodePlan) -> Transform:
     """The raw columns that typed rows are made of: Python workers get whatever is there."""
-    bytes_ = {"value", *(part.part for part in plan.parts)}
-    return lambda rows: rows.select(*_COORDINATES, *sorted(bytes_))
+    wanted = {"value", *(part.part for part in plan.parts)}
+    wanted |= {"headers"} & {*own_columns(plan)}
+    return lambda rows: rows.select(*_COORDINATES, *sorted(wanted))
 
 
 def typed(plan: DecodePlan) -> Transform:
