@@ -80,6 +80,9 @@ BAD = {
     "bytes that are no text": (b'{"note":"\xff"}', "invalid_utf8"),
     "half a character": (b'{"note":"\xc3"}', "invalid_utf8"),
     "a surrogate's bytes": (b'{"note":"\xed\xa0\x80"}', "invalid_utf8"),
+    "half a character's escape": (rb'{"note":"\ud83d."}', "invalid_utf8"),
+    "the other half": (rb'{"note":"\\\uDE00"}', "invalid_utf8"),
+    "two first halves": (rb'{"note":"\ud83d\ud83d\ude00"}', "invalid_utf8"),
     "a name twice": (b'{"id":1,"id":1}', "duplicate_field"),
     "an unknown name twice": (b'{"x":1,"x":1}', "duplicate_field"),
     "a name twice inside": (b'{"lines":[{"n":1,"n":2}]}', "duplicate_field"),
@@ -137,6 +140,8 @@ LENIENT = {
         {"total": 0.12345678901234568},
     ),
     "text of all kinds": ('{"note":"é\\u0000😀\\n"}'.encode(), {"note": "é\0😀\n"}),
+    "a character's two escapes": (rb'{"note":"\ud83d\ude00"}', {"note": "😀"}),
+    "no escape, but a backslash": (rb'{"note":"\\ud83d"}', {"note": r"\ud83d"}),
     "text that looks like the end": (b'{"note":"}]},{]}"}', {"note": "}]},{]}"}),
     "no seconds' parts": (
         b'{"at":"2026-01-02T03:04:05+02:00"}',

@@ -45,6 +45,8 @@ _OPTIONS = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_HALF = f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 _PARSED_BYTES = 4 * 2**20
 """Of longer documents only the outermost names are compared: a variant holds 16 MiB."""
 
@@ -134,6 +136,7 @@ def _class_of(shape: Record, columns: list[tuple[Column, DataType]]) -> Column:
     if any(isinstance(kind, VariantType) for _, kind in columns):
         is_more = F.col(_NAMES).isNotNull() & (F.size(F.col(_NAMES)) != 1)
         checks = F.when(is_more, "trailing_bytes")
+        checks = checks.when(_has_half_a_character(), "invalid_utf8")
         checks = checks.when(loses_numbers(text, columns), "out_of_range")
         return F.when(found.isNull(), _class_of_no_variant()).otherwise(checks)
     parsed = F.try_parse_json(text)
@@ -148,7 +151,8 @@ def _class_of(shape: Record, columns: list[tuple[Column, DataType]]) -> Column:
         .otherwise("type_mismatch")
     )
     checks = (
-        F.when(_has_duplicates(), "duplicate_field")
+        F.when(_has_half_a_character(), "invalid_utf8")
+        .when(_has_duplicates(), "duplicate_field")
         .when(_has_strange_names(shape, [column for column, _ in columns]), "type_mismatch")
         .when(loses_numbers(text, columns), "out_of_range")
     )
@@ -166,6 +170,13 @@ def _class_of_no_variant() -> Column:
         .when(F.length(PAYLOAD) > _PARSED_BYTES, "too_large")
         .otherwise("duplicate_field")
     )
+
+
+def _has_half_a_character() -> Column:
+    """Whether an escape names one of two surrogates without the other: it would become a `?`."""
+    text = F.col(_TEXT)
+    without = F.replace(text, F.lit("\\\\"), F.lit("/"))  # a backslash that is meant as one
+    return F.when(F.contains(text, F.lit("\\u")), without.rlike(_HALF)).otherwise(F.lit(False))
 
 
 def _has_duplicates() -> Column:
@@ -206,7 +217,7 @@ def _has_strange_names(shape: Record, columns: list[Column]) -> Column:
 def _said() -> Column:
     name = F.col(ERROR_CLASS)
     return (
-        F.when(name == "invalid_utf8", "the bytes are no UTF-8")
+        F.when(name == "invalid_utf8", "the bytes are no UTF-8, or an escape is half a character")
         .when(name == "malformed", "not a JSON document")
         .when(name == "trailing_bytes", "text follows the JSON document")
         .when(name == "duplicate_field", "an object has a name twice")
