@@ -350,3 +350,17 @@ def test_without_a_schema_a_document_is_a_variant(spark, tmp_path):
     read = spark.session.read.parquet(*files).select("offset", F.to_json("value").alias("value"))
     rows = {r["offset"]: json.loads(r["value"]) for r in read.collect()}
     assert rows == {n: wanted for n, (_, wanted) in enumerate(ANYTHING.values())}
+
+
+def test_a_key_without_a_schema_beside_a_value_with_one(spark, tmp_path):
+    """Each part is decoded in its own way; headers are there if they are asked for."""
+    key = part(json.loads(SCHEMALESS), name="key")
+    headers = [{"key": "trace", "value": b"1"}]
+    values = [record(0, GOOD, key=b'["a",1]', headers=headers), record(1, GOOD, key=b"{")]
+    own = ("is_tombstone", "headers")
+    result, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key, own_columns=own)
+    assert [(r["id"], r["headers"]) for r in typed] == [(1, headers)]
+    assert [(r["offset"], r["part"], r["error_class"]) for r in bad] == [(1, "key", "malformed")]
+    files = [str(tmp_path / "decoded" / file) for file in result.decoded.files]
+    read = spark.session.read.parquet(*files).select(F.to_json("key_value").alias("key"))
+    assert [json.loads(r["key"]) for r in read.collect()] == [["a", 1]]

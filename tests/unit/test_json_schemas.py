@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.schemas import array, columns, mapping, merge, struct
 from tideline.rules.schemas.changes import Incompatible, NewField, Unusable
+from tideline.rules.schemas.json_schema import SCHEMALESS
 
 
 def schema(properties, **more):
@@ -259,3 +260,13 @@ def test_documents_that_are_no_objects_are_one_column(document, column):
     assert json.loads(merged.reader.text)["x-wrapped"] is True
     again = merge("json", document, previous=merged.reader)
     assert again.reader == merged.reader
+
+
+@pytest.mark.parametrize("found", [{}, {"type": "string"}, {"type": "integer"}])
+def test_somebody_else_s_word_makes_no_variant(found):
+    """Only a part without any schema is one; it stays one when its reader is read again."""
+    assert columns_of(found | {"x-variant": True}) == columns_of(found)
+    merged = merge("json", json.loads(SCHEMALESS))
+    assert columns(merged) == {"value": "variant"}
+    again = merge("json", json.loads(SCHEMALESS), previous=merged.reader)
+    assert (again.reader, again.changes) == (merged.reader, ())

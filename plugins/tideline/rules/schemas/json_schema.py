@@ -34,6 +34,8 @@ def json_shape(text: str) -> Record:
     Raises:
         SchemaUnusable: No columns can be made of it.
     """
+    if text == SCHEMALESS:
+        return Record((Field("value", Scalar("variant")),), wrapped=True)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -54,7 +56,8 @@ def read_json(text: str) -> Record:
     document = json.loads(text)
     fields = []
     for name, schema in document["properties"].items():
-        shape = _Reading(schema).shape(schema, (name,))
+        is_variant = schema.get(_VARIANT) is True
+        shape = Scalar("variant") if is_variant else _Reading(schema).shape(schema, (name,))
         found = TEXT if shape is ANY or shape is None else shape
         fields.append(Field(name, found, since=schema.get("x-since", "")))
     closed = document.get("additionalProperties") is False
@@ -114,8 +117,6 @@ class _Reading:
             return None
         if not isinstance(schema, dict):
             return ANY
-        if schema.get(_VARIANT) is True:
-            return Scalar("variant")
         parts = [self._own(schema, path)]
         if "$ref" in schema:
             parts.append(self._referred(str(schema["$ref"]), path))
