@@ -1,6 +1,7 @@
 """Decoding beside other work on a stream: maintenance, a move, another redrive, other tables."""
 
 import shutil
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -13,8 +14,10 @@ from tideline.ledger import move as ledger_move
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
 from tideline.model.ledger_location import LedgerLocation
+from tideline.operations import quarantine_retention
 from tideline.operations.maintenance import maintain_stream
 from tideline.pipeline import decode_attempt, decode_execution
+from tideline.pipeline.context import now
 from tideline.pipeline.decode_rows import decode_rows
 from tideline.pipeline.verify_decoded import verify_decoded
 from tideline.wiring import open_store, open_tables
@@ -174,6 +177,24 @@ def test_an_open_plan_to_decode_moves_with_the_ledger(movable, monkeypatch):
     movable.location = movable.places[1]
     movable.redrives("again")
     is_redriven(movable)
+
+
+def test_what_was_let_go_moves_with_the_ledger(movable, monkeypatch):
+    """Neither place misses it, and both miss it again once it was decoded again."""
+    movable.maintenance = {"quarantine_days": 1}
+    late = now() + timedelta(days=2)
+    monkeypatch.setattr(quarantine_retention, "now", lambda: late)
+    maintain(movable)
+    for target in (movable.places[1], movable.places[0]):
+        move_ledger(movable.location, target, open_store)
+        movable.location = target
+        audit = movable.audits()
+        assert (audit.clean, audit.let_go, movable.bad()) == (True, 2, [])
+    movable.decodes("run 2")
+    move_ledger(movable.location, movable.places[1], open_store)
+    movable.location = movable.places[1]
+    audit = movable.audits()
+    assert (audit.clean, audit.let_go, movable.bad()) == (True, 1, [(2, "framing")])
 
 
 def test_nothing_is_decoded_while_the_ledger_moves(movable, monkeypatch):

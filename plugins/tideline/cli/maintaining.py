@@ -46,15 +46,12 @@ def _row(upkeep: TableUpkeep) -> list[str | None]:
         _text(upkeep.merged),
         _text(upkeep.written),
         _text(upkeep.vacuumed),
-        _rows(upkeep.expired),
+        _text(upkeep.expired),
         None if after is None else _text(after.active),
         None if after is None else _text(after.stored),
     ]
 
 
-def _rows(count: RowCount) -> str:
-    return f"{count.rows} ({count.bytes / 1024**2:.1f} MB)"
-
-
-def _text(count: FileCount) -> str:
-    return f"{count.files} ({count.bytes / 1024**2:.1f} MB)"
+def _text(count: FileCount | RowCount) -> str:
+    number = count.files if isinstance(count, FileCount) else count.rows
+    return f"{number} ({count.bytes / 1024**2:.1f} MB)"

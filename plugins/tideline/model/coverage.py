@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 
 Intervals = tuple[OffsetRange, ...]
 
@@ -107,6 +107,11 @@ def add_coverage(
 def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
     """The intervals of each entry; at most one entry per identity."""
     return {c.identity: c.intervals for c in coverage}
+
+
+def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
+    """The offsets that some ranges mean in each log."""
+    return by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
 
 
 def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:

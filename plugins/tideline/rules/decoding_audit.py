@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tideline.model.coverage import Intervals, intersect, overlaps, subtract, total, union
+from tideline.model.coverage import Intervals, by_log, intersect, overlaps, subtract, total, union
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.verification import LandedRange
 from tideline.model.wording import first_few
@@ -77,12 +77,11 @@ def audit_typed(
         let_go: Coordinates whose rows may have left the quarantine for their age.
     """
     good, bad = _Held(typed), _Held(quarantined)
-    open_now: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for planned in under_way:
-        open_now[planned.identity].append(planned.offsets)
+    open_now = by_log(under_way)
     missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
     for identity in sorted({*covered, *good.offsets, *bad.offsets}):
-        allowed = subtract(covered.get(identity, ()), open_now[identity])
+        planned = open_now.get(identity, ())
+        allowed = subtract(covered.get(identity, ()), planned)
         there = raw[identity].offsets if identity in raw else ()
         ours = union(good.offsets[identity], bad.offsets[identity])
         unseen = subtract(intersect(there, allowed), ours)
@@ -93,8 +92,8 @@ def audit_typed(
         dropped += total(intersect(unseen, tombstones))
         twice = intersect(good.offsets[identity], bad.offsets[identity])
         twice = union(twice, good.copies[identity], bad.copies[identity])
-        doubled += _flaws(identity, subtract(twice, open_now[identity]))
-        known = union(intersect(allowed, there), open_now[identity])
+        doubled += _flaws(identity, subtract(twice, planned))
+        known = union(intersect(allowed, there), planned)
         foreign += _flaws(identity, subtract(ours, known))
     pending = sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
     damaged = (*good.damaged, *bad.damaged)

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from tideline.model.coverage import Intervals, subtract, union
+from tideline.model.coverage import Intervals, by_log, subtract, union
 from tideline.model.decoding import DecodeRecord
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.retention import LetGo, Places
 
 
@@ -63,16 +63,9 @@ def still_let_go(events: Iterable[LetGo | DecodeRecord]) -> dict[PartitionIdenti
     found: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
     for event in events:
         ranges = event.ranges if isinstance(event, LetGo) else event.plan.ranges
-        for identity, pieces in _by_log(ranges).items():
+        for identity, pieces in by_log(ranges).items():
             if isinstance(event, LetGo):
                 found[identity] = union(found[identity], pieces)
             else:
                 found[identity] = subtract(found[identity], pieces)
     return {identity: pieces for identity, pieces in found.items() if pieces}
-
-
-def _by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, list[OffsetRange]]:
-    found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for planned in ranges:
-        found[planned.identity].append(planned.offsets)
-    return found

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tideline.model.coverage import Intervals, intersect, subtract, union
+from tideline.model.coverage import Intervals, by_log, intersect, subtract, union
 from tideline.model.gaps import ADMITTED, REASONS, Gap, GapReason, merge_gaps
 from tideline.model.incident import Finding, Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
@@ -141,10 +141,8 @@ def verified_again(
         known: As the record has it.
         good: What verifies now.
     """
-    again: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for item in good:
-        again[item.planned.identity].append(item.planned.offsets)
-    kept = (v for v in known if subtract([v.planned.offsets], union(again[v.planned.identity])))
+    again = by_log(item.planned for item in good)
+    kept = (v for v in known if subtract([v.planned.offsets], again.get(v.planned.identity, ())))
     return (*kept, *good)
 
 

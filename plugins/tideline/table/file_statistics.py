@@ -9,7 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
-from tideline.model.coverage import Intervals, union
+from tideline.model.coverage import Intervals, by_log
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 
 IDENTITY = ("topic_id", "generation", "partition")
@@ -54,10 +54,7 @@ class Coordinates:
     """
 
     def __init__(self, ranges: Iterable[CoordinateRange]) -> None:
-        by_identity: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-        for item in ranges:
-            by_identity[item.identity].append(item.offsets)
-        self._wanted = {identity: union(found) for identity, found in by_identity.items()}
+        self._wanted = by_log(ranges)
         by_number: dict[int, list[OffsetRange]] = defaultdict(list)
         for identity, intervals in self._wanted.items():
             by_number[identity.partition] += intervals

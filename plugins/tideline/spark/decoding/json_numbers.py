@@ -6,7 +6,7 @@ Digits behind the point are rounded everywhere; whole numbers are somebody's ids
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column
@@ -67,17 +67,13 @@ def _rounds_variants(text: Column, columns: Columns) -> Column:
         return F.lit(False)
     told = F.concat_ws(" ", *variants)
     digits = F.regexp_extract_all(text, F.lit(_DIGITS), F.lit(0))
-    words = partial(_count, _INFINITE)
+    said, heard = (F.regexp_count(where, F.lit(_INFINITE)) for where in (text, told))
     is_rounded = F.exists(digits, lambda found: ~F.contains(told, found))
     return (
         F.when(text.rlike(_DIGITS), is_rounded)
-        .when(text.rlike(_LARGE_EXPONENT), words(told) > words(text))
+        .when(text.rlike(_LARGE_EXPONENT), heard > said)
         .otherwise(F.lit(False))
     )
-
-
-def _count(pattern: str, text: Column) -> Column:
-    return F.regexp_count(text, F.lit(pattern))
 
 
 def _any_double(
