@@ -2,7 +2,8 @@
 
 Each has its own broker and its own Spark. The tests under a real Airflow wait most of the time, so
 the others use the machine meanwhile; whichever is done first takes the next part. Every line of
-output carries its part's name; the last line is the total.
+output carries its part's name. The last lines: one for each test that failed, one for each part,
+the total.
 
 Usage: python -m tests [PYTEST_OPTION ...]
 """
@@ -15,6 +16,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ("tests/e2e/test_command_line.py", "tests/e2e/test_decisions_from_a_shell.py")
@@ -44,15 +46,25 @@ def main(options: list[str]) -> int:
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = list(pool.map(lambda name: run_part(name, options), PARTS))
-    for name, (_, summary) in zip(PARTS, results, strict=True):
-        print(f"{name}: {summary}")
+    for line in (line for result in results for line in result.failures):
+        print(line)
+    for name, result in zip(PARTS, results, strict=True):
+        print(f"{name}: {result.summary}")
     status, total = combine(results)
     print(total)
     return status
 
 
-def run_part(name: str, options: list[str]) -> tuple[int, str]:
-    """Run one part; pytest's exit status and its last line."""
+class PartResult(NamedTuple):
+    """How one part ended: pytest's exit status, its last line, its lines on tests that failed."""
+
+    status: int
+    summary: str
+    failures: tuple[str, ...] = ()
+
+
+def run_part(name: str, options: list[str]) -> PartResult:
+    """Run one part."""
     chosen = [a for a in PARTS[name] if a.startswith("-") or (ROOT / a).exists()]
     cache = f"cache_dir=.pytest_cache/{name}"
     process = subprocess.Popen(
@@ -64,27 +76,29 @@ def run_part(name: str, options: list[str]) -> tuple[int, str]:
         errors="replace",
     )
     last = "pytest said nothing"
+    failures: list[str] = []
     assert process.stdout is not None
     for line in process.stdout:
         print(f"[{name}] {line}", end="", flush=True)
         last = line.strip() or last
-    return process.wait(), last
+        failures += [last] if line.startswith(("FAILED ", "ERROR ")) else []
+    return PartResult(process.wait(), last, tuple(failures))
 
 
-def combine(results: list[tuple[int, str]]) -> tuple[int, str]:
-    """One exit status and one line for several parts, each with status and last line.
+def combine(results: list[PartResult]) -> tuple[int, str]:
+    """One exit status and one line for several parts.
 
     A part that ended without a summary, or badly in spite of it, counts as one failure.
     """
     counts: Counter[str] = Counter()
-    for status, line in results:
+    for status, line, _ in results:
         summary = _SUMMARY.match(line)
         found = read_counts(summary[1]) if summary else Counter()
         if status and not any(found[word] for word in _FAILED):
             found["failed"] += 1
         counts += found
     failed = sum(counts[word] for word in _FAILED)
-    is_well = failed == 0 and all(status == 0 for status, _ in results)
+    is_well = failed == 0 and all(result.status == 0 for result in results)
     return int(not is_well), f"total: {counts['passed']} passed, {failed} failed"
 
 

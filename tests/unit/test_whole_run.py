@@ -2,12 +2,13 @@
 
 import pytest
 
-from tests.__main__ import COMMANDS, PARTS, ROOT, combine
+from tests import __main__ as whole_run
+from tests.__main__ import COMMANDS, PARTS, ROOT, PartResult, combine, run_part
 
-WELL = (0, "=========== 12 passed, 1 skipped, 425 deselected in 12.30s ===========")
-LATE = (0, "======= 7 passed, 2 deselected, 1 warning in 601.30s (0:10:01) =======")
-BAD = (1, "====== 2 failed, 30 passed, 1 error in 700.00s (0:11:40) ======")
-CRASHED = (-9, "tests/spark/test_rewind.py ..")
+WELL = PartResult(0, "=========== 12 passed, 1 skipped, 425 deselected in 12.30s ===========")
+LATE = PartResult(0, "======= 7 passed, 2 deselected, 1 warning in 601.30s (0:10:01) =======")
+BAD = PartResult(1, "====== 2 failed, 30 passed, 1 error in 700.00s (0:11:40) ======")
+CRASHED = PartResult(-9, "tests/spark/test_rewind.py ..")
 
 
 @pytest.mark.parametrize(
@@ -16,13 +17,26 @@ CRASHED = (-9, "tests/spark/test_rewind.py ..")
         ([WELL, LATE], (0, "total: 19 passed, 0 failed")),
         ([WELL, BAD], (1, "total: 42 passed, 3 failed")),
         ([BAD, CRASHED], (1, "total: 30 passed, 4 failed")),
-        ([WELL, (3, WELL[1])], (1, "total: 24 passed, 1 failed")),
-        ([WELL, (5, "====== no tests ran in 0.01s ======")], (1, "total: 12 passed, 1 failed")),
+        ([WELL, PartResult(3, WELL.summary)], (1, "total: 24 passed, 1 failed")),
+        (
+            [WELL, PartResult(5, "====== no tests ran in 0.01s ======")],
+            (1, "total: 12 passed, 1 failed"),
+        ),
     ],
 )
 def test_the_total_counts_all_parts(results, total):
     """A part that crashed is a failure, whatever it had printed."""
     assert combine(results) == total
+
+
+def test_a_part_keeps_the_names_of_its_failures(tmp_path, monkeypatch):
+    """They are printed again at the end, where parts that ran beside it cannot bury them."""
+    (tmp_path / "test_one.py").write_text("def test_bad():\n    assert not 'this one'\n")
+    monkeypatch.setattr(whole_run, "ROOT", tmp_path)
+    monkeypatch.setattr(whole_run, "PARTS", {"one": ("test_one.py",)})
+    result = run_part("one", ["-p", "no:cacheprovider"])
+    assert result.status == 1
+    assert [line.split(" - ")[0] for line in result.failures] == ["FAILED test_one.py::test_bad"]
 
 
 def test_every_folder_with_tests_is_in_one_part():
