@@ -1,6 +1,6 @@
 """A warm Spark driver: runs the applications for one run after the other, or several at once.
 
-Usage: local_driver.py LISTENER_FD ADDRESS MASTER
+Usage: local_driver.py LISTENER_FD ADDRESS MASTER [s3a]
 
 `tideline.launch.local_driver` starts it and describes what is said. It ends when nobody has asked
 for anything for as long as the last run wished, when nobody can find it any more, when its JVM has
@@ -49,13 +49,14 @@ class Driver:
         listener: A listening Unix socket.
         address: Its path.
         master: Spark master URL.
+        s3a: Whether tables are in an object store.
     """
 
-    def __init__(self, listener: socket.socket, address: Path, master: str) -> None:
+    def __init__(self, listener: socket.socket, address: Path, master: str, *, s3a: bool) -> None:
         self._listener = listener
         self._address = address
         self._identity = identity(address)
-        self._jvm = Jvm(master)
+        self._jvm = Jvm(master, s3a=s3a)
         self._session: Future[Any] = Future()
         self._lock = threading.Lock()
         self._running = 1  # whoever started this comes first
@@ -221,7 +222,9 @@ def _is_readable(connection: socket.socket, seconds: float) -> bool:
 
 if __name__ == "__main__":
     try:
-        Driver(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]).serve()
+        descriptor, path, spark_master, *stores = sys.argv[1:]
+        opened = socket.socket(fileno=int(descriptor))
+        Driver(opened, Path(path), spark_master, s3a="s3a" in stores).serve()
     except Exception:
         _log_error()
     finally:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from tideline.errors import ConnectionMissing
 from tideline.kafka_io.settings import KafkaSettings
 from tideline.registry_io.connecting import RegistrySettings, read_settings
+from tideline.store_io import settings as store_io
 
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
@@ -101,6 +102,37 @@ def registry_settings(connection_id: str) -> RegistrySettings:
         host=connection.host,
         port=connection.port,
         scheme=connection.schema,
+        login=connection.login,
+        password=connection.password,
+        extra=connection.extra,
+    )
+
+
+def store_settings(connection_id: str | None) -> store_io.StoreSettings:
+    """The checked settings of an object store's connection; None for the default chains.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not aws, or a part of it is not
+            allowed.
+    """
+    if connection_id is None:
+        return store_io.StoreSettings()
+    connection = find_connection(connection_id)
+    if connection is None:
+        raise ConnectionMissing(
+            f"table.connection: no Airflow connection {connection_id!r}; define it, for example as"
+            f" AIRFLOW_CONN_{connection_id.upper()}="
+            """'{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
+            """ "extra": {"region_name": "eu-central-1"}}'""",
+            connection=connection_id,
+        )
+    if connection.conn_type != "aws":
+        raise ConnectionMissing(
+            f"connection {connection_id}: type {connection.conn_type!r}; allowed: aws",
+            connection=connection_id,
+        )
+    return store_io.read_settings(
+        connection_id,
         login=connection.login,
         password=connection.password,
         extra=connection.extra,

@@ -23,6 +23,29 @@ SPARK_JARS = (
     ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
     ("org.apache.spark", f"spark-avro_{SCALA}", SPARK_AVRO),
 )
+HADOOP_CLIENT = "3.4.1"
+"""Spark's own; hadoop-aws 3.4.2 and later ask it for methods that it lacks."""
+AWS_SDK = "2.29.52"
+S3A_JARS = (
+    ("org.apache.hadoop", "hadoop-aws", HADOOP_CLIENT),
+    *(
+        ("software.amazon.awssdk", module, AWS_SDK)
+        for module in ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+    ),
+)
+"""Spark's file system for `s3a://`."""
+S3A_EXCLUDES = (
+    "software.amazon.awssdk:bundle",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "io.netty:*",
+    "org.apache.httpcomponents:*",
+    "commons-codec:*",
+    "commons-logging:*",
+    "org.slf4j:*",
+    "org.xerial.snappy:*",
+)
+"""The bundle has 558 MB; the others are Spark's. What is left has 10 MB."""
 DELTA_JARS = (("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),)
 """Delta's own engine: tests and benchmarks let it read and change tables; no run needs it."""
 SPARK_EXCLUDES = (

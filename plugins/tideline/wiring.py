@@ -6,19 +6,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tideline.connections import kafka_settings, registry_settings
+from tideline.connections import kafka_settings, registry_settings, store_settings
 from tideline.kafka_io.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
+from tideline.model.addresses import is_in_object_store
 from tideline.model.ledger_location import LedgerLocation
 from tideline.model.maintenance import TableRole, tables_of
 from tideline.model.request import RunRequest
 from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext, TypedTables
 from tideline.registry_io.port import RegistryPort
+from tideline.store_io.settings import StoreSettings
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES
 
@@ -32,17 +34,31 @@ def open_ledger(stream: Stream) -> Ledger:
     Raises:
         ConnectionMissing: Its `ledger_connection` cannot be used.
     """
-    return Ledger(open_store(stream.ledger_location), stream.stream)
+    location = stream.ledger_location
+    return Ledger(open_store(location, find_store(stream)), stream.stream)
 
 
-def open_store(location: LedgerLocation) -> LedgerStore:
+def find_store(stream: Stream) -> StoreSettings | None:
+    """How the stream's object store is reached; None if all its addresses are of a file system.
+
+    Raises:
+        ConnectionMissing: Its `table.connection` cannot be used.
+    """
+    return store_settings(stream.table.connection) if stream.store_addresses else None
+
+
+def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> LedgerStore:
     """The store at a ledger's location.
+
+    Args:
+        location: Where it is.
+        store: For an address in an object store.
 
     Raises:
         ConnectionMissing: The location's connection cannot be used.
     """
     if location.kind == "delta":
-        return DeltaLedgerStore(location.address)
+        return DeltaLedgerStore(location.address, _options(location.address, store))
     # Imported here: most runs do not need SQLAlchemy.
     from tideline.ledger.connection import ledger_url
     from tideline.ledger.sql_store import SqlLedgerStore
@@ -56,9 +72,18 @@ def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
     from tideline.table.maintained_table import MaintainedTable
 
     columns = {"raw": COLUMNS, "decoded": TYPED_COORDINATES, "quarantine": QUARANTINE_COLUMNS}
+    store = find_store(stream)
     return {
-        role: MaintainedTable(uri, columns=columns[role]) for role, uri in tables_of(stream).items()
+        role: MaintainedTable(uri, _options(uri, store), columns[role])
+        for role, uri in tables_of(stream).items()
     }
+
+
+def _options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
+    """delta-rs options for an address; none for a file system's."""
+    if not is_in_object_store(uri):
+        return {}
+    return (store or StoreSettings()).for_delta()
 
 
 @contextmanager
@@ -68,9 +93,11 @@ def open_run(
     """A run's context; connections are closed when the block ends.
 
     Raises:
-        ConnectionMissing: The stream's Kafka connection cannot be used.
+        ConnectionMissing: The stream's Kafka connection cannot be used, or its object store's.
     """
     settings = kafka_settings(stream.kafka.connection)
+    store = find_store(stream)
+    uri = stream.table.uri
     with ExitStack() as connections:
 
         def connect() -> KafkaPort:
@@ -93,18 +120,20 @@ def open_run(
             request=request,
             ledger=open_ledger(stream),
             connect=connect,
-            table=TargetTable(stream.table.uri),
-            spark=spark or Launcher(stream.spark),
+            table=TargetTable(uri, _options(uri, store)),
+            spark=spark or Launcher(stream.spark, store=store),
             kafka_options=settings.for_spark(),
-            typed=_typed_tables(stream),
+            store_options={} if store is None else store.for_spark(),
+            typed=_typed_tables(stream, store),
             connect_registry=None if stream.registry is None else connect_registry,
         )
 
 
-def _typed_tables(stream: Stream) -> TypedTables | None:
+def _typed_tables(stream: Stream, store: StoreSettings | None) -> TypedTables | None:
     if stream.decode is None:
         return None
+    decoded, quarantine = stream.decode.table.uri, stream.decode.quarantine.uri
     return TypedTables(
-        TargetTable(stream.decode.table.uri, columns=TYPED_COORDINATES),
-        TargetTable(stream.decode.quarantine.uri, columns=QUARANTINE_COLUMNS),
+        TargetTable(decoded, _options(decoded, store), TYPED_COORDINATES),
+        TargetTable(quarantine, _options(quarantine, store), QUARANTINE_COLUMNS),
     )

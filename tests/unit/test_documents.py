@@ -72,9 +72,13 @@ def filled(hint):
     return hint(5) if hint in (int, float) else {str: "x", bool: True}[hint]
 
 
+_MAPPINGS = (("kafka_options",), ("store_options",), ("classes",), ("new_ids",))
+"""Fields with keys of somebody else's."""
+
+
 def objects(data, path=()):
     """Every object in JSON data that stands for a dataclass, with its path."""
-    if isinstance(data, dict) and path[-1:] not in (("kafka_options",), ("classes",), ("new_ids",)):
+    if isinstance(data, dict) and path[-1:] not in _MAPPINGS:
         yield path, data
     items = data.items() if isinstance(data, dict) else enumerate(data)
     for key, value in items:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import SparkSubmit, Submission, submit_command
 from tideline.model.stream import Spark
+from tideline.store_io.settings import StoreSettings
 
 SUBMISSION = Submission(
     master="local[2]",
@@ -58,10 +60,24 @@ def connections(monkeypatch, tmp_path):
         return known.get(connection_id)
 
     monkeypatch.setattr(launcher, "find_connection", find)
-    monkeypatch.setattr(submit, "spark_jars", list)
+    monkeypatch.setattr(submit, "spark_jars", lambda *, s3a: [Path("/s3a.jar")] if s3a else [])
     monkeypatch.setattr(launcher, "is_plain", lambda: True)
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
     return known, asked
+
+
+def test_secrets_of_a_store_reach_a_submission_by_the_environment_only(connections, job_path):
+    """An argument, a property or a file would show or keep them."""
+    known, _ = connections
+    known["spark"] = Connection("spark", "spark://master", 7077)
+    store = StoreSettings("lake", "AKIA", "hidden", endpoint="http://127.0.0.1:9000")
+    submissions = []
+    Launcher(Spark(connection="spark"), submissions.append, store=store).submit(job_path)
+    (submission,) = submissions
+    assert submission.jars == ("/s3a.jar",)
+    assert "hidden" not in " ".join(submit_command(submission))
+    assert "hidden" not in {**submission.conf, **submission.environment}.values()
+    assert submission.store.within({})["AWS_SECRET_ACCESS_KEY"] == "hidden"
 
 
 def test_a_master_leads_to_spark_submit(connections, job_path):
@@ -112,7 +128,7 @@ def test_without_a_connection_a_driver_on_this_machine_is_kept_warm(connections,
     spark = Launcher(Spark(), no_submit)
     spark.submit(job_path)
     spark.stop()
-    assert client == [("local[*]", 900), job_path, "stopped"]
+    assert client == [("local[*]", 900, None), job_path, "stopped"]
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[2,3]"])
@@ -120,7 +136,7 @@ def test_a_local_master_leads_to_the_warm_driver(connections, job_path, client, 
     known, _ = connections
     known["spark_default"] = Connection("spark", master)
     Launcher(Spark(keep_warm_seconds=0), no_submit).submit(job_path)
-    assert client == [(master, 0), job_path]
+    assert client == [(master, 0, None), job_path]
 
 
 def test_local_processes_of_a_cluster_are_spark_submit_s(connections, job_path, client):

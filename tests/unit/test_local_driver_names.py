@@ -57,7 +57,7 @@ def test_another_umask_has_another_driver(fake):
 def test_a_driver_can_name_every_file(monkeypatch):
     """Java takes its encoding of names from the language, and cron sets none."""
     monkeypatch.setenv("LC_ALL", "POSIX")
-    assert local_driver._environment()["LC_ALL"] == "C.UTF-8"
+    assert local_driver._environment(None)["LC_ALL"] == "C.UTF-8"
 
 
 def test_a_log_that_somebody_has_tidied_away_stops_nobody(fake, sockets):
@@ -73,13 +73,13 @@ def test_a_log_that_somebody_has_tidied_away_stops_nobody(fake, sockets):
 def test_a_driver_gets_no_secret_of_a_task(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", "secret")
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
-    assert "secret" not in local_driver._environment().values()
+    assert "secret" not in local_driver._environment(None).values()
 
 
 def test_a_driver_gets_absolute_paths(monkeypatch):
     """It works in another folder."""
     monkeypatch.setenv("TIDELINE_CACHE", "cache")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["plugins", "", "/dags"]))
-    found = local_driver._environment()
+    found = local_driver._environment(None)
     assert found["TIDELINE_CACHE"] == os.path.abspath("cache")
     assert found["PYTHONPATH"] == os.pathsep.join([os.path.abspath("plugins"), "/dags"])

@@ -54,6 +54,12 @@ BROKEN = {
         "on_reset.truncation",
         "accept_loss",
     ),
+    "a store's connection without a store": (
+        GOOD + "  connection: lake\n",
+        4,
+        "table",
+        "connection: only with s3a:// addresses",
+    ),
     "policy of another class": (
         GOOD + "on_reset:\n  retention_loss: retire\n",
         7,
@@ -338,3 +344,13 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
     """Not a traceback."""
     with pytest.raises(StreamFileError, match=r"nowhere\.yaml:1"):
         read_stream(tmp_path / "nowhere.yaml")
+
+
+def test_one_connection_is_for_every_address_in_a_store():
+    """A ledger in the store beside a table on a disk is one of them."""
+    text = GOOD + "  connection: lake\nledger_uri: s3a://lake/orders.ledger\n"
+    stream = parse_stream(text, "f.yaml")
+    assert stream.store_addresses == ("s3a://lake/orders.ledger",)
+    text = GOOD.replace("/data/lake", "s3a://lake") + "  connection: lake\n"
+    both = ("s3a://lake/orders", "s3a://lake/orders.ledger")
+    assert parse_stream(text, "f.yaml").store_addresses == both

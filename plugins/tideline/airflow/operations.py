@@ -19,7 +19,7 @@ from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.stream_files import find_stream
-from tideline.wiring import open_run, open_tables
+from tideline.wiring import find_store, open_run, open_tables
 
 Form = Mapping[str, type | tuple[type, ...]]
 """The keys that a run's conf may have, each with its type or types."""
@@ -168,7 +168,7 @@ class RedriveRecords(BaseOperator):
                 name, classes = form["stream"], _classes(form.get("class"))
                 since = read_time("since", form["since"]) if form.get("since") else None
             stream = find_stream(name)
-            self._launcher = Launcher(stream.spark)
+            self._launcher = Launcher(stream.spark, store=find_store(stream))
             with open_run(stream, run_id, RunRequest(), self._launcher) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))
         self.log.info("%s of %s records have typed rows now", answer.moved, answer.asked)

@@ -13,12 +13,13 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from tideline.airflow.translate import airflow_run, plan_only
+from tideline.airflow.translate import airflow_run, plan_only, translated_errors
 from tideline.errors import ServiceAway
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import Submission
 from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext
+from tideline.wiring import find_store
 
 
 class StreamOperator(BaseOperator):
@@ -53,10 +54,13 @@ class SparkStep(SparkSubmitOperator):
         """The run, with Spark started as the connection says, once a step needs it."""
         if plan_only(context):
             raise AirflowSkipException("plan_only")
+        with translated_errors():
+            store = find_store(self.stream)
         self._launcher = Launcher(
             self.stream.spark,
             run_submission=partial(self._execute_submission, context),
             stop_submission=super().on_kill,
+            store=store,
         )
         with airflow_run(self.stream, context, spark=self._launcher) as run:
             yield run
@@ -69,6 +73,11 @@ class SparkStep(SparkSubmitOperator):
             os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
                 {"conn_type": "spark", "host": submission.master}
             )
+        if submission.store is not None:  # the provider may put `env_vars` into arguments
+            variables = submission.store.within(os.environ)
+            for name in set(os.environ) - set(variables):
+                del os.environ[name]
+            os.environ.update(variables)
         self._hook = None  # made anew: a replay submits twice, with other arguments
         self.name = f"tideline {self.stream.stream}"
         self.application = submission.application

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -13,14 +14,15 @@ from tideline.ledger.move import move_ledger
 from tideline.model.ledger_location import LedgerKind, LedgerLocation
 from tideline.model.stream import Stream
 from tideline.stream_files import read_stream
-from tideline.wiring import open_store
+from tideline.wiring import find_store, open_store
 
 
 def move(options: argparse.Namespace, output: Output) -> int:
     """Move the ledger, or finish an interrupted move; say what to change in the file."""
     stream = read_stream(options.file)
     target = _location(stream, options.to, options.at)
-    moved = move_ledger(stream.ledger_location, target, open_store)
+    store = find_store(stream)
+    moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store))
     summary = f"the ledger is in {moved.target} already"
     if moved.is_empty:
         summary = f"there is no ledger in {moved.source} yet, so nothing had to be moved"

@@ -32,10 +32,11 @@ class Jvm:
 
     Args:
         master: Spark master URL.
+        s3a: Whether tables are in an object store.
     """
 
-    def __init__(self, master: str) -> None:
-        base = base_command(find_java())
+    def __init__(self, master: str, *, s3a: bool = False) -> None:
+        base = base_command(find_java(), s3a=s3a)
         self._archive = ClassArchive(base)
         self._base = base
         self._properties = {

@@ -1,4 +1,8 @@
-"""Jars from Maven Central, fetched once with pyspark's Ivy, and never during a run."""
+"""Jars from Maven Central, fetched once with pyspark's Ivy, and never during a run.
+
+Those for object stores are an exception: the first run that needs them fetches them.
+`python -m tideline.launch.jars s3a` does it before.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +19,39 @@ from pathlib import Path
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder
 from tideline.launch.java import download_options, find_java
-from tideline.versions import BROKER_JARS, DELTA_JARS, SPARK_EXCLUDES, SPARK_JARS
+from tideline.versions import (
+    BROKER_JARS,
+    DELTA_JARS,
+    S3A_EXCLUDES,
+    S3A_JARS,
+    SPARK_EXCLUDES,
+    SPARK_JARS,
+)
 
 Coordinate = tuple[str, str, str]
 
 
-def spark_jars() -> list[Path]:
+def spark_jars(*, s3a: bool = False) -> list[Path]:
     """The jars that Tideline's Spark application needs besides Spark's own.
 
     `TIDELINE_SPARK_JARS` names a folder that holds them. If it is empty, Spark has them already.
 
+    Args:
+        s3a: Whether tables are in an object store. The jars for it are fetched when they are first
+            asked for.
+
     Raises:
         BadInput: The jars have not been fetched yet.
+        ServiceAway: Those for an object store cannot be fetched.
     """
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
         return []
     folder = Path(configured) if configured else _folder("spark", SPARK_JARS, SPARK_EXCLUDES)
-    return _jars_in(folder)
+    jars = _jars_in(folder)
+    if s3a and not configured:
+        jars += fetch("s3a", S3A_JARS, S3A_EXCLUDES)
+    return jars
 
 
 def delta_jars() -> list[Path]:
@@ -180,4 +199,7 @@ def _ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    fetch_all()
+    if sys.argv[1:] == ["s3a"]:
+        spark_jars(s3a=True)
+    else:
+        fetch_all()

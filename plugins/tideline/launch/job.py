@@ -42,6 +42,7 @@ class SparkJob:
         kafka_options: Options of Spark's Kafka source; secret.
         result_path: Where the driver writes a `SparkResult`.
         unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
+        store_options: Properties of the file system that holds the table; not secret.
     """
 
     stream: str
@@ -55,6 +56,7 @@ class SparkJob:
     kafka_options: Mapping[str, str]
     result_path: str = ""
     unreadable: tuple[CoordinateRange, ...] = ()
+    store_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class DecodeJob:
         decoded: The typed table.
         quarantine: The table of what cannot be decoded.
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
+        store_options: Properties of the file system that holds the tables; not secret.
         result_path: Where the driver writes a `DecodeResult`.
         application: Which application the file is for; a `SparkJob` says nothing.
     """
@@ -117,6 +120,7 @@ class DecodeJob:
     decoded: Output
     quarantine: Output
     is_last_round: bool = False
+    store_options: Mapping[str, str] = field(default_factory=dict)
     result_path: str = ""
     application: Literal["decode_rows"] = "decode_rows"
 

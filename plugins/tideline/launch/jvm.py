@@ -96,18 +96,26 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def class_path() -> list[Path]:
+def class_path(*, s3a: bool = False) -> list[Path]:
     """Spark's jars and ours, in the same order each time.
+
+    Args:
+        s3a: Whether tables are in an object store.
 
     Raises:
         BadInput: Our jars have not been fetched yet.
     """
-    return [*sorted((spark_home() / "jars").glob("*.jar")), *spark_jars()]
+    return [*sorted((spark_home() / "jars").glob("*.jar")), *spark_jars(s3a=s3a)]
 
 
-def base_command(java: Java) -> list[str]:
-    """The JVM with Spark's options and class path; archive, properties and class come behind it."""
-    jars = ":".join(map(str, class_path()))
+def base_command(java: Java, *, s3a: bool = False) -> list[str]:
+    """The JVM with Spark's options and class path; archive, properties and class come behind it.
+
+    Args:
+        java: Which one.
+        s3a: Whether tables are in an object store.
+    """
+    jars = ":".join(map(str, class_path(s3a=s3a)))
     modules = [o for o in MODULES if not (java.brings_own_trust and o.startswith("--add-modules"))]
     return [str(java.binary), "-cp", jars, *_HEAP, *_COMPILERS, *_DEATH, *modules]
 

@@ -10,6 +10,7 @@ from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, job_submission
 from tideline.model.stream import Spark
+from tideline.store_io.settings import StoreSettings
 
 
 class Launcher:
@@ -27,6 +28,7 @@ class Launcher:
         spark: Which connection, and how long a local driver is kept.
         run_submission: Executes spark-submit, to its end; in a child process unless given.
         stop_submission: Ends what `run_submission` has started.
+        store: How the object store is reached that holds the tables; None for file systems.
     """
 
     def __init__(
@@ -34,8 +36,11 @@ class Launcher:
         spark: Spark,
         run_submission: Callable[[Submission], None] | None = None,
         stop_submission: Callable[[], None] | None = None,
+        *,
+        store: StoreSettings | None = None,
     ) -> None:
         self._spark = spark
+        self._store = store
         self._run_submission = run_submission
         self._stop_submission = stop_submission
         self._stop: Callable[[], None] | None = None
@@ -53,13 +58,13 @@ class Launcher:
         if server is not None:
             self._run(SparkConnect(server), job_path)
         elif is_local(master) and is_plain():
-            self._run(LocalDriver(master, self._spark.keep_warm_seconds), job_path)
+            self._run(LocalDriver(master, self._spark.keep_warm_seconds, self._store), job_path)
         else:
             run, self._stop = self._run_submission, self._stop_submission
             if run is None:
                 child = SparkSubmit()
                 run, self._stop = child.run, child.stop
-            run(job_submission(connection, job_path))
+            run(job_submission(connection, job_path, self._store))
 
     def stop(self) -> None:
         """End what was started; does nothing if nothing was."""

@@ -22,8 +22,9 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,9 +34,12 @@ from tideline.launch.archive import files_digest
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
 from tideline.launch.programs import jobs_folder, source_digest
+from tideline.store_io.settings import StoreSettings
 
 log = logging.getLogger("tideline")
 
+_Start = Callable[[socket.socket], None]
+"""Starts a driver on a listening socket."""
 _TRIES = 3
 _PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYSPARK_", "SPARK_", "TIDELINE_")
 _NAMES = (
@@ -52,11 +56,13 @@ class LocalDriver:
     Args:
         master: Spark master URL: `local`, `local[4]`, `local[*]`.
         keep_seconds: How long the driver waits for the next job; with 0 it serves this job only.
+        store: How the object store is reached that holds the tables; None for file systems.
     """
 
-    def __init__(self, master: str, keep_seconds: int) -> None:
+    def __init__(self, master: str, keep_seconds: int, store: StoreSettings | None = None) -> None:
         self._master = master
         self._keep_seconds = keep_seconds
+        self._store = store
         self._connection: socket.socket | None = None
         self._is_stopped = False
 
@@ -67,16 +73,18 @@ class LocalDriver:
             BadInput: Java or the jars are missing.
             ServiceAway: The driver could not be started, has ended meanwhile, or the job failed.
         """
-        base = base_command(find_java())
+        base = base_command(find_java(), s3a=self._store is not None)
+        variables = _environment(self._store)
         shared = runtime.runtime_folder()
         keep_seconds = self._keep_seconds if shared else 0  # nobody else would find it
         with ExitStack() as after:
             folder = shared or Path(after.enter_context(runtime.folder_of_this_run()))
-            name = _name(self._master, base) if keep_seconds else uuid.uuid4().hex[:16]
+            name = _name(self._master, base, variables) if keep_seconds else uuid.uuid4().hex[:16]
             address = folder / f"{name}.socket"
             if not keep_seconds:
                 after.callback(runtime.remove, address)
-            self._run(address, {"job_path": job_path, "keep_seconds": keep_seconds})
+            start = partial(self._start, address, variables)
+            self._run(address, start, {"job_path": job_path, "keep_seconds": keep_seconds})
 
     def stop(self) -> None:
         """Leave; the driver cancels the job. A signal handler may call this."""
@@ -85,11 +93,11 @@ class LocalDriver:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
-    def _run(self, address: Path, request: Mapping[str, Any]) -> None:
+    def _run(self, address: Path, start: _Start, request: Mapping[str, Any]) -> None:
         """Run a job in the driver at an address; another one is started if it dies at once."""
         for _ in range(_TRIES):
             try:
-                answers, words = self._try(address, request)
+                answers, words = self._try(address, start, request)
             except (OSError, subprocess.SubprocessError) as error:
                 raise ServiceAway(
                     f"no Spark driver can be started or reached at {address}: {error}; nothing"
@@ -104,9 +112,11 @@ class LocalDriver:
             what = f"was not started: its driver ended at once, {_TRIES} times"
         raise ServiceAway("\n".join([f"the Spark application {what}; the driver's log:", *words]))
 
-    def _try(self, address: Path, request: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def _try(
+        self, address: Path, start: _Start, request: Mapping[str, Any]
+    ) -> tuple[list[str], list[str]]:
         """All that the driver answered, and the end of its log."""
-        with _connected(address, self._master) as (connection, found, output):
+        with _connected(address, start) as (connection, found, output):
             self._connection = connection
             log.info("the job goes to the Spark driver at %s", address)
             if self._is_stopped:  # before there was something to shut down
@@ -116,6 +126,31 @@ class LocalDriver:
             if is_lost and not self._is_stopped:  # it was killed, or hangs
                 _give_up(address, found)
             return answers, _tail(output)
+
+    def _start(self, address: Path, variables: Mapping[str, str], listener: socket.socket) -> None:
+        """Start a driver that takes over a socket; clients may connect before it is ready."""
+        program = os.path.abspath(jobs_folder() / "local_driver.py")
+        paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
+        jars = ["s3a"] if self._store is not None else []
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        output = os.open(address.with_suffix(".log"), flags, 0o600)
+        descriptor = listener.fileno()
+        try:
+            # It forks once more, so that this process is not its parent.
+            subprocess.run(
+                [sys.executable, program, str(descriptor), str(address), self._master, *jars],
+                check=True,
+                cwd="/",
+                env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                pass_fds=[descriptor],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=runtime.SILENCE_SECONDS,
+            )
+        finally:
+            os.close(output)
 
 
 def end_drivers(folder: Path | None = None, seconds: float = 120) -> None:
@@ -134,11 +169,11 @@ def end_drivers(folder: Path | None = None, seconds: float = 120) -> None:
                 pass  # until it is gone
 
 
-def _name(master: str, base: Sequence[str]) -> str:
+def _name(master: str, base: Sequence[str], variables: Mapping[str, str]) -> str:
     """Stands for all that makes two drivers different."""
     chosen = [
         f"{name}={value}"
-        for name, value in sorted(_environment().items())
+        for name, value in sorted(variables.items())
         if name in _NAMES or name.startswith(_PREFIXES)
     ]
     try:
@@ -150,14 +185,18 @@ def _name(master: str, base: Sequence[str]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def _environment() -> dict[str, str]:
+def _environment(store: StoreSettings | None) -> dict[str, str]:
     """A driver's variables: absolute paths, and no secret of the task that happens to start it.
+
+    Those of the object store's connection are there: another connection makes another driver.
 
     Java cannot name files outside of ASCII where the language is unset, as under cron: it would
     matter who has started the driver.
     """
     variables = {n: v for n, v in os.environ.items() if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))}
     variables["LC_ALL"] = "C.UTF-8"
+    if store is not None:
+        variables = store.within(variables)
     for name in _PATHS:
         parts = variables.get(name, "").split(os.pathsep)
         if any(parts):
@@ -167,7 +206,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _connected(
-    address: Path, master: str
+    address: Path, start: _Start
 ) -> Iterator[tuple[socket.socket, tuple[int, int] | None, IO[bytes]]]:
     """A connection to the driver at an address, which may still be starting; its file; its log."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -178,7 +217,7 @@ def _connected(
             except (FileNotFoundError, ConnectionRefusedError):
                 with _listening(address) as listener:
                     connection.connect(str(address))
-                    _start(listener, address, master)
+                    start(listener)
             found = runtime.identity(address)
             output = runtime.opened(address.with_suffix(".log"))  # the driver may remove its name
         with output:
@@ -197,31 +236,6 @@ def _listening(address: Path) -> Iterator[socket.socket]:
         except BaseException:
             runtime.remove(address)
             raise
-
-
-def _start(listener: socket.socket, address: Path, master: str) -> None:
-    """Start a driver that takes over a socket; clients may connect before it is ready."""
-    program = os.path.abspath(jobs_folder() / "local_driver.py")
-    variables = _environment()
-    paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    output = os.open(address.with_suffix(".log"), flags, 0o600)
-    try:
-        # It forks once more, so that this process is not its parent.
-        subprocess.run(
-            [sys.executable, program, str(listener.fileno()), str(address), master],
-            check=True,
-            cwd="/",
-            env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            pass_fds=[listener.fileno()],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            timeout=runtime.SILENCE_SECONDS,
-        )
-    finally:
-        os.close(output)
 
 
 def _answers(connection: socket.socket, request: Mapping[str, Any]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from tideline.launch.programs import (
     digest_of,
     log_settings,
 )
+from tideline.store_io.settings import StoreSettings
 
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
@@ -47,6 +48,8 @@ class Submission:
         py_files: Paths for `--py-files`.
         conf: Spark properties.
         environment: Variables that spark-submit needs besides those of this process.
+        store: How the object store is reached that holds the tables, with its secrets; None for
+            file systems.
         java_class: Main class; None for a Python application.
         is_default_master: Whether no connection names the master.
     """
@@ -60,6 +63,7 @@ class Submission:
     environment: Mapping[str, str]
     java_class: str | None = None
     is_default_master: bool = False
+    store: StoreSettings | None = None
 
 
 def is_small(job_path: str) -> bool:
@@ -125,6 +129,7 @@ def build_submission(
     application: str,
     *arguments: str,
     java_class: str | None = None,
+    store: StoreSettings | None = None,
 ) -> Submission:
     """A submission with our jars and our package.
 
@@ -134,29 +139,35 @@ def build_submission(
         application: Path of a Python file or a jar, or `spark-internal` for a class of Spark.
         arguments: The application's own arguments.
         java_class: Main class; None for a Python application.
+        store: How the object store is reached; None for file systems.
     """
     return Submission(
         master=master,
         application=application,
         arguments=arguments,
-        jars=tuple(str(jar) for jar in spark_jars()),
+        jars=tuple(str(jar) for jar in spark_jars(s3a=store is not None)),
         py_files=(package_zip(),),
         conf=conf,
         environment=environment(master),
         java_class=java_class,
+        store=store,
     )
 
 
-def job_submission(connection: Connection | None, job_path: str) -> Submission:
+def job_submission(
+    connection: Connection | None, job_path: str, store: StoreSettings | None = None
+) -> Submission:
     """The application that a job file is for, on that file.
 
     Args:
         connection: Names the master; None where it is not defined, which means `local[*]`.
         job_path: Path of the job file.
+        store: How the object store is reached that holds the tables; None for file systems.
     """
     master = spark_master(connection)
     conf = configuration(master, is_small=is_small(job_path))
-    submission = build_submission(master, conf, application(application_for(job_path)), job_path)
+    program = application(application_for(job_path))
+    submission = build_submission(master, conf, program, job_path, store=store)
     return replace(submission, is_default_master=connection is None)
 
 
@@ -190,6 +201,8 @@ class SparkSubmit:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
         variables = {**os.environ, **submission.environment}
+        if submission.store is not None:
+            variables = submission.store.within(variables)
         try:
             status = self._child.run(submit_command(submission), variables)
         except OSError as error:

@@ -32,6 +32,11 @@ def safe_uri(value: str) -> str:
     return value
 
 
+def is_in_object_store(uri: str) -> bool:
+    """Whether an address is `s3a://...`, and no folder of a file system."""
+    return uri.startswith("s3a://")
+
+
 def one_inside_the_other(one: str, other: str) -> bool:
     """Whether two addresses are the same folder, or one holds the other."""
     one, other = (f"{uri.removeprefix('file://').rstrip('/')}/" for uri in (one, other))

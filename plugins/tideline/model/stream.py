@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
-from tideline.model.addresses import one_inside_the_other, safe_uri
+from tideline.model.addresses import is_in_object_store, one_inside_the_other, safe_uri
 from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
 from tideline.model.section import ConnectionId, Section
 from tideline.model.stream_decoding import Decode, Maintenance, Registry
@@ -76,6 +76,11 @@ class Table(Section):
     """Where the rows go."""
 
     uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    connection: ConnectionId | None = Field(
+        None,
+        description="Airflow connection of type aws for every s3a:// address of the stream. Without"
+        " one, delta-rs and Spark find credentials as they do by default.",
+    )
     partition_by: list[PartitionColumn] = Field(
         default=["topic_id"], description="Partition columns of the table, in order."
     )
@@ -287,6 +292,14 @@ class Stream(Section):
         return self
 
     @whole(mode="after")
+    def _connection_is_for_a_store(self) -> Stream:
+        if self.table.connection is not None and not self.store_addresses:
+            raise PydanticCustomError(
+                "table", "connection: only with s3a:// addresses; this stream has none"
+            )
+        return self
+
+    @whole(mode="after")
     def _schemas_are_somewhere(self) -> Stream:
         if self.decode is None or self.registry is not None:
             return self
@@ -302,6 +315,16 @@ class Stream(Section):
         if self.decode is None and self.maintenance.quarantine_days is not None:
             raise PydanticCustomError("maintenance", "quarantine_days: only with decode")
         return self
+
+    @property
+    def store_addresses(self) -> tuple[str, ...]:
+        """The addresses of this stream that lie in an object store."""
+        addresses = [self.table.uri]
+        if self.ledger == "delta":
+            addresses.append(self.ledger_location.address)
+        if self.decode is not None:
+            addresses += [self.decode.table.uri, self.decode.quarantine.uri]
+        return tuple(uri for uri in addresses if is_in_object_store(uri))
 
     @property
     def ledger_location(self) -> LedgerLocation:

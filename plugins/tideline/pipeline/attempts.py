@@ -133,6 +133,7 @@ def read_job(
         isolation_level=plan.isolation_level,
         ranges=change.ranges,
         kafka_options=run.kafka_options,
+        store_options=run.store_options,
         unreadable=within(change.ranges, known),
     )
 

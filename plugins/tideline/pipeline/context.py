@@ -45,6 +45,7 @@ class RunContext:
         run_id: The run's id; the same id again replays its plan.
         connect: Gives the stream's cluster; called at most once, when a step first asks it.
         kafka_options: Options of Spark's Kafka source; secret.
+        store_options: Properties of the object store for Spark's file system; not secret.
         typed: The typed table and the quarantine; None where the stream file has no `decode`.
         recovered: An earlier run whose open plan this one found in the table and closed.
         decoded: What this run has decoded and verified; None if it had nothing to decode.
@@ -61,6 +62,7 @@ class RunContext:
     table: TablePort
     spark: SparkPort
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
+    store_options: dict[str, str] = field(default_factory=dict)
     typed: TypedTables | None = None
     recovered: RunRecord | None = None
     decoded: DecodeRecord | None = None

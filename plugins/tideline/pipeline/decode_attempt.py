@@ -90,6 +90,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         )
     folder = attempt.change.folder
     job = DecodeJob(
+        store_options=run.store_options,
         stream=run.stream.stream,
         run_id=run.run_id,
         raw_uri=run.stream.table.uri,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -27,6 +27,10 @@ class Job(Protocol):
     @property
     def run_id(self) -> str:
         """So does the run."""
+
+    @property
+    def store_options(self) -> Mapping[str, str]:
+        """Properties of the file system that holds the tables."""
 
     @property
     def result_path(self) -> str:
@@ -65,6 +69,8 @@ def run_job(
     job = load(kind, Path(job_file).read_bytes(), f"job file {job_file}")
     try:
         spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
+        for key, value in job.store_options.items():
+            spark.conf.set(key, value)  # Spark passes a session's settings on to file systems
         reach("spark:started")
         result = execute(spark, job)
     except TidelineError as error:

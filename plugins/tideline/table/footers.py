@@ -128,7 +128,8 @@ def refuse_other_files(store: PyFileSystem, change: TableChange, result: SparkRe
         OSError: The store cannot be reached.
     """
     listed = store.get_file_info(FileSelector(change.folder, recursive=True, allow_not_found=True))
-    there = {entry.path for entry in listed if entry.is_file and not _is_hidden(entry.path)}
+    # S3A leaves empty objects behind that stand for folders.
+    there = {entry.path for entry in listed if entry.is_file and _is_data(entry.path, change)}
     reported = set(result.files)
     problems = {
         "is no data file by its name": sorted(p for p in reported if not _is_data(p, change)),

@@ -1,0 +1,199 @@
+"""The checked settings of an object store, from an Airflow connection of type `aws`.
+
+Login, password and the keys below mean what they mean to Airflow's Amazon provider. Any other key
+is refused: with it, a connection would seem to ask for what nobody does.
+
+The same settings are spelled twice: as options for delta-rs, and for Spark as variables of its
+process, which hold the secrets, and as properties of Hadoop's S3A client, which hold none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from tideline.errors import ConnectionMissing
+
+ALLOWED = ("aws_session_token", "region_name", "endpoint_url", "role_arn", "sts_endpoint_url")
+DEFAULT_REGION = "us-east-1"
+"""What S3-compatible stores expect where nobody has named a region."""
+_CREDENTIALS = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),
+    *("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE"),
+    *("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+)
+"""Variables that would mix with a connection's own: a process of ours is started without them."""
+_SESSION_NAME = "tideline"
+_ASSUMED_ROLE = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+_FORMS = {
+    "region_name": (re.compile(r"[a-z0-9-]{1,64}"), "a region as in eu-central-1"),
+    "role_arn": (
+        re.compile(r"arn:[\w-]+:iam::\d{12}:role/[\w+=,.@/-]+"),
+        "an ARN as in arn:aws:iam::123456789012:role/lake",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """How the object store of one stream is reached.
+
+    Args:
+        connection: Id of the Airflow connection, for messages. None means that nobody has named
+            one: delta-rs and Spark each look along their own default chain (variables, profiles,
+            the machine's role).
+        access_key: With its secret; None leaves finding credentials to the default chains.
+        secret_key: Its secret.
+        session_token: Of temporary credentials.
+        region: The bucket's.
+        endpoint: URL of a store other than Amazon's.
+        role: ARN of a role to assume with these credentials.
+        sts_endpoint: URL of the service that is asked for the role, if not Amazon's.
+    """
+
+    connection: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    endpoint: str | None = None
+    role: str | None = None
+    sts_endpoint: str | None = None
+
+    def for_delta(self) -> dict[str, str]:
+        """Options of delta-rs; what is not named here it takes from the environment."""
+        endpoint = self.endpoint if self.connection else os.environ.get("AWS_ENDPOINT_URL")
+        options = {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            # Without one, delta-rs would send the environment's beside our key.
+            "AWS_SESSION_TOKEN": self.session_token,
+            "AWS_REGION": self.region or (DEFAULT_REGION if self.endpoint else None),
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true" if (endpoint or "").startswith("http:") else None,
+            "AWS_IAM_ROLE_ARN": self.role,
+            "AWS_IAM_ROLE_SESSION_NAME": _SESSION_NAME if self.role else None,
+            "AWS_ENDPOINT_URL_STS": self.sts_endpoint,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def environment(self) -> dict[str, str]:
+        """Variables that hold the secrets, for a process with Spark's driver.
+
+        Spark hands them to its executors as properties of S3A.
+        """
+        variables = {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_SESSION_TOKEN": self.session_token,
+            "AWS_REGION": self.region or (DEFAULT_REGION if self.endpoint else None),
+            "AWS_ENDPOINT_URL": self.endpoint,  # makes another warm driver for another store
+        }
+        return {name: value for name, value in variables.items() if value is not None}
+
+    def within(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """A process's variables with those of this store instead of what was there.
+
+        Args:
+            variables: Of the process that starts it.
+        """
+        if self.connection is None:
+            return dict(variables)
+        kept = {name: value for name, value in variables.items() if name not in _CREDENTIALS}
+        return {**kept, **self.environment()}
+
+    def for_spark(self) -> dict[str, str]:
+        """Properties of Hadoop's S3A client; none is a secret."""
+        endpoint = self.endpoint if self.connection else os.environ.get("AWS_ENDPOINT_URL")
+        region = self.region or (DEFAULT_REGION if endpoint else None)
+        properties = {
+            "fs.s3a.endpoint": endpoint,
+            "fs.s3a.endpoint.region": region,
+            "fs.s3a.path.style.access": "true" if endpoint else None,
+        }
+        if self.role is not None:
+            properties |= {
+                "fs.s3a.aws.credentials.provider": _ASSUMED_ROLE,
+                "fs.s3a.assumed.role.arn": self.role,
+                "fs.s3a.assumed.role.session.name": _SESSION_NAME,
+                "fs.s3a.assumed.role.sts.endpoint": self.sts_endpoint,
+                "fs.s3a.assumed.role.sts.endpoint.region": region if self.sts_endpoint else None,
+            }
+        return {name: value for name, value in properties.items() if value is not None}
+
+
+def read_settings(
+    connection: str, *, login: str | None, password: str | None, extra: Mapping[str, Any]
+) -> StoreSettings:
+    """Check the parts of a connection.
+
+    Args:
+        connection: Its id, for messages.
+        login: The access key.
+        password: Its secret.
+        extra: Of `ALLOWED`.
+
+    Raises:
+        ConnectionMissing: A part is missing, unknown, of the wrong form, or contradicts another.
+    """
+    _check_extra(connection, extra)
+    token, role = extra.get("aws_session_token"), extra.get("role_arn")
+    if bool(login) != bool(password):
+        missing, beside = ("password", "login") if login else ("login", "password")
+        raise _refused(connection, missing, "missing", f"required by the {beside}, or neither")
+    if token and not login:
+        raise _refused(connection, "login", "missing", "required by aws_session_token")
+    if "sts_endpoint_url" in extra and not role:
+        raise _refused(connection, "extra role_arn", "missing", "required by sts_endpoint_url")
+    endpoint = extra.get("endpoint_url")
+    return StoreSettings(
+        connection=connection,
+        access_key=login or None,
+        secret_key=password or None,
+        session_token=token,
+        region=extra.get("region_name"),
+        endpoint=endpoint.rstrip("/") if endpoint else None,
+        role=role,
+        sts_endpoint=extra.get("sts_endpoint_url"),
+    )
+
+
+def _check_extra(connection: str, extra: Mapping[str, Any]) -> None:
+    unknown = sorted(set(extra) - set(ALLOWED))
+    if unknown:
+        raise _refused(connection, f"extra {unknown[0]}", "unknown", f"one of {', '.join(ALLOWED)}")
+    for name, value in extra.items():
+        if not isinstance(value, str) or not value.strip():
+            raise _refused(connection, f"extra {name}", "no text, or empty", "a text")
+        form, example = _FORMS.get(name, (None, ""))
+        if form is not None and not form.fullmatch(value):
+            raise _refused(connection, f"extra {name}", repr(value), example)
+        if name.endswith("_url"):
+            _check_url(connection, name, value)
+
+
+def _check_url(connection: str, name: str, url: str) -> None:
+    allowed = "http:// or https://, a host, and perhaps a port"
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise _refused(connection, f"extra {name}", repr(url), allowed)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise _refused(connection, f"extra {name}", "a login, a query or a fragment", allowed)
+    if parts.path not in ("", "/"):
+        raise _refused(connection, f"extra {name}", f"the path {parts.path}", allowed)
+
+
+def _refused(connection: str, name: str, actual: str, allowed: str) -> ConnectionMissing:
+    return ConnectionMissing(
+        f"connection {connection}: {name}: {actual}; allowed: {allowed}",
+        connection=connection,
+        property=name,
+    )
