@@ -202,7 +202,7 @@ def _prove(log: ProducerLog, stack: Stack, stream_file: Path) -> dict[str, Any]:
     stream = read_stream(stream_file)
     with open_run(stream, "audit", RunRequest()) as run:
         audit, findings = audit_stream(run)
-    compared = compare(log, stack.lake / _STREAM)
+    compared = compare(log, str(stack.lake / _STREAM))
     tables = (stack.lake / f"{_STREAM}_{name}" for name in ("decoded", "quarantine"))
     typed = compare_typed(log, *tables)
     return {

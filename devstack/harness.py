@@ -38,6 +38,9 @@ class StreamHarness:
         name: Prefix of every name on the broker.
         keeps_spark_warm: Whether the streams leave `spark.keep_warm_seconds` as it comes. Otherwise
             each run ends its driver, and no test meets the driver of another one.
+
+    With `TIDELINE_TEST_BUCKET`, an address as in `s3a://lake`, the lake lies in an object store;
+    the variables of this process say how that is reached.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class StreamHarness:
         self.broker = broker
         self.folder = folder
         self.name = name
+        self.lake = f"{os.environ.get('TIDELINE_TEST_BUCKET', '')}{folder}/lake"
         self._spark = {} if keeps_spark_warm else {"keep_warm_seconds": 0}
         self.log = ProducerLog(broker.bootstrap_servers)
         self.connect(broker.bootstrap_servers)
@@ -195,7 +199,7 @@ class StreamHarness:
         data = {
             "stream": name,
             "kafka": {"connection": self.connection, **wanted},
-            "table": {"uri": str(self.folder / "lake" / name)},
+            "table": {"uri": f"{self.lake}/{name}"},
             **changes,
         }
         if spark := {**self._spark, **changes.get("spark", {})}:

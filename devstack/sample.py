@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from deltalake import DeltaTable, QueryBuilder
 from kafka import KafkaAdminClient, KafkaProducer
@@ -113,9 +112,9 @@ class Comparison:
         return not (self.lost or self.duplicate or self.foreign or self.different)
 
 
-def compare(log: ProducerLog, table: Path) -> Comparison:
+def compare(log: ProducerLog, table_uri: str) -> Comparison:
     """Compare every row of a Delta table with the producer's log."""
-    query = QueryBuilder().register("landed", DeltaTable(str(table)))
+    query = QueryBuilder().register("landed", DeltaTable(table_uri))
     answer = query.execute('SELECT topic_id, "partition", "offset", value FROM landed')
     rows = from_delta(answer.read_all()).to_pydict()
     coordinates = list(zip(rows["topic_id"], rows["partition"], rows["offset"], strict=True))

@@ -67,7 +67,8 @@ class InProcessSpark:
             "spark.ui.showConsoleProgress": "false",
         }
         options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
-        jars = ",".join(map(str, [*spark_jars(), *delta_jars()]))
+        is_s3a = "TIDELINE_TEST_BUCKET" in os.environ
+        jars = ",".join(map(str, [*spark_jars(s3a=is_s3a), *delta_jars()]))
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -20,6 +22,14 @@ STEPS = (
     "advance_offsets",
 )
 """Of a run, in their order; the names of Airflow's tasks."""
+
+
+def folder_of(uri):
+    """Where a table's files are; `TIDELINE_TEST_OBJECTS` is where a store's server keeps them."""
+    bucket = os.environ.get("TIDELINE_TEST_BUCKET")
+    if not bucket:
+        return Path(uri)
+    return Path(os.environ["TIDELINE_TEST_OBJECTS"] + uri.removeprefix(bucket))
 
 
 def head(stream):

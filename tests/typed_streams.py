@@ -35,11 +35,10 @@ class Typed:
         self.harness, self.registry, self.spark = harness, registry, spark
         self.subject = f"{harness.name}-{name}-value"
         harness.create(partitions=2)
-        folder = harness.folder / "lake"
         self.section = {
             "value": {"format": "avro", "subject": self.subject},
-            "table": {"uri": str(folder / f"{name}_typed")},
-            "quarantine": {"uri": str(folder / f"{name}_bad"), "max_share": 0.5},
+            "table": {"uri": f"{harness.lake}/{name}_typed"},
+            "quarantine": {"uri": f"{harness.lake}/{name}_bad", "max_share": 0.5},
             **decode,
         }
         self.name = name

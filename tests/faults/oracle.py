@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from deltalake import DeltaTable
 
@@ -91,7 +90,7 @@ def count(stream: Stream, log: Recorder, before: State) -> Counts:
 
 def assert_exact(stream: Stream, log: Recorder) -> None:
     """The table holds what the producer has written, once, and nothing else."""
-    found = compare(log, Path(stream.table.uri))
+    found = compare(log, stream.table.uri)
     assert found.exact, found
     assert found.equal == len(log.written)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from devstack.command_line import finished, tideline
 from tests.faults.crash import SENT
 from tests.faults.ledgers import InFiles
 from tests.faults.oracle import assert_exact
-from tests.harness import head
+from tests.harness import folder_of, head
 from tideline.errors import Halted
 from tideline.wiring import open_store
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def kept(crash, database):
     """The store that the ledger is in."""
-    return database or InFiles(Path(crash.harness.folder, "lake", "orders.ledger"))
+    return database or InFiles(folder_of(f"{crash.harness.lake}/orders.ledger"))
 
 
 @pytest.mark.parametrize("kind", ["away", "conflict"])
@@ -136,7 +135,7 @@ def test_older_copies_of_ledger_and_table(crash, kept):
     crash.waits()
     crash.repeat("one")
     kept.save()
-    table = Path(crash.stream.table.uri)
+    table = folder_of(crash.stream.table.uri)
     copy = crash.harness.folder / "table-copy"
     shutil.copytree(table, copy)
     crash.send(50)

@@ -13,6 +13,7 @@ from devstack.process import wait_until
 from tests.drivers import drivers, jvms
 from tests.faults.crash import SENT
 from tests.faults.processes import descendants, is_spark, state
+from tests.harness import folder_of
 from tests.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
@@ -247,7 +248,7 @@ def hit_while_writing(crash, way, number):
     process = submits(crash, way)
     wait_until(lambda: way.jvm(process), "no JVM", 60)
     (jvm,) = way.jvm(process)
-    table = Path(crash.stream.table.uri)
+    table = folder_of(crash.stream.table.uri)
     wait_until(lambda: any(table.glob("landed-*/**/*.parquet")), "no data file", 120, 0.0005)
     os.kill(jvm, number)
     if commits(crash):
@@ -258,7 +259,7 @@ def hit_while_writing(crash, way, number):
 
 def commits(crash):
     """Commits after the one that created the table."""
-    log = Path(crash.stream.table.uri, "_delta_log")
+    log = folder_of(crash.stream.table.uri) / "_delta_log"
     return [p for p in log.glob("*.json") if int(p.stem) > 0]
 
 

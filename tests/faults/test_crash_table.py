@@ -1,13 +1,12 @@
 """Row 23, the table: taken back to an older version, by Delta or by a copy of its files."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from tests.faults.crash import SENT
-from tests.harness import decide, head
+from tests.harness import decide, folder_of, head
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +20,7 @@ def by_delta_rs(crash):
 
 
 def by_an_older_copy(crash):
-    table = Path(crash.stream.table.uri)
+    table = folder_of(crash.stream.table.uri)
     shutil.rmtree(table)
     table.with_suffix(".copy").rename(table)
 
@@ -31,7 +30,7 @@ def older(crash):
     """A table of two landings; a copy of its files from between them lies beside it."""
     crash.waits()
     crash.repeat("one")
-    table = Path(crash.stream.table.uri)
+    table = folder_of(crash.stream.table.uri)
     shutil.copytree(table, table.with_suffix(".copy"))
     crash.send(50)
     crash.repeat("two")

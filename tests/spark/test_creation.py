@@ -1,12 +1,11 @@
 """The table is created once, with our marks, and only on empty ground."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from tests.harness import table_rows
+from tests.harness import folder_of, table_rows
 from tideline.errors import BadInput
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS
@@ -18,7 +17,7 @@ def test_a_table_s_creation_that_was_cut_off_is_begun_again(harness, spark):
     harness.create(partitions=1)
     harness.send(10)
     stream = harness.stream()
-    log = Path(stream.table.uri, "_delta_log")
+    log = folder_of(stream.table.uri) / "_delta_log"
     (log / "_staged_commits").mkdir(parents=True)
     (log / ".00000000000000000000.json.a.tmp").touch()
     (log / "_commit_a.json.tmp").touch()
@@ -33,7 +32,7 @@ def test_a_folder_with_other_things_is_no_table_s_place(harness, spark):
     harness.create(partitions=1)
     harness.send(10)
     stream = harness.stream()
-    folder = Path(stream.table.uri)
+    folder = folder_of(stream.table.uri)
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.harness import table_rows
+from tests.harness import folder_of, table_rows
 from tideline.cli.main import main
 from tideline.documents import dump
 from tideline.model.coverage import Coverage, subtract
@@ -113,7 +112,7 @@ def test_a_deleted_range_is_missing(harness, table, audited):
 @pytest.mark.slow
 def test_a_deleted_file_s_rows_are_missing(orders, audited):
     """Taken out of the transaction log by hand, without a commit that tells."""
-    (log,) = Path(read_stream(orders).table.uri, "_delta_log").glob("*2.json")
+    (log,) = (folder_of(read_stream(orders).table.uri) / "_delta_log").glob("*2.json")
     adds = [json.loads(line) for line in log.read_text().splitlines() if '"add"' in line]
     gone = json.loads(adds[0]["add"]["stats"])
     kept = [line for line in log.read_text().splitlines() if adds[0]["add"]["path"] not in line]

@@ -1,7 +1,6 @@
 """Decisions on a real broker: carried out, recorded, and narrow (R6, R8, R9)."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -11,6 +10,7 @@ from devstack.harness import StreamHarness
 from tests.harness import (
     closed_incidents,
     decide,
+    folder_of,
     halts,
     head,
     is_clean,
@@ -298,7 +298,7 @@ def test_a_replay_is_checked_again_before_it_is_committed(harness, landed, spark
 
 def attempts(stream):
     """Folders of attempts beside the table."""
-    return list(Path(stream.table.uri).glob("landed-*"))
+    return list(folder_of(stream.table.uri).glob("landed-*"))
 
 
 def test_a_shorter_replay_never_replaces_what_is_there(harness, landed, spark):

@@ -219,9 +219,7 @@ def test_other_partition_columns_change_nothing_but_the_layout(harness, spark, c
     harness.create(partitions=2)
     harness.send(20)
     harness.send(10, partition=1)
-    stream = harness.stream(
-        table={"uri": str(harness.folder / "lake" / "t"), "partition_by": columns}
-    )
+    stream = harness.stream(table={"uri": f"{harness.lake}/t", "partition_by": columns})
     harness.run(stream, "run", spark)
     harness.run(stream, "run", spark)
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 30

@@ -24,7 +24,7 @@ def test_large_records_under_every_number_of_partition_columns(harness, spark, c
     topic = harness.create(partitions=2, **{"max.message.bytes": "4000000"})
     sent = produce(harness, topic)
     stream = harness.stream(
-        topics=["orders"], table={"uri": str(harness.folder / "t"), "partition_by": columns}
+        topics=["orders"], table={"uri": f"{harness.lake}/t", "partition_by": columns}
     )
     for run_id in ("one", "one"):
         assert harness.run(stream, run_id, spark).status == "done"

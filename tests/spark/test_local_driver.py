@@ -11,7 +11,7 @@ from devstack.command_line import finished, tideline
 from devstack.process import wait_until
 from tests.drivers import all_gone, drivers, jvms, lands_once, stopped, waits_in
 from tests.faults.processes import state
-from tests.harness import is_clean, table_rows
+from tests.harness import folder_of, is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 from tideline.launch import runtime
@@ -114,7 +114,7 @@ def test_a_run_that_is_killed_takes_its_job_along(harness, warm, sockets):
     """Its driver cancels the job, and serves on."""
     harness.send(300_000, value=b"x" * 200)
     process = tideline("run", harness.folder / "orders.yaml", "--run-id", "one", "--json")
-    table = Path(warm.table.uri)
+    table = folder_of(warm.table.uri)
     wait_until(lambda: any(table.glob("landed-*/**/*.parquet")), "no data file", 120, 0.001)
     process.kill()
     process.wait()

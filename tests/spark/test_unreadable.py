@@ -1,7 +1,6 @@
 """Records that Spark cannot read: found by offset, skipped by a decision, recorded as lost."""
 
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from devstack.harness import StreamHarness
 from tests.harness import (
     closed_incidents,
     decide,
+    folder_of,
     gap_reasons,
     halts,
     head,
@@ -81,7 +81,7 @@ def test_exactly_the_unreadable_offsets_are_named_and_skipped(harness, stream, s
     assert [o for r in incident.finding.intervals for o in range(r.start_offset, r.end_offset)] == (
         at
     )
-    assert not list(Path(stream.table.uri).glob("landed-*"))
+    assert not list(folder_of(stream.table.uri).glob("landed-*"))
     submits = spark.submits
     assert halts(harness, stream, spark, "later") == ["unreadable_record"]
     assert spark.submits == submits

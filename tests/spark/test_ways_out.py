@@ -8,7 +8,16 @@ from kafka import KafkaProducer
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
-from tests.harness import closed_incidents, decide, halts, head, is_clean, spans, table_rows
+from tests.harness import (
+    closed_incidents,
+    decide,
+    folder_of,
+    halts,
+    head,
+    is_clean,
+    spans,
+    table_rows,
+)
 from tests.interrupted_runs import commit_only, freeze_only
 from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import BadInput, ResetDetected, VerificationFailed
@@ -178,9 +187,9 @@ def test_a_table_that_is_back_needs_no_decision(harness, landed, spark, tmp_path
     harness.send(10)
 
     freeze_only(landed, "frozen", spark)
-    shutil.move(landed.table.uri, tmp_path / "copy")
+    shutil.move(folder_of(landed.table.uri), tmp_path / "copy")
     assert halts(harness, landed, spark, "frozen") == ["table_changed"]
-    shutil.move(tmp_path / "copy", landed.table.uri)
+    shutil.move(tmp_path / "copy", folder_of(landed.table.uri))
     with open_run(landed, "frozen", RunRequest(), spark) as run:
         assert ask(run) == ()
     assert harness.run(landed, "frozen", spark).status == "done"
