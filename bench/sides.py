@@ -140,8 +140,7 @@ def land(job: Job) -> None:
         rows.transform(to_table_rows(spark_job.ranges, spark_job.plan_id)), spark_job
     )
     table, change = TargetTable(job.table), _change(spark_job)
-    table.written(change, result)
-    table.commit(change, result.files, based_on=0)
+    table.commit(change, table.written(change, result).files, based_on=0)
 
 
 def python_peer(job: Job) -> float:

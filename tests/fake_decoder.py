@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from posixpath import relpath
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from tideline.documents import dump, load
 from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.model.decoding import DecodePlan, PartPlan
+from tideline.table.manifest import Manifest
 from tideline.table.schema import own_columns
 
 _OWN = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
@@ -133,6 +135,7 @@ def _written(output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> S
     for folder, own in folders.items():
         Path(output.uri, folder).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(own, kept), Path(output.uri, folder, "part-0.parquet"))
-    return SparkResult(
-        rows=len(rows), files=tuple(f"{folder}/part-0.parquet" for folder in folders)
-    )
+    named = Manifest(tuple(relpath(f"{f}/part-0.parquet", output.folder) for f in folders))
+    Path(output.uri, output.folder).mkdir(parents=True, exist_ok=True)
+    Path(output.uri, output.folder, "_files.json").write_text(dump(named))
+    return SparkResult(rows=len(rows))

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import decode_rows
+from tideline.documents import load
 from tideline.launch.job import DecodeJob, Output
 from tideline.model.decoding import ColumnSource, DecodePlan, PartPlan, ReaderSchema, WriterSchema
 from tideline.model.offsets import CoordinateRange
+from tideline.table.manifest import Manifest
 
 TOPIC, TOPIC_ID = "orders", "11111111-1111-1111-1111-111111111111"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -142,19 +144,28 @@ def decode_job(table, files, plan, partition_by=()):
 def decoded(spark, job):
     """The result, the typed rows and the quarantined ones, by offset."""
     result = decode_rows.execute(spark.session, job)
-    typed = rows_of(job.decoded, result.decoded)
-    bad = rows_of(job.quarantine, result.quarantined)
+    if result.new_ids:  # the round counts for nothing
+        return result, [], []
+    typed, bad = rows_of(job.decoded), rows_of(job.quarantine)
     assert (len(typed), len(bad)) == (result.decoded.rows, result.quarantined.rows)
     return result, typed, bad
 
 
-def rows_of(output, written):
+def named_files(output):
+    """The data files that a manifest names; none if nothing was written."""
+    folder = Path(output.uri, output.folder)
+    if not folder.exists():
+        return []
+    text = (folder / "_files.json").read_text()
+    return [folder / name for name in load(Manifest, text, "the manifest").files]
+
+
+def rows_of(output):
     """Rows of data files, with the values that their folders' names hold."""
     rows = []
-    for file in written.files:
-        folder, *named, _ = file.split("/")
-        assert folder == output.folder
+    for file in named_files(output):
+        named = file.relative_to(Path(output.uri, output.folder)).parts[:-1]
         values = dict(part.split("=") for part in named)
-        for row in pq.ParquetFile(Path(output.uri, file)).read().to_pylist():
+        for row in pq.ParquetFile(file).read().to_pylist():
             rows.append(row | values)
     return sorted(rows, key=lambda r: (r["partition"], r["offset"]))

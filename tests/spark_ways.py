@@ -66,5 +66,5 @@ def comes_out_the_same(
     there = load(DecodeResult, Path(job.result_path).read_bytes(), "the result")
     counts = (there.error, there.classes, there.raw_rows, there.tombstones)
     assert counts == (None, here.classes, here.raw_rows, here.tombstones)
-    assert rows_of(job.decoded, there.decoded) == typed
-    assert rows_of(job.quarantine, there.quarantined) == bad
+    assert rows_of(job.decoded) == typed
+    assert rows_of(job.quarantine) == bad

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from posixpath import relpath
 from typing import Protocol
 from urllib.parse import quote
 
@@ -16,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
-from tests.simulation.table_world import SimulatedWorld
-from tideline.launch.job import SparkResult
+from tests.simulation.table_world import Attempted, SimulatedWorld
+from tideline.documents import dump
 from tideline.model.offsets import CoordinateRange
 from tideline.table.change import TableChange
 from tideline.table.delta_table import TargetTable
+from tideline.table.manifest import Manifest
 from tideline.table.port import TablePort
 
 STREAM, LEDGER = "orders", "l"
@@ -88,8 +90,11 @@ class TableWorld(Protocol):
 
     port: TablePort
 
-    def write(self, change: TableChange, *rows: Rows) -> SparkResult:
+    def write(self, change: TableChange, *rows: Rows) -> Attempted:
         """Write an attempt's files as Spark would, each `Rows` in a file of its own."""
+
+    def name(self, change: TableChange, files: Sequence[str]) -> None:
+        """The attempt's manifest names other files, by their paths relative to the table."""
 
     def lose(self, path: str) -> None:
         """A written data file vanishes."""
@@ -120,7 +125,7 @@ class DeltaWorld:
         self.port: TablePort = TargetTable(str(folder))
         self.port.create(STREAM, LEDGER, partition_by)
 
-    def write(self, change: TableChange, *rows: Rows) -> SparkResult:
+    def write(self, change: TableChange, *rows: Rows) -> Attempted:
         files = []
         for number, item in enumerate(rows):
             table = item.table
@@ -130,7 +135,13 @@ class DeltaWorld:
             self._target(path).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(table.drop(self.partition_by), self._target(path))
             files.append(path)
-        return SparkResult(sum(len(item.table) for item in rows), tuple(files))
+        self.name(change, files)
+        return Attempted(sum(len(item.table) for item in rows), tuple(files))
+
+    def name(self, change: TableChange, files: Sequence[str]) -> None:
+        names = tuple(relpath(file, change.folder) for file in files)
+        self._target(change.folder).mkdir(parents=True, exist_ok=True)
+        self._target(f"{change.folder}/_files.json").write_text(dump(Manifest(names)))
 
     def lose(self, path: str) -> None:
         self._target(path).unlink()

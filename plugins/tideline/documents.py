@@ -1,7 +1,8 @@
 """Stored documents as JSON that can age: each carries the number of its format.
 
-Stored are the ledger's documents and history entries, the relocation marker, and a Spark job's
-job and result files. Everything nested in a document (a run's plan, for example) shares its number.
+Stored are the ledger's documents and history entries, the relocation marker, a Spark job's job and
+result files, and the manifest of the data files that it has written. Everything nested in a
+document (a run's plan, for example) shares its number.
 
     dump    writes the present format; the number comes first
     load    reads the present format, upgrades older ones, and refuses everything else:
@@ -106,6 +107,11 @@ def _job_3(job: _Data) -> _Data:
     return {"folder": f"landed-{job.get('plan_id')}-{job.get('token')}", **kept}
 
 
+def _result_3(result: _Data) -> _Data:
+    """A manifest names the files."""
+    return {k: v for k, v in result.items() if k != "files"}
+
+
 _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
     {  # 1 -> 2: the first format carries no number; fields and actions got the field's words
         "Control": _control_2,
@@ -117,6 +123,7 @@ _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
     },
     {  # 2 -> 3: fields were added, each with a default; Spark only writes files, the run commits
         "SparkJob": _job_3,
+        "SparkResult": _result_3,
     },
 )
 """Step n turns format n + 1 into n + 2: a pure function of the parsed JSON per kind of document.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.table_worlds import WORLDS, Rows, change, coordinates
+from tests.table_worlds import WORLDS, Attempted, Rows, change, coordinates
 from tests.unit.build import ID, OTHER_ID
 from tideline.errors import CommitConflict, VerificationFailed
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
@@ -33,8 +33,8 @@ def land(world, wanted, *rows, token=1, commit_id="p"):
     """One attempt, as the pipeline makes it, without its checks."""
     doing = change(*wanted, token=token, commit_id=commit_id)
     result = world.write(doing, *rows)
-    world.port.written(doing, result)
-    world.port.commit(doing, result.files, world.port.observe().version)
+    files = world.port.written(doing, result).files
+    world.port.commit(doing, files, world.port.observe().version)
     return doing
 
 
@@ -42,7 +42,9 @@ def test_what_an_attempt_wrote_is_told_before_it_is_committed(world):
     """Rows and offsets by log; the table is as it was."""
     doing = change(at(0, 10), at(0, 5, partition=1))
     result = world.write(doing, Rows(at(0, 10)), Rows(at(0, 5, 1), offsets=[0, 2, 3, 3]))
-    held = world.port.written(doing, result)
+    written = world.port.written(doing, result)
+    assert written.files == result.files
+    held = written.landed
     one, two = (held[PartitionIdentity(ID, 0, p)] for p in (0, 1))
     assert (one.rows, one.offsets) == (10, (OffsetRange(0, 10),))
     assert (two.rows, two.duplicates) == (4, 1)
@@ -163,34 +165,44 @@ def test_a_lost_file_is_missed(world):
     refused(world, doing, result, f"{result.files[1]} is missing")
 
 
-def test_a_lost_file_that_spark_no_longer_saw_is_missed(world):
-    """It was gone before Spark listed its folder; the rows were counted while they passed."""
+def test_a_lost_file_that_no_manifest_names_is_missed(world):
+    """Whatever a committer forgets: the rows were counted while they passed."""
     doing = change(at(0, 20))
     result = world.write(doing, Rows(at(0, 10)), Rows(at(10, 20)))
     world.lose(result.files[1])
-    seen = replace(result, files=result.files[:1])
-    refused(world, doing, seen, "Spark counted 20 rows .* hold 10")
+    world.name(doing, result.files[:1])
+    refused(world, doing, result, "counted 20 rows .* hold 10")
 
 
-def test_a_file_that_spark_did_not_report_is_refused(world):
-    """Nobody knows whose it is."""
+def test_a_missing_manifest_is_missed_where_rows_were_counted(world):
+    """Where there are none, Spark may have written nothing at all."""
+    doing = change(at(0, 10))
+    assert world.port.written(doing, Attempted(0, ())).files == ()
+    refused(world, doing, Attempted(10, ()), "manifest .* is missing")
+
+
+def test_a_file_that_the_manifest_does_not_name_is_never_added(world):
+    """ADR 28: a task that failed, or another attempt of it that was too slow, has left it."""
     doing = change(at(0, 10))
     result = world.write(doing, Rows(at(0, 10)))
     world.plant(result.files[0], f"{doing.folder}/part-99999.parquet")
-    refused(world, doing, result, "part-99999.parquet was not reported")
+    written = world.port.written(doing, result)
+    assert written.landed[PartitionIdentity(ID, 0, 0)].rows == 10
+    world.port.commit(doing, written.files, 0)
+    assert world.rows() == coordinates([Rows(at(0, 10))])
 
 
 @pytest.mark.parametrize("folder", ["_temporary/0", ".spark-staging-1", "a/_b"])
 def test_what_lies_under_a_hidden_name_is_no_data(world, folder):
-    """A task that was stopped leaves its files under `_temporary`, and Spark does not name them."""
+    """Delta's readers would pass over it, whoever names it."""
     doing = change(at(0, 10))
     result = world.write(doing, Rows(at(0, 10)))
     planted = f"{doing.folder}/{folder}/part-00000.parquet"
     world.plant(result.files[0], planted)
-    reported = replace(result, files=(*result.files, planted), rows=20)
-    refused(world, doing, reported, "no data file by its name")
-    assert world.port.written(doing, result)[PartitionIdentity(ID, 0, 0)].rows == 10
-    world.port.commit(doing, result.files, 0)
+    world.name(doing, [*result.files, planted])
+    refused(world, doing, replace(result, rows=20), "no data file by its name")
+    world.name(doing, result.files)
+    world.port.commit(doing, world.port.written(doing, result).files, 0)
     assert world.rows() == coordinates([Rows(at(0, 10))])
 
 
@@ -203,8 +215,9 @@ def test_a_file_outside_of_the_attempt_s_folder_is_refused(world, path):
     result = world.write(doing, Rows(at(0, 10)))
     elsewhere = path.format(doing.folder)
     world.plant(result.files[0], elsewhere)
+    world.name(doing, [elsewhere])
     with pytest.raises(VerificationFailed):
-        world.port.written(doing, replace(result, files=(elsewhere,)))
+        world.port.written(doing, result)
 
 
 @pytest.mark.parametrize(

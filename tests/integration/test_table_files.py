@@ -108,7 +108,8 @@ def test_rows_without_coordinates_are_refused(world):
     table = table.set_column(4, SCHEMA.field("offset"), pa.nulls(10, pa.int64()))
     Path(world.folder, path).parent.mkdir(parents=True)
     pq.write_table(table.drop(["topic_id"]), world.folder / path)
-    result = replace(world.write(doing), rows=10, files=(path,))
+    result = replace(world.write(doing), rows=10)
+    world.name(doing, [path])
     with pytest.raises(VerificationFailed, match="10 coordinates in them are missing"):
         world.port.written(doing, result)
 

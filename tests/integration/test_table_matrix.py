@@ -89,9 +89,9 @@ def test_it_is_landed_replaced_and_removed(tmp_path, columns, sizes, footers):
         rows = [replace(r, plan_id=plan_id) for r in (one, two)]
         doing = change(one.at, two.at, token=token, commit_id=plan_id)
         result = world.write(doing, *rows)
-        held = world.port.written(doing, result)
-        assert [h.rows for h in held.values()] == [6, 6]
-        world.port.commit(doing, result.files, token - 1)
+        written = world.port.written(doing, result)
+        assert [h.rows for h in written.landed.values()] == [6, 6]
+        world.port.commit(doing, written.files, token - 1)
         assert world.rows() == coordinates(rows)
     landed = world.port.landed([one.at, two.at], 2)
     assert {h.rows for h in landed.values()} == {6}

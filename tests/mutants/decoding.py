@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: Spark's rows are counted before they are committed",
-        "        if doubled := sum(landed.duplicates for landed in held.values()):\n",
+        "        if doubled := sum(held.duplicates for held in written.landed.values()):\n",
         "        if False:\n",
         f"{PAIRS}::test_rows_that_are_lost_or_doubled_while_they_are_decoded",
         within="_commit",

@@ -76,7 +76,9 @@ class SimulatedSpark:
                 self._table.files[name] = read
                 files.append(name)
                 rows += len(read)
-        Path(job.result_path).write_text(dump(SparkResult(rows=rows, files=tuple(files))))
+        self._table.manifests[job.folder] = tuple(files)
+        self._tick("spark.committed")
+        Path(job.result_path).write_text(dump(SparkResult(rows=rows)))
         self._tick("spark.answered")
 
     def _broken(self, job: SparkJob) -> tuple[Unreadable, ...]:

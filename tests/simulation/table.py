@@ -17,7 +17,7 @@ from tideline.model.coverage import union
 from tideline.model.observation import LoggedCommit, TableObservation
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange
+from tideline.model.verification import LandedRange, WrittenRows
 from tideline.rules.audit import Stored
 from tideline.table.schema import app_id
 
@@ -65,6 +65,7 @@ class TableState:
     Args:
         table_id: None where there is no table.
         files: Rows of the data files that attempts have written, by file name.
+        manifests: Names of an attempt's data files, by its folder.
         lost_answers: How many of the next commits happen, and nobody hears of it.
         created: How many tables there ever were.
     """
@@ -74,6 +75,7 @@ class TableState:
     ledger_id: str = ""
     versions: list[Version] = field(default_factory=list)
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    manifests: dict[str, tuple[str, ...]] = field(default_factory=dict)
     lost_answers: int = 0
     created: int = 0
 
@@ -205,23 +207,26 @@ class SimulatedTable:
             state.versions = [Version({}, "CREATE TABLE")]
         self._tick("table.create>")
 
-    def written(self, change: Any, result: Any) -> dict[PartitionIdentity, LandedRange]:
-        """What an attempt's files hold, held against Spark's report."""
+    def written(self, change: Any, result: Any) -> WrittenRows:
+        """An attempt's files and what they hold, held against Spark's report."""
         self._tick("table.written")
-        rows = self._rows_of(change, result.files)
-        left = [n for n in self._state.files if n.startswith(f"{change.folder}/")]
-        if unknown := [n for n in left if n not in result.files and not _is_hidden(change, n)]:
-            raise VerificationFailed(f"{unknown[0]} was not reported")
+        files = self._state.manifests.get(change.folder)
+        if files is None:
+            if result.rows:
+                raise VerificationFailed(f"manifest {change.folder} is missing")
+            files = ()
+        rows = self._rows_of(change, files)
         if len(rows) != result.rows:
             raise VerificationFailed(
                 f"Spark counted {result.rows} rows while writing, its files hold {len(rows)}"
             )
         if outside := [r for r in rows if not is_inside(change.ranges, r)]:
             raise VerificationFailed(f"{outside[0]} is not at planned coordinates")
-        return {
+        landed = {
             identity: LandedRange(identity, len(part), intervals(r.offset for r in part))
             for identity, part in grouped(rows).items()
         }
+        return WrittenRows(files, landed)
 
     def commit(self, change: Any, files: Sequence[str], based_on: int) -> None:
         """Replace the rows at coordinates: one transaction, valid for one version."""
@@ -243,6 +248,7 @@ class SimulatedTable:
         """Delete an attempt's files."""
         for name in [n for n in self._state.files if n.startswith(f"{change.folder}/")]:
             del self._state.files[name]
+        self._state.manifests.pop(change.folder, None)
         self._tick("table.discarded")
 
     def _rows_of(self, change: Any, files: Sequence[str]) -> list[Row]:

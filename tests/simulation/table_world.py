@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.table import Row, SimulatedTable, TableState
-from tideline.launch.job import SparkResult
 
 STREAM, LEDGER = "orders", "l"
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """What stands for Spark's report, with the files that the manifest names.
+
+    Args:
+        rows: As many as Spark counted.
+        files: Paths relative to the table.
+    """
+
+    rows: int
+    files: tuple[str, ...]
 
 
 class SimulatedWorld:
@@ -26,14 +39,19 @@ class SimulatedWorld:
         self.port.create(STREAM, LEDGER, partition_by)
         self._plans: list[str] = []
 
-    def write(self, change: Any, *rows: Any) -> SparkResult:
+    def write(self, change: Any, *rows: Any) -> Attempted:
         """Each of them in a file of its own."""
         files = []
         for number, item in enumerate(rows):
             path = f"{change.folder}/part-{number:05d}.parquet"
             self.state.files[path] = self._as_rows(item)
             files.append(path)
-        return SparkResult(sum(len(self.state.files[f]) for f in files), tuple(files))
+        self.name(change, files)
+        return Attempted(sum(len(self.state.files[f]) for f in files), tuple(files))
+
+    def name(self, change: Any, files: Sequence[str]) -> None:
+        """The attempt's manifest names other files."""
+        self.state.manifests[change.folder] = tuple(files)
 
     def lose(self, path: str) -> None:
         """A written data file vanishes."""

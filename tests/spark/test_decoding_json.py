@@ -7,8 +7,18 @@ import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from tests.raw_tables import decode_job, decode_plan, decoded, framing, planned, record, write_raw
+from tests.raw_tables import (
+    decode_job,
+    decode_plan,
+    decoded,
+    framing,
+    named_files,
+    planned,
+    record,
+    write_raw,
+)
 from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
+from tideline.launch.job import Output
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
 from tideline.rules.schemas.json_schema import SCHEMALESS
 from tideline.rules.schemas.merging import reader_schema
@@ -340,13 +350,13 @@ NOTHING = {
 def test_without_a_schema_a_document_is_a_variant(spark, tmp_path):
     """Whatever it holds; what is no document, or changes by being read, is in quarantine."""
     values = [data for data, _ in (*ANYTHING.values(), *NOTHING.values())]
-    result, _, bad = decode(spark, tmp_path, values, part(json.loads(SCHEMALESS)))
+    _, _, bad = decode(spark, tmp_path, values, part(json.loads(SCHEMALESS)))
     either = {"trailing_bytes": "malformed"}  # the document is inside of another one
     found = {r["offset"]: either.get(r["error_class"], r["error_class"]) for r in bad}
     classes = (name for _, name in NOTHING.values())
     wanted = {len(ANYTHING) + n: either.get(c, c) for n, c in enumerate(classes)}
     assert found == wanted
-    files = [str(tmp_path / "decoded" / file) for file in result.decoded.files]
+    files = map(str, named_files(Output(str(tmp_path / "decoded"), "decoded-1")))
     read = spark.session.read.parquet(*files).select("offset", F.to_json("value").alias("value"))
     rows = {r["offset"]: json.loads(r["value"]) for r in read.collect()}
     assert rows == {n: wanted for n, (_, wanted) in enumerate(ANYTHING.values())}
@@ -358,9 +368,9 @@ def test_a_key_without_a_schema_beside_a_value_with_one(spark, tmp_path):
     headers = [{"key": "trace", "value": b"1"}]
     values = [record(0, GOOD, key=b'["a",1]', headers=headers), record(1, GOOD, key=b"{")]
     own = ("is_tombstone", "headers")
-    result, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key, own_columns=own)
+    _, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key, own_columns=own)
     assert [(r["id"], r["headers"]) for r in typed] == [(1, headers)]
     assert [(r["offset"], r["part"], r["error_class"]) for r in bad] == [(1, "key", "malformed")]
-    files = [str(tmp_path / "decoded" / file) for file in result.decoded.files]
+    files = map(str, named_files(Output(str(tmp_path / "decoded"), "decoded-1")))
     read = spark.session.read.parquet(*files).select(F.to_json("key_value").alias("key"))
     assert [json.loads(r["key"]) for r in read.collect()] == [["a", 1]]

@@ -5,12 +5,12 @@ Almost every other suite has small jobs, so this one covers what compiled plans 
 
 from itertools import pairwise
 
-import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
 
 import ingest_range
-from tideline.launch.job import SparkJob
+from tests.raw_tables import rows_of
+from tideline.launch.job import Output, SparkJob
 from tideline.model.offsets import CoordinateRange
 from tideline.spark import session
 
@@ -92,7 +92,7 @@ def test_interpreted_and_compiled_jobs_write_the_same_rows(
         is_compiled = spark.session.conf.get("spark.sql.codegen.wholeStage")
         assert is_compiled == str(name == "compiled").lower()
         assert result.rows == len(wanted)
-        written[name] = rows_of(tmp_path, result.files)
+        written[name] = whole(rows_of(Output(job.table_uri, job.folder)))
     assert written["interpreted"] == written["compiled"]
     found = [(r["topic_id"], r["generation"], r["partition"], r["offset"]) for r in written[name]]
     assert found == sorted(wanted)
@@ -102,12 +102,7 @@ def offsets_of(coordinates):
     return range(coordinates.start_offset, coordinates.end_offset)
 
 
-def rows_of(folder, files):
-    """Rows of data files, with the values that their folders' names hold."""
-    rows = []
-    for file in files:
-        # The path has the attempt's folder first, which is no partition column.
-        named = dict(part.split("=") for part in file.split("/")[1:-1])
-        for row in pq.ParquetFile(folder / file).read().to_pylist():
-            rows.append(row | {k: int(v) if v.isdigit() else v for k, v in named.items()})
+def whole(rows):
+    """Rows with the numbers in their folders' names as numbers, sorted."""
+    rows = [{**r, **{k: int(r[k]) for k in ("generation", "partition")}} for r in rows]
     return sorted(rows, key=lambda r: (r["topic_id"], r["generation"], r["partition"], r["offset"]))

@@ -24,6 +24,7 @@ from tideline.model.retention import LetGo
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
 from tideline.model.window import ResolvedTimestamp
+from tideline.table.manifest import Manifest
 
 KINDS = (
     Control,
@@ -41,6 +42,7 @@ KINDS = (
     DecodeResult,
     WriterSchema,
     LetGo,
+    Manifest,
 )
 SHAPES = Path(__file__).parents[1] / "data" / "formats" / f"{FORMAT}.json"
 WHERE = "ledger /lake/orders.ledger: document x"

@@ -43,7 +43,7 @@ def sources(*patterns):
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     """No devstack, no job file, no Dag; the migrations of Airflow's database are there."""
     names = {name for name in names_in(wheel) if ".dist-info/" not in name}
-    assert names == sources("*.py", "alembic.ini")
+    assert names == sources("*.py", "*.java", "alembic.ini")
     assert "tideline/airflow/migrations/alembic.ini" in names
 
 

@@ -11,7 +11,7 @@ from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange
+from tideline.model.verification import LandedRange, WrittenRows
 from tideline.pipeline.table_commit import Landing, land, remove
 from tideline.table.change import TableChange
 
@@ -115,7 +115,7 @@ def test_an_offset_that_was_read_twice_is_not_committed():
     one = PartitionIdentity(ID, 0, 0)
     read = {one: LandedRange(one, 11, (OffsetRange(0, 10),))}
     table, plan = Table(), plan_of(planned(0, 10))
-    landing = Landing(None, None, plan, CHANGE, (), read)
+    landing = Landing(None, None, plan, CHANGE, WrittenRows((), read))
     with pytest.raises(VerificationFailed, match="1 rows too many"):
         land(run_over(table), landing, after_version=0)
     assert table.based_on == []

@@ -1,4 +1,4 @@
-"""Jars from Maven Central, fetched once with pyspark's Ivy, and never during a run.
+"""Jars from Maven Central, fetched once with pyspark's Ivy, and one of ours; never during a run.
 
 Those for object stores are an exception: the first run that needs them fetches them.
 `python -m tideline.launch.jars s3a` does it before.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder
+from tideline.launch.committer import PREFIX, build_committer, committer_jar
 from tideline.launch.java import download_options, find_java
 from tideline.versions import (
     BROKER_JARS,
@@ -41,17 +42,23 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
             asked for.
 
     Raises:
-        BadInput: The jars have not been fetched yet.
+        BadInput: The jars have not been fetched yet, or ours is another version's.
         ServiceAway: Those for an object store cannot be fetched.
     """
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
         return []
-    folder = Path(configured) if configured else _folder("spark", SPARK_JARS, SPARK_EXCLUDES)
-    jars = _jars_in(folder)
+    folder = Path(configured) if configured else _spark_folder()
+    fetched = [jar for jar in _jars_in(folder) if not jar.name.startswith(PREFIX)]
+    ours = committer_jar(folder)
+    if not ours.exists():
+        raise BadInput(
+            f"no {ours.name} in {folder}; `make setup` builds it in {_spark_folder()}",
+            folder=str(folder),
+        )
     if s3a and not configured:
-        jars += fetch("s3a", S3A_JARS, S3A_EXCLUDES)
-    return jars
+        fetched += fetch("s3a", S3A_JARS, S3A_EXCLUDES)
+    return [*fetched, ours]
 
 
 def delta_jars() -> list[Path]:
@@ -73,12 +80,14 @@ def broker_jars() -> list[Path]:
 
 
 def fetch_all() -> None:
-    """Fetch all jars that are not in the cache yet.
+    """Fetch all jars that are not in the cache yet, and compile ours.
 
     Raises:
+        BadInput: There is no Java, or pyspark is not the pinned one.
         ServiceAway: Maven Central cannot be reached.
     """
     fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+    build_committer(_spark_folder(), _ivy_jar().parent)
     fetch("delta", DELTA_JARS, SPARK_EXCLUDES)
     fetch("broker", BROKER_JARS)
 
@@ -103,6 +112,10 @@ def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ())
                 print(f"fetching the {name} jars into {folder}", file=sys.stderr)
                 _fetch(folder, _module(name, wanted, excludes))
     return _jars_in(folder)
+
+
+def _spark_folder() -> Path:
+    return _folder("spark", SPARK_JARS, SPARK_EXCLUDES)
 
 
 def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> Path:

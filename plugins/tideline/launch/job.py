@@ -12,8 +12,8 @@ Shapes:
 The files are JSON. `SparkPort.submit` gets the path of the input; the output lies at its
 `result_path`.
 
-The applications do one thing each: they read, and write plain Parquet files. They commit nothing
-to a table; the run does that (`TablePort.commit`).
+The applications do one thing each: they read, and write plain Parquet files, which a manifest
+beside them names. They commit nothing to a table; the run does that (`TablePort.commit`).
 """
 
 from __future__ import annotations
@@ -65,15 +65,12 @@ class SparkResult:
 
     Args:
         rows: Rows that were counted while they were written, duplicates included.
-        files: The data files that were written: paths relative to the table's folder, with `/`,
-            not URL-encoded.
         error: Class of the error in `tideline.errors`; None after success.
         message: The error's message.
         unreadable: Where the error will come again.
     """
 
     rows: int = 0
-    files: tuple[str, ...] = ()
     error: str | None = None
     message: str = ""
     unreadable: tuple[Unreadable, ...] = ()
@@ -130,8 +127,8 @@ class DecodeResult:
     """How the application that decodes has ended.
 
     Args:
-        decoded: Rows and files for the typed table, kept tombstones included.
-        quarantined: Rows and files for the quarantine.
+        decoded: Rows for the typed table, kept tombstones included.
+        quarantined: Rows for the quarantine.
         raw_rows: Raw rows that were read at the plan's coordinates.
         tombstones: Records without a value, kept or not.
         classes: Quarantined rows by error class.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideline.model.coverage import Intervals
@@ -34,6 +35,19 @@ class LandedRange:
     def duplicates(self) -> int:
         """Number of rows beyond one per offset."""
         return self.rows - self.distinct
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """What an attempt has written and not committed yet.
+
+    Args:
+        files: Its data files: paths relative to the table, with `/`, not URL-encoded.
+        landed: What they hold, by partition.
+    """
+
+    files: tuple[str, ...]
+    landed: Mapping[PartitionIdentity, LandedRange]
 
 
 @dataclass(frozen=True, slots=True)

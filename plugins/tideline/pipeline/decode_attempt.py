@@ -154,15 +154,15 @@ def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult
     if before is None:
         raise ServiceAway(f"table {uri} is gone: nothing was committed, run again")
     try:
-        held = table.written(change, result)
-        if doubled := sum(landed.duplicates for landed in held.values()):
+        written = table.written(change, result)
+        if doubled := sum(held.duplicates for held in written.landed.values()):
             raise VerificationFailed(
                 f"{change.commit_id}: Spark has written {doubled} rows too many into {uri}; nothing"
                 " was committed, run again",
                 commit_id=change.commit_id,
             )
         target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
-        return commit_checked(target, change, result.files, lambda version: change, before)
+        return commit_checked(target, change, written.files, lambda version: change, before)
     except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
         with suppress(ServiceAway):
             table.discard(change)

@@ -150,9 +150,9 @@ def _read_and_land(
     try:
         job = read_job(run, attempt, change, plan, table.partition_by, met)
         result = submit(run, job)
-        read = run.table.written(change, result)
+        written = run.table.written(change, result)
         reach("ingest:written")
-        seen = Landing(attempt.state, record, plan, change, result.files, read, job.unreadable)
+        seen = Landing(attempt.state, record, plan, change, written, job.unreadable)
         return land(run, seen, after_version=table.version)
     except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
         with suppress(ServiceAway):

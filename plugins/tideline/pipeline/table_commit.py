@@ -20,7 +20,7 @@ from tideline.model.incident import Finding
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import LandedRange
+from tideline.model.verification import LandedRange, WrittenRows
 from tideline.pipeline.attempts import begin_attempt, fence
 from tideline.pipeline.closing import can_be_given_up, give_up_backfill
 from tideline.pipeline.commit_loop import Seen, Target, commit_checked
@@ -41,8 +41,7 @@ class Landing:
         record: Of the run that executes the plan.
         plan: The plan.
         change: The attempt.
-        files: Its data files.
-        read: What they hold.
+        written: Its data files and what they hold.
         left_out: What Spark was told not to read, since it cannot.
     """
 
@@ -50,8 +49,7 @@ class Landing:
     record: RunRecord
     plan: BatchPlan
     change: TableChange
-    files: Sequence[str]
-    read: Mapping[PartitionIdentity, LandedRange]
+    written: WrittenRows
     left_out: Sequence[CoordinateRange] = ()
 
 
@@ -71,19 +69,19 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         ServiceAway: A service is away, or others committed first every time.
     """
     record, plan = landing.record, landing.plan
-    _refuse_copies(landing.change, landing.read)
+    _refuse_copies(landing.change, landing.written.landed)
 
     def check(version: int) -> TableChange:
         landed = run.table.landed(plan.ranges, version)
         if not landed:
             return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
-        missing = unread(plan.ranges, landing.read, landed)
+        missing = unread(plan.ranges, landing.written.landed, landed)
         if not missing:
             return landing.change
         kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}
         if kept != missing:
-            shorter = shorter_than_landed(plan.ranges, landing.read, landed)
+            shorter = shorter_than_landed(plan.ranges, landing.written.landed, landed)
             raise _unavailable(plan, shorter, landed)
         return replace(landing.change, ranges=without_offsets(landing.change.ranges, kept))
 
@@ -92,7 +90,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         # Time has passed since the ledger was read: it may know of a change by now.
         return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
 
-    return _commit(run, landing.change, landing.files, look, check, after_version)
+    return _commit(run, landing.change, landing.written.files, look, check, after_version)
 
 
 def remove(run: RunContext, change: TableChange, *, after_version: int) -> KnownCommit:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from tideline.kafka_io.refusals import refusal_in_java
+from tideline.launch.committer import PREFIX as COMMITTER_PREFIX
 from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.spark.session import COMMIT_PROTOCOL
 from tideline.spark.unreadable import find_unreadable
 
 
@@ -21,6 +24,8 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
     """
     if refusal := refusal_in_java(str(error)):
         return SparkResult(error="AccessRefused", message=str(refusal))
+    if lacking := _lacks_committer(error):
+        return SparkResult(error="BadInput", message=lacking)
     result = SparkResult(error="ServiceAway", message=_said(error))
     if spark is not None and (found := find_unreadable(spark, job, error)):
         return replace(result, error="UnreadableRecords", unreadable=found)
@@ -35,7 +40,19 @@ def failed_to_decode(
     Args:
         error: How it failed.
     """
+    if lacking := _lacks_committer(error):
+        return DecodeResult(error="BadInput", message=lacking)
     return DecodeResult(error="ServiceAway", message=_said(error))
+
+
+def _lacks_committer(error: Exception) -> str | None:
+    """What to do where Spark has not been given our jar: it may be a server that others start."""
+    if not re.search(rf"ClassNotFoundException\b.*{re.escape(COMMIT_PROTOCOL)}", str(error)):
+        return None
+    return (
+        f"this Spark lacks the class {COMMIT_PROTOCOL}: start it, or its Spark Connect server, with"
+        f" the jar {COMMITTER_PREFIX}*.jar, which `make setup` puts beside the others for Spark"
+    )
 
 
 def _said(error: Exception) -> str:

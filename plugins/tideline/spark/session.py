@@ -19,7 +19,11 @@ APPLICATION = {
 }
 """Fixed when Spark starts. A Spark Connect server has to be started with them."""
 
+COMMIT_PROTOCOL = "tideline.spark.ManifestCommitProtocol"
+"""Ours, in a jar that is among those of every Spark of ours (`tideline.launch.committer`)."""
+
 SESSION = {
+    "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
     "spark.sql.session.timeZone": "UTC",
     # Sources in this list use the V1 path. Without kafka in it, Kafka's batch reader uses V2, which
     # does not convert each record to a Row.

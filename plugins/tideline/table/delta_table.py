@@ -32,7 +32,7 @@ from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange
+from tideline.model.verification import LandedRange, WrittenRows
 from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.active_files import active_files
 from tideline.table.change import TableChange
@@ -42,13 +42,9 @@ from tideline.table.coordinates import Grouped, Reader, count_rows, read_coordin
 from tideline.table.create import TableFolder
 from tideline.table.features import changed_columns, delta_properties, protocol_features
 from tideline.table.file_statistics import Coordinates, DataFile, copies, runs
-from tideline.table.footers import (
-    WrittenFile,
-    read_footer,
-    refuse_other_count,
-    refuse_other_files,
-)
+from tideline.table.footers import WrittenFile, read_footer, refuse_other_count
 from tideline.table.history import find_commit, newer_commits
+from tideline.table.manifest import committed_files
 from tideline.table.quarantined_rows import quarantined_rows
 from tideline.table.schema import (
     COLUMNS,
@@ -216,19 +212,17 @@ class TargetTable:
         with self._reachable():
             return quarantined_rows(table, self._options, classes, since)
 
-    def written(
-        self, change: TableChange, result: SparkResult
-    ) -> dict[PartitionIdentity, LandedRange]:
-        """What an attempt's data files hold, after they were held against Spark's report."""
+    def written(self, change: TableChange, result: SparkResult) -> WrittenRows:
+        """An attempt's data files and what they hold, held against Spark's report."""
         table = self._open(None)
         if table is None:
             raise self._away(RuntimeError("there is no table"))
         store = self._store(table)
         with self._reachable():
-            refuse_other_files(store, change, result)
-            files = self._footers(store, change, result.files)
-            refuse_other_count(change, result, files)
-            described = [f.data_file for f in files if f.rows]
+            files = committed_files(store, change, result)
+            footers = self._footers(store, change, files)
+            refuse_other_count(change, result, footers)
+            described = [f.data_file for f in footers if f.rows]
             wanted = Coordinates(change.ranges)
             read = self._reader(table)
             held, elsewhere = count_rows(described, wanted, read, trusting=False)
@@ -238,7 +232,7 @@ class TargetTable:
                 f" {change.folder} are not at planned coordinates; nothing was committed",
                 commit_id=change.commit_id,
             )
-        return held
+        return WrittenRows(files, held)
 
     def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
         """Replace the rows at the change's coordinates by those of the files."""
@@ -274,10 +268,12 @@ class TargetTable:
             if path not in known:
                 try:
                     known[path] = read_footer(store, path)
-                except pa.ArrowInvalid as error:
+                except (FileNotFoundError, pa.ArrowInvalid) as error:
+                    is_gone = isinstance(error, FileNotFoundError)
+                    what = "is missing" if is_gone else f"is no whole Parquet file: {error}"
                     raise VerificationFailed(
-                        f"{change.commit_id}: data file {path} is no whole Parquet file: {error};"
-                        " nothing was committed, clear the task or run again",
+                        f"{change.commit_id}: data file {path} {what}; nothing was committed, clear"
+                        " the task or run again",
                         commit_id=change.commit_id,
                     ) from error
         return [known[path] for path in paths]

@@ -14,11 +14,10 @@ from urllib.parse import quote, unquote
 
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
-from pyarrow.fs import FileSelector, PyFileSystem
+from pyarrow.fs import PyFileSystem
 
 from tideline.errors import VerificationFailed
 from tideline.launch.job import SparkResult
-from tideline.model.wording import first_few
 from tideline.table.change import TableChange
 from tideline.table.file_statistics import IDENTITY, DataFile
 from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS
@@ -115,44 +114,6 @@ def read_footer(
         footer = pq.ParquetFile(opened, pre_buffer=False).metadata
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition))
-
-
-def refuse_other_files(store: PyFileSystem, change: TableChange, result: SparkResult) -> None:
-    """Hold the names of an attempt's files against those that Spark has reported.
-
-    Delta's readers take nothing for data whose path has a part that begins with `_` or `.`; Spark
-    and its committers leave such files behind.
-
-    Raises:
-        VerificationFailed: A file is missing, or there is another one.
-        OSError: The store cannot be reached.
-    """
-    listed = store.get_file_info(FileSelector(change.folder, recursive=True, allow_not_found=True))
-    # S3A leaves empty objects behind that stand for folders.
-    there = {entry.path for entry in listed if entry.is_file and _is_data(entry.path, change)}
-    reported = set(result.files)
-    problems = {
-        "is no data file by its name": sorted(p for p in reported if not _is_data(p, change)),
-        "is missing": sorted(reported - there),
-        "was not reported by Spark": sorted(there - reported),
-    }
-    for what, paths in problems.items():
-        if paths:
-            raise VerificationFailed(
-                f"{change.commit_id}: data file {first_few(paths, 1)} {what}: Spark reported"
-                f" {len(reported)} files with {result.rows} rows, {len(there)} are in the folder;"
-                " nothing was committed, clear the task or run again",
-                commit_id=change.commit_id,
-            )
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in path.split("/"))
-
-
-def _is_data(path: str, change: TableChange) -> bool:
-    inside = path.startswith(f"{change.folder}/") and ".." not in path.split("/")
-    return inside and path.endswith(".parquet") and not _is_hidden(path)
 
 
 def refuse_other_count(

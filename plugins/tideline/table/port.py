@@ -5,6 +5,7 @@ Shapes:
     TableObservation       id, version and properties of the table, and its newest commits
     TableCommit            one commit of a plan: version, fencing token, rows, bytes
     LandedRange            rows and distinct offsets of one partition inside a planned range
+    WrittenRows            an attempt's data files and what they hold, before the commit
     TableChange            coordinates whose rows are replaced, and the attempt that does it
     Stored                 the same for one data file, with its duplicates
 
@@ -30,7 +31,7 @@ from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange
+from tideline.model.verification import LandedRange, WrittenRows
 from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.change import TableChange
 from tideline.table.schema import Field
@@ -194,25 +195,23 @@ class TablePort(Protocol):
             Disjoint ranges without other offsets in between. Nothing if there is no table.
         """
 
-    def written(
-        self, change: TableChange, result: SparkResult
-    ) -> dict[PartitionIdentity, LandedRange]:
-        """What the data files of an attempt hold, after they were held against Spark's report.
+    def written(self, change: TableChange, result: SparkResult) -> WrittenRows:
+        """The data files of an attempt and what they hold, held against Spark's report.
+
+        A manifest in the attempt's folder names them. Other files there are those of tasks that
+        failed or were too slow, and count for nothing.
 
         Coordinates are read, also where footers would do: as many rows as offsets may still be one
         offset twice and another not at all. Nothing is committed.
 
         Args:
             change: Says where the files lie, and which coordinates are planned.
-            result: What Spark has reported: the files' names, and how many rows it counted.
-
-        Returns:
-            One entry per partition identity that has a row.
+            result: What Spark has reported: how many rows it counted.
 
         Raises:
-            VerificationFailed: A reported file is missing or cannot be read, a file stands there
-                that was not reported, a path has a part that begins with `_` or `.`, the numbers
-                of rows differ, or a row is not at a planned coordinate.
+            VerificationFailed: The manifest or a file that it names is missing or cannot be read,
+                a path has a part that begins with `_` or `.`, the numbers of rows differ, or a row
+                is not at a planned coordinate.
         """
 
     def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
@@ -225,8 +224,8 @@ class TablePort(Protocol):
 
         Args:
             change: Coordinates, token, and what the commit says about itself.
-            files: Data files of the attempt, as `SparkResult.files`, after `written` has accepted
-                them; none to remove rows only.
+            files: Data files of the attempt, as `written` has returned them; none to remove rows
+                only.
             based_on: The version that the caller has checked.
 
         Raises:

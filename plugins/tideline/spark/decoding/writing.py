@@ -48,7 +48,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         job: Where the rows go.
 
     Returns:
-        The counts and the files; or ids that the plan does not name, and then nothing else.
+        The counts; or ids that the plan does not name, and then nothing else.
 
     Raises:
         BadInput: The stream's own function cannot be used.
@@ -61,7 +61,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     metrics, seen = _counts(is_bad, step), Observation("decoded")
     good = judged.observe(seen, *metrics).filter(~is_bad & ~F.col(IS_DROPPED))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
-    files = write_rows(rows, job.decoded)
+    write_rows(rows, job.decoded)
     counts = _observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
         return DecodeResult(new_ids=find_new_ids(raw, job.plan))
@@ -69,7 +69,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         after = _observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)
     result = DecodeResult(
-        decoded=SparkResult(rows=counts["good"], files=files),
+        decoded=SparkResult(rows=counts["good"]),
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
     )
@@ -133,7 +133,7 @@ def _with_quarantine(
     seen = Observation("quarantined")
     classes = [F.count_if(error_class == name).alias(name) for name in get_args(ErrorClass)]
     bad = judged.observe(seen, *classes).filter(error_class.isNotNull())
-    files = write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
+    write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
     observed = _observed(seen, judged, classes)
     counts = {name: count for name, count in observed.items() if count}
     rows = sum(counts.values())
@@ -142,4 +142,4 @@ def _with_quarantine(
             f"{job.plan.plan_id}: {expected} records cannot be decoded, and {rows} of them were"
             " written for the quarantine; nothing was committed, clear the task or run again"
         )
-    return replace(result, quarantined=SparkResult(rows=rows, files=files), classes=counts)
+    return replace(result, quarantined=SparkResult(rows=rows), classes=counts)
