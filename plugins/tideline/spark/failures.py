@@ -13,6 +13,9 @@ from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.spark.session import COMMIT_PROTOCOL
 from tideline.spark.unreadable import find_unreadable
 
+_OURS = re.escape(COMMIT_PROTOCOL)
+_IS_LACKING = re.compile(rf"ClassNotFoundException\W+{_OURS}|{_OURS}.* must be loadable")
+
 
 def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> SparkResult:
     """The result of a failed job: refused for good, failed at records, or what may pass.
@@ -47,7 +50,7 @@ def failed_to_decode(
 
 def _lacks_committer(error: Exception) -> str | None:
     """What to do where Spark has not been given our jar: it may be a server that others start."""
-    if not re.search(rf"ClassNotFoundException\b.*{re.escape(COMMIT_PROTOCOL)}", str(error)):
+    if not _IS_LACKING.search(str(error)):
         return None
     return (
         f"this Spark lacks the class {COMMIT_PROTOCOL}: start it, or its Spark Connect server, with"

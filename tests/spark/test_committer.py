@@ -1,0 +1,98 @@
+"""Tideline's commit protocol for Spark (ADR 28): what tasks write, and what the manifest names."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.raw_tables import named_files
+from tideline.errors import BadInput
+from tideline.launch.job import Output, SparkJob
+from tideline.spark.failures import failed
+from tideline.spark.session import COMMIT_PROTOCOL
+from tideline.spark.sink import write_rows
+
+KEY = "spark.sql.sources.commitProtocolClass"
+
+
+@pytest.fixture
+def jvm(spark):
+    return spark.session._jvm
+
+
+@pytest.fixture
+def output(tmp_path):
+    return Output(str(tmp_path / "t"), "landed-p-1", ("part",))
+
+
+def written(output):
+    """Data files in the folder, named or not."""
+    return sorted(Path(output.uri, output.folder).rglob("*.parquet"))
+
+
+def rows(spark, count=100):
+    """Two tasks; each writes into both partitions of the table."""
+    return spark.session.range(0, count, 1, 2).selectExpr("id", "id % 2 AS part")
+
+
+def test_the_manifest_names_every_file_that_tasks_have_committed(spark, output):
+    """Wherever the partition columns' values put them."""
+    write_rows(rows(spark), output)
+    assert sorted(named_files(output)) == written(output)
+    assert len(written(output)) == 4
+
+
+def test_without_rows_there_is_a_manifest_too(spark, output):
+    """So its absence always says that something is wrong."""
+    write_rows(rows(spark, 0), output)
+    assert named_files(output) == written(output) == []
+
+
+def attempt_of(jvm, split, number):
+    mapreduce = jvm.org.apache.hadoop.mapreduce
+    kind = mapreduce.TaskType.MAP
+    attempt = mapreduce.TaskAttemptID("20260101", 0, kind, split, number)
+    return mapreduce.task.TaskAttemptContextImpl(
+        jvm.org.apache.hadoop.conf.Configuration(), attempt
+    )
+
+
+def test_two_attempts_of_a_task_never_write_one_file(jvm):
+    """Spark numbers task attempts through the life of its driver; splits begin anew in each job."""
+    nothing = jvm.scala.Option.empty()
+    names = set()
+    for split, number in ((0, 7), (0, 8), (1, 8)):
+        protocol = jvm.tideline.spark.ManifestCommitProtocol("job", "/lake/t/landed-p-1", False)
+        task = attempt_of(jvm, split, number)
+        protocol.setupTask(task)
+        names.add(protocol.newTaskTempFile(task, nothing, ".parquet"))
+    assert names == {
+        f"/lake/t/landed-p-1/part-{split:05d}-{number}-job.parquet"
+        for split, number in ((0, 7), (0, 8), (1, 8))
+    }
+
+
+def test_a_failed_task_deletes_what_it_wrote_and_no_manifest_is_written(spark, output):
+    """Its files are whole or half; nobody may take them for rows."""
+    spoilt = F.when(F.col("id") == 99, F.raise_error(F.lit("spoilt"))).otherwise(F.col("id"))
+    with pytest.raises(Exception, match="spoilt"):
+        write_rows(rows(spark).withColumn("id", spoilt), output)
+    assert not [file for file in written(output) if file.name.startswith("part-00001-")]
+    assert not list(Path(output.uri, output.folder).rglob("_files.json"))
+
+
+def test_what_would_replace_files_is_refused(spark, output):
+    """It only adds files; who replaces some has to say so to the run."""
+    write = rows(spark).write.partitionBy("part").mode("overwrite")
+    with pytest.raises(Exception, match="only adds files; partitionOverwriteMode=dynamic"):
+        write.option("partitionOverwriteMode", "dynamic").parquet(f"{output.uri}/{output.folder}")
+
+
+def test_a_spark_without_our_jar_is_bad_input(spark, output):
+    """A server that others have started: a retry changes nothing; the message names the jar."""
+    with pytest.raises(Exception, match="must be loadable") as lacking:
+        spark.session.conf.set(KEY, f"{COMMIT_PROTOCOL}OfAnotherVersion")
+    job = SparkJob("s", "r", "p", output.uri, output.folder, (), "read_committed", (), {})
+    result = failed(None, job, lacking.value)
+    assert result.error == BadInput.__name__
+    assert "tideline-committer-*.jar" in result.message
