@@ -12,9 +12,14 @@ import pytest
 from devstack.broker import Broker
 from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
+from devstack.object_store import S3Proxy, VersityGateway
+from devstack.object_store_programs import has_go
 from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
+from tests.object_stores import Bucket, Fronted, fronted
 from tests.postgres import Postgres
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +44,35 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     server = Registry(tmp_path_factory.mktemp("registry")).start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
+    """A real S3-compatible store on a free port."""
+    with fronted(S3Proxy(tmp_path_factory.mktemp("store"))) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
+    """Another S3-compatible store, of other people, on a free port."""
+    if not has_go():
+        pytest.skip("versitygw is built with Go, and there is no Go")
+    with fronted(VersityGateway(tmp_path_factory.mktemp("gateway"))) as store:
+        yield store
+
+
+@pytest.fixture
+def bucket(object_store: Fronted) -> Bucket:
+    """A folder of its own in the store's bucket, behind a proxy that counts and makes faults."""
+    return object_store.bucket(f"t{os.getpid()}-{next(_numbers)}")
+
+
+@pytest.fixture(params=["object_store", pytest.param("gateway", marks=pytest.mark.slow)])
+def any_bucket(request: pytest.FixtureRequest) -> Bucket:
+    """The same on each kind of store."""
+    fronted: Fronted = request.getfixturevalue(request.param)
+    return fronted.bucket(f"t{os.getpid()}-{next(_numbers)}")
 
 
 @pytest.fixture(scope="session")
@@ -84,9 +118,6 @@ def postgres() -> Iterator[Postgres]:
         yield found.start()
     finally:
         found.remove()
-
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture

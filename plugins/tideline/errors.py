@@ -5,7 +5,8 @@
     |   |-- StreamFileError            a stream file: file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
     |   |-- AccessRefused              brokers refuse the connection; `cause` says why
-    |   |   `-- RegistryRefused          the schema registry does; `cause` says why
+    |   |   |-- RegistryRefused          the schema registry does; `cause` says why
+    |   |   `-- StoreRefused             an object store does; `cause` says why
     |   |-- RegistryMisused            the registry lacks a subject, or it is no registry at all
     |   |-- TopicIdMissing             the brokers give topics no ids: too old, or not Kafka's own
     |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
@@ -89,6 +90,10 @@ class AccessRefused(BadInput):
 
 class RegistryRefused(AccessRefused):
     """The schema registry refuses a connection for good; `cause` is why."""
+
+
+class StoreRefused(AccessRefused):
+    """An object store cannot be used as its connection and address say; `cause` is why."""
 
 
 class RegistryMisused(BadInput):

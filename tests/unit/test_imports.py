@@ -5,7 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SPARED = ("pandas", "httpx", "pyspark", "airflow", "tideline.rules.schemas", "tideline.spark")
+SPARED = (
+    "pandas",
+    "httpx",
+    "obstore",
+    "pyspark",
+    "airflow",
+    "tideline.rules.schemas",
+    "tideline.spark",
+)
 LANDING = ("tideline.cli.main", "tideline.pipeline.run_batch", "tideline.launch.local_driver")
 
 

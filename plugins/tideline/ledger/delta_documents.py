@@ -15,6 +15,7 @@ hundred thousand commits. Row group statistics find one record in a compacted se
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +24,17 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_io.arrow_tables import from_columns, from_delta, instants
+from tideline.delta_io.commits import read_commit
 from tideline.delta_io.parquet_files import read_parquet, write_parquet
-from tideline.errors import ServiceAway
+from tideline.errors import ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry
+from tideline.store_io.refusals import plain_text, refusal
 
+log = logging.getLogger("tideline")
 _COLUMNS = pa.schema(
     [
         pa.field("kind", pa.string()),
@@ -43,6 +48,8 @@ SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
 COMMITS_PER_SEGMENT = 1000
+_COMMIT_ID = "tidelineCommit"
+"""Among what a commit says about itself."""
 
 
 def segment_key(kind: str, version: int) -> str:
@@ -84,29 +91,6 @@ def removal(path: str, document_key: str) -> RemoveAction:
     return RemoveAction(unquote(path), True, int(time.time() * 1000), None, {"slot": document_key})
 
 
-def commit_files(
-    table: DeltaTable, actions: Sequence[AddAction | RemoveAction], app_id: str
-) -> None:
-    """Add and remove files in one Delta transaction.
-
-    Args:
-        table: The ledger's table, at the version that the actions were made from.
-        actions: Files to add and to remove.
-        app_id: Delta transaction app id: of two commits from one version with the same id, Delta
-            refuses the second.
-
-    Raises:
-        CommitFailedError: Another writer was first, or took out any file since that version.
-    """
-    properties = CommitProperties(
-        app_transactions=[Transaction(app_id, table.version() + 1)],
-        custom_metadata={"tideline": "ledger"},
-    )
-    table.create_write_transaction(
-        list(actions), "append", SCHEMA, partition_by=["slot"], commit_properties=properties
-    )
-
-
 class LedgerFiles:
     """Writes and reads the data files.
 
@@ -124,6 +108,7 @@ class LedgerFiles:
 
         Raises:
             ServiceAway: The store does not take it.
+            StoreRefused: It never will.
         """
         rows = from_columns(
             {
@@ -139,7 +124,7 @@ class LedgerFiles:
         try:
             size = write_parquet(table, path, rows, self._options)
         except OSError as error:
-            raise self.away(error) from error
+            raise self.failure(error) from error
         keys = sorted(e.key for e in entries)
         stats = {
             "numRecords": len(entries),
@@ -160,17 +145,58 @@ class LedgerFiles:
         try:
             found = read_parquet(table, path, _COLUMNS.names, self._options, holding=holding)
         except OSError as error:
-            raise self.away(error) from error
+            raise self.failure(error) from error
         recorded = instants(found.column("recorded_at"))
         return [
             HistoryEntry(**row, recorded_at=at)
             for row, at in zip(found.drop("recorded_at").to_pylist(), recorded, strict=True)
         ]
 
-    def away(self, error: Exception) -> ServiceAway:
-        """The error for a store that fails; retriable."""
-        return ServiceAway(
-            f"ledger {self._uri} cannot be used: {type(error).__name__}: {error};"
+    def commit(
+        self, table: DeltaTable, actions: Sequence[AddAction | RemoveAction], app_id: str
+    ) -> None:
+        """Add and remove files in one Delta transaction.
+
+        Each has an id of its own: where the answer of the store was lost, the log tells whether it
+        was committed.
+
+        Args:
+            table: The ledger's table, at the version that the actions were made from.
+            actions: Files to add and to remove.
+            app_id: Delta transaction app id: of two commits from one version with the same id,
+                Delta refuses the second.
+
+        Raises:
+            CommitFailedError: Another writer was first, or took out any file since that version.
+            DeltaError: The store did not take it.
+            OSError: The store did not take it, or cannot say whether it did.
+        """
+        base, commit_id = table.version(), uuid.uuid4().hex
+        properties = CommitProperties(
+            app_transactions=[Transaction(app_id, base + 1)],
+            custom_metadata={"tideline": "ledger", _COMMIT_ID: commit_id},
+        )
+        try:
+            table.create_write_transaction(
+                list(actions), "append", SCHEMA, partition_by=["slot"], commit_properties=properties
+            )
+        except (delta_errors.DeltaError, OSError):
+            if not self._is_committed(table, commit_id, base):
+                raise
+            log.info("ledger %s: only the answer to a commit was lost", self._uri)
+
+    def _is_committed(self, table: DeltaTable, commit_id: str, after_version: int) -> bool:
+        version = after_version + 1
+        while (actions := read_commit(table, version, self._options)) is not None:
+            if any(a.get("commitInfo", {}).get(_COMMIT_ID) == commit_id for a in actions):
+                return True
+            version += 1
+        return False
+
+    def failure(self, error: Exception) -> TidelineError:
+        """The error for a store that fails: retriable, unless it refuses us for good."""
+        return refusal(self._uri, self._options, error) or ServiceAway(
+            f"ledger {self._uri} cannot be used: {type(error).__name__}: {plain_text(error)};"
             " nothing moved, try again when its store is back",
             ledger=self._uri,
         )

@@ -31,7 +31,6 @@ from tideline.ledger.delta_documents import (
     SCHEMA,
     LedgerFiles,
     active_files,
-    commit_files,
     may_hold_kind,
     removal,
     segment_key,
@@ -39,6 +38,7 @@ from tideline.ledger.delta_documents import (
 from tideline.ledger.delta_tables import LedgerTables
 from tideline.ledger.delta_tidying import tidy
 from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.store_io.probe import refuse_unconditional_puts
 
 _AHEAD = "ahead"
 _CONFIGURATION: dict[str, str | None] = {
@@ -72,7 +72,7 @@ class DeltaLedgerStore:
         self._uri = uri
         self._options = dict(storage_options or {})
         self._files = LedgerFiles(uri, self._options)
-        self._tables = LedgerTables(uri, self._options, self._files.away)
+        self._tables = LedgerTables(uri, self._options, self._files.failure)
         self._bodies: Mapping[str, str] = {}  # by path; a file never changes
 
     @property
@@ -148,11 +148,11 @@ class DeltaLedgerStore:
         for kind, entries in closed.items():
             actions.append(self._files.write(table, segment_key(kind, version), entries))
         try:
-            commit_files(table, actions, "tideline-ledger")
+            self._files.commit(table, actions, "tideline-ledger")
         except delta_errors.CommitFailedError as error:
             raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
-            raise self._files.away(error) from error
+            raise self._files.failure(error) from error
         return version
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
@@ -172,6 +172,7 @@ class DeltaLedgerStore:
         yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
 
     def _create(self) -> DeltaTable:
+        refuse_unconditional_puts(self._uri, self._options)
         try:
             return DeltaTable.create(
                 self._uri,
@@ -192,7 +193,7 @@ class DeltaLedgerStore:
         except delta_errors.DeltaError as error:
             with self._tables.newest() as table:
                 if table is None:
-                    raise self._files.away(error) from error
+                    raise self._files.failure(error) from error
             raise CommitConflict(f"{self._uri}: another writer created the ledger") from error
         except OSError as error:
-            raise self._files.away(error) from error
+            raise self._files.failure(error) from error

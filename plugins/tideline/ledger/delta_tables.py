@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
-from tideline.errors import ServiceAway
+from tideline.errors import TidelineError
 
 _KEPT = 2  # the run's, and that of the thread that renews its lease
 
@@ -25,15 +25,15 @@ class LedgerTables:
     Args:
         uri: Address of the ledger's table.
         options: delta-rs options of the object store.
-        away: Makes the error for a store that fails.
+        failure: Makes the error for a store that fails.
     """
 
     def __init__(
-        self, uri: str, options: Mapping[str, str], away: Callable[[Exception], ServiceAway]
+        self, uri: str, options: Mapping[str, str], failure: Callable[[Exception], TidelineError]
     ) -> None:
         self._uri = uri
         self._options = dict(options)
-        self._away = away
+        self._failure = failure
         self._idle: deque[DeltaTable] = deque(maxlen=_KEPT)  # its methods are atomic
 
     @contextmanager
@@ -66,7 +66,7 @@ class LedgerTables:
         except delta_errors.TableNotFoundError:
             table = None
         except (delta_errors.DeltaError, OSError) as error:
-            raise self._away(error) from error
+            raise self._failure(error) from error
         yield table
         if table is not None:
             self.keep(table)  # not after an error: nobody knows what state it is in

@@ -19,14 +19,13 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.errors import ServiceAway
+from tideline.errors import ServiceAway, StoreRefused
 from tideline.failpoints import reach
 from tideline.ledger import delta_documents
 from tideline.ledger.delta_documents import (
     HISTORY,
     LedgerFiles,
     active_files,
-    commit_files,
     removal,
 )
 from tideline.ledger.delta_tables import LedgerTables
@@ -56,7 +55,7 @@ def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
         with tables.newest() as table:
             if table is not None:
                 table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
-    except (delta_errors.DeltaError, ServiceAway, OSError) as error:
+    except (delta_errors.DeltaError, ServiceAway, StoreRefused, OSError) as error:
         log.warning("the ledger was not tidied, the next commits will: %s", error)
 
 
@@ -110,7 +109,7 @@ def _replace(
     reach("tidy:written")
     for number in range(1, _TRIES + 1):
         try:
-            commit_files(table, actions, _APP_ID)
+            files.commit(table, actions, _APP_ID)
         except delta_errors.CommitFailedError:
             if number == _TRIES:
                 raise

@@ -17,6 +17,7 @@ from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
 from tideline.delta_io.commits import CREATED_ONCE
 from tideline.errors import BadInput
+from tideline.store_io.probe import refuse_unconditional_puts
 from tideline.table.schema import (
     LEDGER_PROPERTY,
     STATISTICS_COLUMNS,
@@ -59,6 +60,8 @@ class TableFolder:
 
         Raises:
             BadInput: The folder holds files, and no Delta table.
+            StoreRefused: The object store ignores conditional puts, or refuses us.
+            ServiceAway: The object store does not answer.
             DeltaError: The commit was refused.
             OSError: The store cannot be reached.
         """
@@ -70,6 +73,7 @@ class TableFolder:
                 f"table {self._uri}: the folder is not empty and holds no Delta table:"
                 f" it contains {others[0]}; give the stream another folder, or empty this one"
             )
+        refuse_unconditional_puts(self._uri, self._options)
         try:
             DeltaTable.create(
                 self._uri,

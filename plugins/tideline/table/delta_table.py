@@ -24,6 +24,7 @@ from tideline.errors import (
     BadInput,
     CommitConflict,
     ServiceAway,
+    TidelineError,
     UnreadableTable,
     VerificationFailed,
 )
@@ -34,6 +35,7 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verification import LandedRange, WrittenRows
 from tideline.rules.audit import DamagedFile, Stored
+from tideline.store_io.refusals import plain_text, refusal
 from tideline.table.active_files import active_files
 from tideline.table.change import TableChange
 from tideline.table.columns import add_columns, schema_of
@@ -170,7 +172,7 @@ class TargetTable:
         """Add the columns that the table does not have yet."""
         table = self._open(None)
         if table is None:
-            raise self._away(RuntimeError("there is no table"))
+            raise self._failure(RuntimeError("there is no table"))
         with self._reachable():
             try:
                 return add_columns(table, columns)
@@ -216,7 +218,7 @@ class TargetTable:
         """An attempt's data files and what they hold, held against Spark's report."""
         table = self._open(None)
         if table is None:
-            raise self._away(RuntimeError("there is no table"))
+            raise self._failure(RuntimeError("there is no table"))
         store = self._store(table)
         with self._reachable():
             files = committed_files(store, change, result)
@@ -295,7 +297,7 @@ class TargetTable:
         try:
             yield
         except (delta_errors.DeltaError, OSError) as error:
-            raise self._away(error) from error
+            raise self._failure(error) from error
 
     def coordinates(self, table: DeltaTable, file: DataFile) -> Grouped:
         """The offsets in one file, by identity, in the order of the file; reads coordinates only.
@@ -333,11 +335,11 @@ class TargetTable:
                     " feature or restore the table, then run again",
                     table=self.uri,
                 ) from error
-            raise self._away(error) from error
+            raise self._failure(error) from error
 
-    def _away(self, error: Exception) -> ServiceAway:
-        return ServiceAway(
-            f"table {self.uri} cannot be used: {type(error).__name__}: {error}; no position has"
-            " moved, run again when its store is back",
+    def _failure(self, error: Exception) -> TidelineError:
+        return refusal(self.uri, self._options, error) or ServiceAway(
+            f"table {self.uri} cannot be used: {type(error).__name__}: {plain_text(error)}; no"
+            " position has moved, run again when its store is back",
             table=self.uri,
         )

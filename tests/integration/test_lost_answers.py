@@ -1,0 +1,175 @@
+"""A store that does what it is asked, and whose answer is lost: it is done once, by us."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from devstack.store_faults import Hold, Rule
+from tests.object_stores import losing_commit
+from tests.store_worlds import StoreWorld
+from tests.table_worlds import Rows, change
+from tests.unit.build import ID
+from tideline.errors import CommitConflict
+from tideline.ledger import delta_store
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.port import HistoryEntry
+from tideline.model.offsets import CoordinateRange
+from tideline.pipeline.commit_loop import Target, commit_checked
+from tideline.table.change import COMPACTION_ID
+
+
+def store_at(bucket):
+    return DeltaLedgerStore(bucket.uri("ledger"), bucket.options)
+
+
+def counting(calls):
+    """A change of the ledger that knows how often it was applied."""
+
+    def next_token(state):
+        calls.append(state.control.token)
+        return state.with_next_token()
+
+    return next_token
+
+
+def test_a_change_of_the_ledger_is_applied_once(any_bucket):
+    """It is no conflict: a second application would give out a second token."""
+    ledger, calls = Ledger(store_at(any_bucket), "s"), []
+    ledger.update(lambda s: s.with_next_token())
+    with any_bucket.proxy.applying(losing_commit(2)) as rule:
+        assert ledger.update(counting(calls)).control.token == 2
+    assert (any_bucket.proxy.applied(rule), calls) == (1, [1])
+    assert ledger.update(counting(calls)).control.token == 3
+    assert Ledger(store_at(any_bucket), "s").read().version == 3
+
+
+def while_held(bucket, version, hold, commit, meanwhile):
+    """Let others do something while a commit's request, or its answer, is held."""
+    failed = []
+
+    def run():
+        try:
+            commit()
+        except Exception as error:
+            failed.append(error)
+
+    rule = Rule(hold, "PUT", f"_delta_log/{version:020d}.json", times=1)
+    with bucket.proxy.applying(rule):
+        thread = threading.Thread(target=run)
+        thread.start()
+        bucket.proxy.wait_reached(hold)
+        meanwhile()
+        bucket.proxy.release(hold)
+        thread.join()
+    for error in failed:
+        raise error
+
+
+def test_it_is_found_below_what_others_have_committed_since(any_bucket):
+    """The newest commit is theirs by then."""
+    store, other = store_at(any_bucket), store_at(any_bucket)
+    store.commit(store.read(), put={"head": "0"})
+    base = store.read()
+    while_held(
+        any_bucket,
+        base.version + 1,
+        Hold(done=True),
+        lambda: store.commit(base, put={"head": "1"}, history=[HistoryEntry("run", "k", "{}")]),
+        lambda: other.commit(other.read(), put={"theirs": "1"}),
+    )
+    assert other.read().documents == {"head": "1", "theirs": "1"}
+    assert len(list(other.history("run"))) == 1
+
+
+def test_a_conflict_stays_a_conflict(any_bucket):
+    """Somebody else's commit of that version carries another id."""
+    store, other = store_at(any_bucket), store_at(any_bucket)
+    store.commit(store.read(), put={"head": "0"})
+    base = store.read()
+    with pytest.raises(CommitConflict):
+        while_held(
+            any_bucket,
+            base.version + 1,
+            Hold(),
+            lambda: store.commit(base, put={"head": "mine"}),
+            lambda: other.commit(other.read(), put={"head": "theirs"}),
+        )
+    assert other.read().documents == {"head": "theirs"}
+
+
+def test_a_ledger_is_created_once(any_bucket):
+    """The first writer finds the table that it has made."""
+    with any_bucket.proxy.applying(losing_commit(0)) as rule:
+        made = Ledger(store_at(any_bucket), "s").update(lambda s: s.with_next_token())
+    assert (any_bucket.proxy.applied(rule), made.control.token) == (1, 1)
+    assert Ledger(store_at(any_bucket), "s").read().version == 1
+
+
+def test_a_ledger_is_tidied_once(any_bucket, monkeypatch):
+    """Merged history stands there once."""
+    monkeypatch.setattr(delta_store, "COMMITS_PER_TIDY", 3)
+    store = store_at(any_bucket)
+    store.commit(store.read(), put={})
+    with any_bucket.proxy.applying(losing_commit(4)) as rule:
+        for number in range(2):
+            store.commit(store.read(), put={}, history=[HistoryEntry("run", f"k{number}", "{}")])
+    assert any_bucket.proxy.applied(rule) == 1
+    assert [e.key for e in store_at(any_bucket).history("run")] == ["k0", "k1"]
+
+
+def at(start, end):
+    return CoordinateRange("orders", ID, 0, 0, start, end)
+
+
+@pytest.fixture
+def world(any_bucket):
+    return StoreWorld(any_bucket)
+
+
+def commit(world, doing, files=()):
+    """The commit as every step makes it."""
+    target = Target(world.port, world.port.uri, lambda: (world.port.observe(), ()), lambda _: None)
+    before = world.port.observe().version
+    return commit_checked(target, doing, files, lambda _: doing, before)
+
+
+def test_a_table_is_created_once(any_bucket):
+    """And it is ours."""
+    with any_bucket.proxy.applying(losing_commit(0)) as rule:
+        world = StoreWorld(any_bucket)
+    assert any_bucket.proxy.applied(rule) == 1
+    assert (world.port.observe().version, world.port.observe().ledger_id) == (0, "l")
+
+
+def landing(world):
+    doing = change(at(10, 20), token=2, commit_id="second")
+    return doing, world.write(doing, Rows(at(10, 20), plan_id="second")).files, range(20)
+
+
+def removal(world):
+    return change(at(0, 5), token=2, commit_id="p.removed"), (), range(5, 10)
+
+
+def compaction(world):
+    more = change(at(10, 20), token=2, commit_id="more")
+    commit(world, more, world.write(more, Rows(at(10, 20))).files)
+    doing = change(token=3, commit_id=COMPACTION_ID)
+    merges = world.port.merge(doing, [world.port.files()])
+    return replace(doing, merges=merges), (), range(20)
+
+
+@pytest.mark.parametrize("kind", [landing, removal, compaction])
+def test_a_change_of_the_table_is_committed_once(world, kind):
+    """Its token and its plan say that the commit is ours."""
+    first = change(at(0, 10))
+    commit(world, first, world.write(first, Rows(at(0, 10))).files)
+    doing, files, offsets = kind(world)
+    version = world.port.observe().version + 1
+    with world.bucket.proxy.applying(losing_commit(version)) as rule:
+        made = commit(world, doing, files)
+    assert world.bucket.proxy.applied(rule) == 1
+    assert (made.version, made.token) == (version, doing.token)
+    assert world.port.observe().version == version
+    assert [row[3] for row in world.rows()] == list(offsets)

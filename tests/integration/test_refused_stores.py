@@ -1,0 +1,163 @@
+"""Object stores that can never be used as the connection says: bad input, at once, by name."""
+
+import pickle
+import time
+
+import pytest
+
+from devstack.store_faults import Answer, Rule
+from tests.object_stores import ignoring_conditions
+from tideline.errors import ServiceAway, StoreRefused
+from tideline.ledger.delta_store import DeltaLedgerStore
+from tideline.ledger.ledger import Ledger
+from tideline.store_io.options import CONNECTION, with_limits
+from tideline.table.delta_table import TargetTable
+
+AT_ONCE_SECONDS = 20
+"""The longest is a name that does not resolve, which is tried again a few times."""
+WAYS = {
+    "the ledger is read": lambda uri, options: DeltaLedgerStore(uri, options).read(),
+    "the ledger is written": lambda uri, options: Ledger(
+        DeltaLedgerStore(uri, options), "s"
+    ).update(lambda s: s.with_next_token()),
+    "the table is observed": lambda uri, options: TargetTable(uri, options).observe(),
+    "the table is created": lambda uri, options: TargetTable(uri, options).create(
+        "s", "l", ["topic_id"]
+    ),
+}
+
+
+@pytest.fixture(params=WAYS)
+def use(request):
+    """Each way to meet the store first."""
+    return WAYS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """The machine's own proxy would answer for names that do not exist."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def refused(use, bucket, uri=None, **options):
+    """The error; it comes at once, names the connection, and shows no secret."""
+    given = {name: value for name, value in {**bucket.options, **options}.items() if value}
+    began = time.monotonic()
+    with pytest.raises(StoreRefused) as error:
+        use(uri or bucket.uri("new"), with_limits({**given, CONNECTION: "lake_store"}))
+    assert time.monotonic() - began < AT_ONCE_SECONDS
+    found = error.value
+    assert (found.exit_code, found.connection, found.endpoint) == (
+        2,
+        "lake_store",
+        given["AWS_ENDPOINT_URL"],
+    )
+    assert "connection lake_store" in str(found)
+    assert "run again" in str(found)
+    assert "\x1b" not in str(found)
+    assert given.get("AWS_SECRET_ACCESS_KEY", "no secret") not in str(found)
+    assert pickle.loads(pickle.dumps(found)).cause == found.cause
+    return found
+
+
+def test_an_unknown_key(any_bucket, use):
+    assert refused(use, any_bucket, AWS_ACCESS_KEY_ID="nobody").cause == "authentication"
+
+
+def test_a_wrong_secret(any_bucket, use):
+    wrong = "a-wrong-secret"
+    assert refused(use, any_bucket, AWS_SECRET_ACCESS_KEY=wrong).cause == "authentication"
+
+
+def test_no_credentials_at_all(bucket, use, monkeypatch):
+    """The machine's role is the last that is asked for."""
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    found = refused(use, bucket, **none)
+    assert (found.cause, "no credentials" in str(found)) == ("authentication", True)
+
+
+def test_a_bucket_that_is_not_there(any_bucket, use):
+    found = refused(use, any_bucket, uri="s3a://no-such-bucket/orders")
+    assert (found.cause, found.bucket) == ("bucket", "no-such-bucket")
+
+
+@pytest.mark.slow
+def test_another_region(gateway, use):
+    """S3Proxy takes any."""
+    found = refused(use, gateway.bucket("region"), AWS_REGION="eu-west-7")
+    assert (found.cause, "us-east-1" in str(found)) == ("region", True)
+
+
+def test_a_name_that_does_not_resolve(bucket, use):
+    found = refused(use, bucket, AWS_ENDPOINT_URL="http://no-such-host.invalid:9000")
+    assert (found.cause, "does not resolve" in str(found)) == ("endpoint", True)
+
+
+def test_tls_where_there_is_none(bucket, use):
+    endpoint = bucket.proxy.endpoint.replace("http:", "https:")
+    assert refused(use, bucket, AWS_ENDPOINT_URL=endpoint).cause == "endpoint"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "cause"),
+    [
+        (403, "AccessDenied", "authorization"),
+        (400, "ExpiredToken", "authentication"),
+        (403, "RequestTimeTooSkewed", "authentication"),
+        (400, "AuthorizationHeaderMalformed", "region"),
+        (301, "PermanentRedirect", "region"),
+    ],
+)
+def test_what_amazon_s_store_says(bucket, use, status, code, cause):
+    """Words of the real one, which cannot be asked here."""
+    with bucket.proxy.applying(Rule(Answer(status, code))):
+        assert refused(use, bucket).cause == cause
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError")])
+def test_a_store_that_is_busy_is_only_away(bucket, status, code):
+    """It is tried again, later."""
+    table = TargetTable(bucket.uri(), {**with_limits(bucket.options), "max_retries": "1"})
+    with bucket.proxy.applying(Rule(Answer(status, code))), pytest.raises(ServiceAway):
+        table.observe()
+
+
+def test_a_store_that_is_busy_for_a_moment_is_not_even_noticed(bucket):
+    """object_store tries again by itself."""
+    table = TargetTable(bucket.uri(), with_limits(bucket.options))
+    with bucket.proxy.applying(Rule(Answer(503, "SlowDown"), times=3)) as rule:
+        assert not table.observe().exists
+    assert bucket.proxy.applied(rule) == 3
+
+
+def test_where_nothing_listens_the_store_is_only_away(bucket):
+    """It may be starting."""
+    options = {**with_limits(bucket.options), "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    with pytest.raises(ServiceAway):
+        TargetTable(bucket.uri(), options).observe()
+
+
+@pytest.mark.parametrize("way", ["the ledger is written", "the table is created"])
+def test_a_store_that_ignores_conditions_is_refused_before_the_first_commit(any_bucket, way):
+    """ADR 27: two writers would both believe that they have committed."""
+    with any_bucket.proxy.applying(ignoring_conditions(any_bucket)):
+        found = refused(WAYS[way], any_bucket)
+    assert (found.cause, "If-None-Match" in str(found)) == ("conditional_put", True)
+    assert [p.name for p in any_bucket.path("new").rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("way", ["the ledger is written", "the table is created"])
+def test_a_store_that_honours_them_is_asked_once(any_bucket, way):
+    """Nothing is left of it, and nothing is asked of a table that is there."""
+
+    def probes():
+        return sum("tideline-probe" in request.key for request in any_bucket.proxy.requests)
+
+    WAYS[way](any_bucket.uri("new"), any_bucket.options)
+    assert probes() == 2
+    assert [p for p in any_bucket.path("new").rglob("*probe*") if p.is_file()] == []
+    WAYS[way](any_bucket.uri("new"), any_bucket.options)
+    assert probes() == 2
