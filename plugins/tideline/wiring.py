@@ -20,6 +20,7 @@ from tideline.model.request import RunRequest
 from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext, TypedTables
 from tideline.registry_io.port import RegistryPort
+from tideline.store_io.options import with_limits
 from tideline.store_io.settings import StoreSettings
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES
@@ -83,7 +84,8 @@ def _options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
     """delta-rs options for an address; none for a file system's."""
     if not is_in_object_store(uri):
         return {}
-    return (store or StoreSettings()).for_delta()
+    store = store or StoreSettings()
+    return with_limits(store.for_delta(), store.connection)
 
 
 @contextmanager

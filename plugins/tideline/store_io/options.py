@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 CONNECTION = "tideline.connection"
 """The option that names the Airflow connection, for messages. delta-rs passes over it."""
@@ -17,23 +16,22 @@ LIMITS = {
     "retry_timeout": f"{_RETRY_SECONDS}s",
     "connect_timeout": f"{_CONNECT_SECONDS}s",
 }
-"""Ten retries in three minutes are object_store's own; the run itself is tried again later."""
+"""Shorter than object_store's own, ten in three minutes: the run itself is tried again later."""
+ROLE = "AWS_IAM_ROLE_ARN"
+"""A role that delta-rs assumes, and obstore cannot."""
 _CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "proxy_url")
 _RETRY = ("max_retries", "retry_timeout", CONNECTION)
 
 
-def with_limits(options: Mapping[str, str]) -> dict[str, str]:
+def with_limits(options: Mapping[str, str], connection: str | None = None) -> dict[str, str]:
     """Options that bound how long a store that is away is tried; given ones stay.
 
     Args:
         options: delta-rs options of the object store.
+        connection: Id of the Airflow connection, for messages.
     """
-    return {**LIMITS, **options}
-
-
-def is_remote(uri: str) -> bool:
-    """Whether an address is an object store's."""
-    return urlsplit(uri).scheme not in ("", "file")
+    named = {} if connection is None else {CONNECTION: connection}
+    return {**LIMITS, **options, **named}
 
 
 def for_obstore(options: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from tideline.errors import ServiceAway
-from tideline.store_io.options import for_obstore, is_remote
+from tideline.model.addresses import is_in_object_store
+from tideline.store_io.options import ROLE, for_obstore
 from tideline.store_io.refusals import plain_text, refusal, refused
 
 log = logging.getLogger("tideline")
@@ -23,7 +24,8 @@ log = logging.getLogger("tideline")
 def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
     """Put the same new object twice beside a table's log: the second time has to be refused.
 
-    Asked when a table or a ledger is created, so that no later run pays for it.
+    Asked when a table or a ledger is created, so that no later run pays for it. With a role to
+    assume it is not asked: obstore has no client for that service.
 
     Args:
         uri: Address of the table or ledger; a file system's is not asked.
@@ -33,7 +35,10 @@ def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
         StoreRefused: The store puts it twice, or refuses us.
         ServiceAway: The store does not answer.
     """
-    if not is_remote(uri):
+    if not is_in_object_store(uri):
+        return
+    if ROLE in options:
+        log.warning("%s: not probed for conditional puts, which needs a key and not a role", uri)
         return
     # Imported here: most runs create nothing.
     import obstore

@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tideline.errors import StoreRefused
-from tideline.store_io.options import CONNECTION, is_remote
+from tideline.model.addresses import is_in_object_store
+from tideline.store_io.options import CONNECTION
 
 Cause = Literal[
     "authentication",
@@ -87,7 +88,7 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
         options: delta-rs options of the object store.
         error: What was raised.
     """
-    if not is_remote(uri):
+    if not is_in_object_store(uri):
         return None
     text = plain_text(error)
     code = _CODE.search(text)
