@@ -55,6 +55,9 @@ test-faults: $(READY)  ## Every fault of the catalogue and every crash, as table
 test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""
 
+test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, half an hour; downloads
+	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
@@ -102,7 +105,14 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements-dev.in -o requirements-dev.txt
 
-clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache plugins/*.egg-info spark-warehouse
+wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
+	rm -rf dist build plugins/*.egg-info
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build plugins/*.egg-info
+	cp requirements.txt dist/constraints.txt
+	@ls dist
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock clean
+clean:  ## Remove the environment and caches of this checkout
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist plugins/*.egg-info spark-warehouse
+
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean

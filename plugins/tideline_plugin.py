@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from airflow.plugins_manager import AirflowPlugin
-
-from tideline.airflow import preload
+from importlib.metadata import PackageNotFoundError, distribution
 
 
-class TidelinePlugin(AirflowPlugin):
-    """Registers what has to run before Airflow forks."""
+def _is_installed() -> bool:
+    """Whether Airflow finds the plugin by the package's entry point; it would warn of a second."""
+    try:
+        return any(e.group == "airflow.plugins" for e in distribution("tideline").entry_points)
+    except PackageNotFoundError:
+        return False
 
-    name = "tideline"
-    listeners: ClassVar = [preload]
+
+if not _is_installed():
+    from tideline.airflow.plugin import TidelinePlugin as TidelinePlugin

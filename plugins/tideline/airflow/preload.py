@@ -2,7 +2,7 @@
 
 Airflow's local executor forks a process for each task from one that the scheduler has forked, and
 the Dag processor one for each parse. Importing was nine tenths of the work of an idle run's tasks.
-This module is a listener of Airflow's, registered by `plugins/tideline_plugin.py`.
+This module is a listener of Airflow's, registered by `tideline.airflow.plugin`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _LIBRARIES = (
     "pyarrow.parquet",
 )
 _OURS = (
-    "tideline.airflow.stream_dags",
-    "tideline.airflow.operations",
+    "tideline.airflow.dags",
     "tideline.kafka_io.client",
 )
 _PACKAGE = Path(__file__).parents[1]

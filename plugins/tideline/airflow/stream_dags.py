@@ -12,7 +12,8 @@ from airflow.sdk import DAG, BaseOperator
 from tideline.airflow.dag_factory import build_dag
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.stream import Stream
-from tideline.stream_files import find_stream, read_stream, stream_paths
+from tideline.stream_files import read_stream
+from tideline.stream_folder import find_stream, stream_paths
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +39,11 @@ def _refused(name: str, message: str) -> DAG:
     return dag
 
 
-def _all_dags() -> list[DAG]:
+def _all_dags(folder: str | Path | None) -> list[DAG]:
     """A Dag per file. If two files name one stream, the file named like the stream wins."""
     dags: list[DAG] = []
     streams: list[tuple[Path, Stream]] = []
-    for path in stream_paths():
+    for path in stream_paths(folder):
         try:
             streams.append((path, read_stream(path)))
         except StreamFileError as error:
@@ -58,15 +59,19 @@ def _all_dags() -> list[DAG]:
     return dags
 
 
-def stream_dags(wanted: str | None) -> list[DAG]:
+def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DAG]:
     """Dags of the stream files.
 
     Args:
         wanted: The only Dag that a task's process needs; then only its file is read. None: all.
+        folder: Folder of stream files; None: `streams_folder` says which.
+
+    Raises:
+        BadInput: There is no such folder.
     """
     if wanted is None:
-        return _all_dags()
+        return _all_dags(folder)
     try:
-        return [build_dag(find_stream(wanted))]
+        return [build_dag(find_stream(wanted, folder))]
     except BadInput:
-        return _all_dags()
+        return _all_dags(folder)

@@ -11,7 +11,16 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from tideline import __version__
-from tideline.cli import commands, decoding, incidents, maintaining, moving, rewinding, running
+from tideline.cli import (
+    commands,
+    decoding,
+    fetching,
+    incidents,
+    maintaining,
+    moving,
+    rewinding,
+    running,
+)
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -76,6 +85,9 @@ def build_parser() -> argparse.ArgumentParser:
     audit = add("audit", commands.audit, "compare ledger, table and broker")
     audit.add_argument("file", metavar="FILE")
     _add_operation_commands(add)
+    fetch = add("fetch", fetching.fetch, "fetch the jars that Spark needs, once")
+    text = "copy them into this folder, for TIDELINE_SPARK_JARS"
+    fetch.add_argument("--into", metavar="FOLDER", help=text)
     add("demo", commands.demo, "land sample events with a real broker, Airflow and Spark")
     return parser
 

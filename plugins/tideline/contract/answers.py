@@ -53,6 +53,13 @@ class Validation(Shape):
     streams: tuple[str, ...]
 
 
+class Fetched(Shape):
+    """`tideline fetch`: the jars that runs need, and the folder that holds them."""
+
+    folder: str
+    jars: tuple[str, ...]
+
+
 class Plan(Shape):
     """`tideline plan`: what a run would read now, and what speaks against it."""
 

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "rewind": (answers.Rewound, answers.NotRewound, answers.RewindFailure),
     "maintain": (answers.Maintenance,),
     "move-ledger": (answers.Move,),
+    "fetch": (answers.Fetched,),
     "demo": (answers.Demo,),
 }
 """What each command can print with `--json`; besides, each can print a `Failure`."""

@@ -79,8 +79,11 @@ def broker_jars() -> list[Path]:
     return _jars_in(_folder("broker", BROKER_JARS, ()))
 
 
-def fetch_all() -> None:
-    """Fetch all jars that are not in the cache yet, and compile ours.
+def fetch_for_runs() -> list[Path]:
+    """Fetch the jars that runs need, unless they are in the cache, and compile ours.
+
+    Returns:
+        Where they are.
 
     Raises:
         BadInput: There is no Java, or pyspark is not the pinned one.
@@ -88,6 +91,17 @@ def fetch_all() -> None:
     """
     fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
     build_committer(_spark_folder(), _ivy_jar().parent)
+    return _jars_in(_spark_folder())
+
+
+def fetch_all() -> None:
+    """Fetch all jars that are not in the cache yet, and compile ours.
+
+    Raises:
+        BadInput: There is no Java, or pyspark is not the pinned one.
+        ServiceAway: Maven Central cannot be reached.
+    """
+    fetch_for_runs()
     fetch("delta", DELTA_JARS, SPARK_EXCLUDES)
     fetch("broker", BROKER_JARS)
 
@@ -126,7 +140,10 @@ def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) ->
 def _jars_in(folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise BadInput(f"no jars in {folder}; `make setup` fetches them once", folder=str(folder))
+        raise BadInput(
+            f"no jars in {folder}; `tideline fetch`, in a checkout `make setup`, fetches them once",
+            folder=str(folder),
+        )
     return jars
 
 
@@ -207,7 +224,7 @@ def _ivy_jar() -> Path:
 
     jars = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
     if not jars:
-        raise BadInput("pyspark contains no Ivy jar; `make setup` installs the pinned pyspark")
+        raise BadInput("pyspark contains no Ivy jar; install pyspark as Tideline asks for it")
     return jars[-1]
 
 

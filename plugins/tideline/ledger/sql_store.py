@@ -180,20 +180,30 @@ class SqlLedgerStore:
 
 
 def _build_engine(url: URL) -> Engine:
-    """An engine without a pool: forks share no connection, and none stays open."""
+    """An engine without a pool: forks share no connection, and none stays open.
+
+    Raises:
+        BadInput: PostgreSQL's driver is not installed.
+    """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(
             url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": _BUSY_SECONDS}
         )
         event.listen(engine, "connect", _check_foreign_keys)
         return engine
-    return create_engine(
-        url,
-        poolclass=NullPool,
-        hide_parameters=True,
-        isolation_level="READ COMMITTED",
-        connect_args={k: v for k, v in _POSTGRES.items() if k not in url.query},
-    )
+    try:
+        return create_engine(
+            url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            isolation_level="READ COMMITTED",
+            connect_args={k: v for k, v in _POSTGRES.items() if k not in url.query},
+        )
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"a ledger in PostgreSQL needs the module {error.name}: run"
+            " `pip install 'tideline[postgres]'`"
+        ) from error
 
 
 def _check_foreign_keys(connection: Any, _record: Any) -> None:

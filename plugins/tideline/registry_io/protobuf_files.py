@@ -57,7 +57,10 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
         ServiceAway: It does not end in time.
     """
     if find_spec("grpc_tools") is None:
-        raise BadInput("format protobuf needs protoc: install the package grpcio-tools")
+        raise BadInput(
+            "format protobuf needs protoc, which the package grpcio-tools has: run"
+            " `pip install 'tideline[protobuf]'`"
+        )
     references = dict(schema.references)
     for name in references:
         if not _is_below(name):

@@ -1,0 +1,28 @@
+"""`tideline fetch`: what pip does not bring."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from tideline.cli.output import Output
+from tideline.contract.answers import Fetched
+from tideline.errors import BadInput
+from tideline.launch.jars import fetch_for_runs
+
+
+def fetch(options: argparse.Namespace, output: Output) -> int:
+    """Fetch the jars of runs into the cache; copy them into a folder if one is named."""
+    jars = fetch_for_runs()
+    folder = jars[0].parent
+    if options.into is not None:
+        folder = Path(options.into).absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            jars = [Path(shutil.copy(jar, folder)) for jar in jars]
+        except OSError as error:
+            raise BadInput(f"--into: {folder} cannot be written: {error}") from error
+    answer = Fetched(folder=str(folder), jars=[jar.name for jar in jars])
+    output.answer(answer, f"{len(jars)} jars in {folder}")
+    return 0

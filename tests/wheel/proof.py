@@ -1,0 +1,204 @@
+"""What the proof does with an environment: the previous version lands, the wheel goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devstack.broker import Broker
+from devstack.sample import ProducerLog, compare
+from tests.wheel.building import PREVIOUS, ROOT, Previous
+from tests.wheel.venvs import Venv
+from tideline.launch.cache import cache_folder
+from tideline.launch.local_driver import end_drivers
+
+_OPERATIONS = {"tideline_audit", "tideline_maintenance", "tideline_redrive", "tideline_rewind"}
+_DAG_FILE = """\
+from tideline.airflow.dags import operation_dags, stream_dags
+globals().update(stream_dags({folder!r}) | operation_dags({folder!r}))
+"""
+_FACTS = """
+import json, sys
+from importlib.metadata import distribution
+from pathlib import Path
+import tideline
+from tideline.launch.programs import jobs_folder
+package, found = Path(tideline.__file__).parent, distribution("tideline")
+print(json.dumps({
+    "package": str(package),
+    "version": found.version,
+    "jobs_folder": str(jobs_folder()),
+    "jobs": sorted(path.name for path in jobs_folder().iterdir() if path.is_file()),
+    "schema": (package / "stream.schema.json").read_text(),
+    "licenses": [file.read_text() for file in found.files if file.name == "LICENSE"],
+    "plugins": [e.value for e in found.entry_points if e.group == "airflow.plugins"],
+    "path": sys.path,
+}))
+"""
+_PARSED = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+tasks = {dag_id: [t.task_id for t in dag.tasks] for dag_id, dag in bag.dags.items()}
+print(json.dumps({"errors": bag.import_errors, "tasks": tasks}))
+"""
+
+
+class Proof:
+    """One proof, step by step; each raises AssertionError where something is not as it should be.
+
+    Args:
+        venv: The environment.
+        folder: For broker, streams, lake; outside of the checkout.
+    """
+
+    def __init__(self, venv: Venv, folder: Path) -> None:
+        assert not folder.is_relative_to(ROOT)
+        self._began = time.monotonic()
+        self._venv = venv
+        self._streams = folder / "streams"
+        self._lake = folder / "lake"
+        self._dags = folder / "dags"
+        for made in (self._streams, self._dags):
+            made.mkdir()
+        self._runtime = Path(tempfile.mkdtemp(prefix="tideline-"))  # a socket's path is short
+        self._broker = Broker(folder / "kafka")
+        self._log = ProducerLog(self._broker.bootstrap_servers)
+        self._file = self._streams / "orders.yaml"
+        data = {
+            "stream": "orders",
+            "kafka": {"topics": ["orders"]},
+            "table": {"uri": str(self._lake / "orders")},
+            "schedule": "@hourly",
+        }
+        self._file.write_text(yaml.safe_dump(data))
+        kafka = {"bootstrap.servers": self._broker.bootstrap_servers}
+        self._env = {
+            "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": kafka}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self._dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "TIDELINE_CACHE": str(_cache(folder / "cache")),
+            "TIDELINE_RUNTIME": str(self._runtime),
+        }
+
+    def upgrade(self, wheel: Path, previous: Previous) -> None:
+        """The previous version lands; the wheel is installed over it, goes on and proves all.
+
+        Args:
+            wheel: This version's; not installed yet.
+            previous: The version before; installed.
+        """
+        self._broker.start()
+        log = self._log
+        log.create_topic("orders", partitions=2)
+        log.produce("orders", 1000, seed=1)
+        old = {"TIDELINE_SPARK_JOBS": str(previous.spark_jobs)}
+        assert self._tideline("--version", env=old) == f"tideline {PREVIOUS}"
+        first = self._answer("run", self._file, "--run-id", "one", env=old)
+        self._say(f"{PREVIOUS} landed {first['rows']} rows")
+        assert (first["status"], first["rows"]) == ("done", 1000)
+
+        self._venv.install("--no-deps", wheel)
+        self._venv.check()
+        self.look_at_what_is_installed()
+        log.produce("orders", 500, seed=2)
+        second = self._answer("run", self._file, "--run-id", "two")
+        ends = {r["partition"]: r["end_offset"] for r in first["ranges"]}
+        assert {r["partition"]: r["start_offset"] for r in second["ranges"]} == ends
+        assert (second["status"], second["rows"]) == ("done", 500)
+        again = self._answer("run", self._file, "--run-id", "one")
+        assert (again["plan_id"], again["rows"]) == (first["plan_id"], 1000)
+        assert again["table_version"] > second["table_version"]
+        idle = self._answer("run", self._file, "--run-id", "three")
+        assert (idle["status"], idle["ranges"]) == ("nothing_to_do", [])
+        audit = self._answer("audit", self._file)
+        assert (audit["clean"], audit["rows"]) == (True, 1500)
+        assert compare(log, self._lake / "orders").exact
+        self._say("upgraded: 500 rows landed, 1000 replayed, nothing to do, audit clean, exact")
+
+    def look_at_what_is_installed(self) -> None:
+        """Package, package data, license and entry point, none of them of the checkout."""
+        facts = self._python("-c", _FACTS)
+        package = Path(facts["package"])
+        assert package.is_relative_to(self._venv.folder)
+        assert not [p for p in facts["path"] if Path(p).resolve().is_relative_to(ROOT / "plugins")]
+        assert Path(facts["jobs_folder"]) == package / "spark_jobs"
+        assert {f.name for f in (ROOT / "spark_jobs").iterdir() if f.is_file()} == {*facts["jobs"]}
+        assert facts["schema"] == (ROOT / "docs/stream.schema.json").read_text()
+        assert facts["licenses"] == [(ROOT / "LICENSE").read_text()]
+        assert facts["plugins"] == ["tideline.airflow.plugin:TidelinePlugin"]
+        refused = self._venv.run("-m", "tideline", "demo", env=self._env)
+        assert refused.returncode == 2, refused.stderr
+        assert "run the command in a checkout of Tideline" in refused.stderr
+        assert self._answer("fetch")["jars"]
+
+    def parse_dags(self) -> None:
+        """Two lines in a Dag file of one's own; the plugin by its entry point."""
+        (self._dags / "tides.py").write_text(_DAG_FILE.format(folder=str(self._streams)))
+        parsed = self._python("-c", _PARSED, self._dags)
+        assert parsed["errors"] == {}
+        assert set(parsed["tasks"]) == {"orders", *_OPERATIONS}
+        assert parsed["tasks"]["orders"][::5] == ["plan_offset_ranges", "advance_offsets"]
+        shown = self._python("-m", "airflow", "plugins", "--output", "json")
+        ours = [plugin for plugin in shown if plugin["name"] == "tideline"]
+        assert [plugin["source"] for plugin in ours] == [
+            f"tideline=={self._tideline('--version').split()[1]}: EntryPoint(name='tideline',"
+            " value='tideline.airflow.plugin:TidelinePlugin', group='airflow.plugins')"
+        ]
+        self._say(f"Airflow parses {', '.join(sorted(parsed['tasks']))}; it has the plugin")
+
+    def run_dag(self) -> None:
+        """Airflow runs the stream's Dag, task by task, in a database of its own."""
+        self._airflow("db", "migrate")
+        self._log.produce("orders", 200, seed=3)
+        self._airflow("dags", "test", "orders")
+        rows = self._answer("audit", self._file)["rows"]
+        assert rows == 1700
+        assert compare(self._log, self._lake / "orders").exact
+        self._say("Airflow's Dag run landed 200 rows more, exact")
+
+    def close(self) -> None:
+        """Stop broker and Spark."""
+        end_drivers(self._runtime)
+        self._broker.stop()
+        shutil.rmtree(self._runtime, ignore_errors=True)
+
+    def _answer(self, *arguments: object, env: dict[str, str] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._tideline(*arguments, "--json", env=env))
+        return answer
+
+    def _tideline(self, *arguments: object, env: dict[str, str] | None = None) -> str:
+        done = self._venv.run("-m", "tideline", *arguments, env={**self._env, **(env or {})})
+        assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def _airflow(self, *arguments: str) -> None:
+        done = self._venv.run("-m", "airflow", *arguments, env=self._env)
+        assert done.returncode == 0, f"{arguments}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
+
+    def _python(self, *arguments: object) -> Any:
+        done = self._venv.run(*arguments, env=self._env)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._began:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def _cache(folder: Path) -> Path:
+    """A cache with the jars that `make setup` has fetched.
+
+    An archive of Spark's classes would take half a minute, and nobody would use it again.
+    """
+    folder.mkdir()
+    (folder / "jars").symlink_to(cache_folder() / "jars")
+    (folder / "archives").touch()
+    return folder

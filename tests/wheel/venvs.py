@@ -1,0 +1,104 @@
+"""Virtual environments that know nothing of the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.wheel.building import ROOT
+
+LOCK = ROOT / "requirements.txt"
+_KEPT = ("HOME", "JAVA_HOME", "LANG", "SSL_CERT_FILE", "TMPDIR")
+
+
+class Venv:
+    """A virtual environment, and a folder to work in.
+
+    Args:
+        folder: Of the environment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = folder / "bin" / "python"
+        self.home = folder.parent / "home"
+        self.home.mkdir()
+
+    @classmethod
+    def beside(cls, folder: Path) -> Venv:
+        """One with links to every package of this process's environment but Tideline."""
+        venv.create(folder, symlinks=True)
+        (site,) = folder.glob("lib/python*/site-packages")
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            if "tideline" in entry.name or entry.name == "__pycache__":
+                continue
+            if entry.suffix == ".dist-info":  # uv does not see a link to one
+                shutil.copytree(entry, site / entry.name)
+            else:
+                (site / entry.name).symlink_to(entry)
+        return cls(folder)
+
+    @classmethod
+    def fresh(cls, folder: Path, python: str) -> Venv:
+        """An empty one.
+
+        Args:
+            folder: Created.
+            python: `3.13`, or the path of an interpreter.
+        """
+        _uv("venv", "--quiet", "--no-python-downloads", "--python", python, folder)
+        return cls(folder)
+
+    def install(self, *arguments: str | Path) -> None:
+        """Let uv install what `uv pip install` is told."""
+        _uv("pip", "install", "--quiet", "--python", self.python, *arguments)
+
+    def check(self) -> None:
+        """Hold what is installed against what each package asks for.
+
+        Raises:
+            AssertionError: A package is missing, or has another version.
+        """
+        _uv("pip", "check", "--quiet", "--python", self.python)
+
+    def run(
+        self, *arguments: object, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run its Python far from the checkout, with none of this process's settings.
+
+        Args:
+            arguments: Of Python.
+            env: More environment variables.
+        """
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return subprocess.run(
+            [self.python, *map(str, arguments)],
+            env={**kept, "PATH": path, "AIRFLOW_HOME": str(self.home), **(env or {})},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def constraints(airflow: str, folder: Path) -> Path:
+    """Constraints for an Airflow: the lock; without Airflow's own packages for another version."""
+    lines = LOCK.read_text().splitlines(keepends=True)
+    if f"apache-airflow=={airflow}\n" in lines:
+        return LOCK
+    target = folder / "constraints.txt"
+    target.write_text("".join(line for line in lines if not line.startswith("apache-airflow")))
+    return target
+
+
+def _uv(*arguments: str | Path) -> None:
+    command: Sequence[str | Path] = [Path(sys.executable).with_name("uv"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
