@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tideline.errors import DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
+from tideline.errors import BadInput, DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
 from tideline.operations.redrive import Redriven
 from tideline.stream_files import PRESETS
 
@@ -54,11 +54,12 @@ print(json.dumps({
 """
 
 
-def parse(streams, tmp_path, module="tideline_streams", wanted=None):
+def parse(streams, tmp_path, module="tideline_streams", wanted=None, path=()):
     """Parse the Dag file where connecting raises, all or as a task's own process does for one."""
     folders = {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
     program = PROGRAM % {**folders, "module": module}
     env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}
+    env["PYTHONPATH"] = os.pathsep.join(path)
     if wanted is not None:
         env["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = wanted
     done = subprocess.run(
@@ -186,15 +187,18 @@ def test_the_shipped_stream_parses(tmp_path):
     assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)
 
 
+OPERATIONS = {
+    "tideline_audit": ["audit_stream"],
+    "tideline_rewind": ["rewind_stream"],
+    "tideline_maintenance": ["maintain_stream"],
+    "tideline_redrive": ["redrive_records"],
+}
+
+
 def test_operations_are_dags_by_hand(streams, tmp_path):
     """Whatever streams there are; parsing touches no service."""
     dags = parse(streams, tmp_path, "tideline_operations")
-    assert {name: dag["tasks"] for name, dag in dags.items()} == {
-        "tideline_audit": ["audit_stream"],
-        "tideline_rewind": ["rewind_stream"],
-        "tideline_maintenance": ["maintain_stream"],
-        "tideline_redrive": ["redrive_records"],
-    }
+    assert {name: dag["tasks"] for name, dag in dags.items()} == OPERATIONS
     assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
     assert dags["tideline_rewind"]["max_active_runs"] == 1
     form = ["accept_loss", "confirm", "reason", "stream", "to_run"]
@@ -202,6 +206,59 @@ def test_operations_are_dags_by_hand(streams, tmp_path):
     assert dags["tideline_maintenance"]["params"] == ["dry_run", "stream"]
     assert dags["tideline_redrive"]["params"] == ["class", "since", "stream"]
     assert dags["tideline_audit"]["outlets"] == ["tideline/audited"]
+
+
+OWN_FILE = """\
+from tideline.airflow.dags import operation_dags, stream_dags
+globals().update(stream_dags({folder!r}) | operation_dags({folder!r}))
+"""
+"""What a site that has installed the wheel writes (docs/install.md)."""
+
+
+def parse_own_file(streams, tmp_path, wanted=None):
+    """Parse a Dag file of somebody else's, whatever folder the environment names."""
+    (tmp_path / "tides.py").write_text(OWN_FILE.format(folder=str(streams)))
+    return parse("/no/such/folder", tmp_path, "tides", wanted, [str(tmp_path)])
+
+
+def test_two_lines_in_a_file_of_one_s_own_make_all_dags(streams, tmp_path):
+    """Airflow looks into a file only if its text has both words."""
+    dags = parse_own_file(streams, tmp_path)
+    assert set(dags) == {"orders", *OPERATIONS}
+    assert len(dags["orders"]["tasks"]) == 6
+    from airflow.utils.file import might_contain_dag
+
+    assert might_contain_dag(str(tmp_path / "tides.py"), safe_mode=True)
+
+
+def test_two_lines_make_one_dag_in_a_task_s_own_process(streams, tmp_path):
+    """However many streams there are; an operation reads no stream file."""
+    (streams / "broken.yaml").write_text("stream: broken")
+    assert set(parse_own_file(streams, tmp_path, "orders")) == {"orders"}
+    assert set(parse_own_file(streams, tmp_path, "tideline_audit")) == {"tideline_audit"}
+
+
+def test_an_operation_s_stream_is_found_in_the_named_folder(streams, monkeypatch):
+    """And not in the one that the environment names."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.dags import operation_dags
+
+    monkeypatch.setenv("TIDELINE_STREAMS", "/no/such/folder")
+    task = operation_dags(streams)["tideline_maintenance"].get_task("maintain_stream")
+    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: orders"):
+        task.execute({"dag_run": SimpleNamespace(conf={"stream": "payments"})})
+
+
+def test_a_folder_that_is_not_there_is_an_import_error(monkeypatch, tmp_path):
+    """Without one, all Dags of a site would be gone without a word."""
+    from tideline.airflow.dags import stream_dags
+
+    with pytest.raises(BadInput, match=r"got /no/such, which is no folder; set TIDELINE_STREAMS"):
+        stream_dags("/no/such")
+    monkeypatch.setenv("TIDELINE_STREAMS", str(tmp_path / "typo"))
+    with pytest.raises(BadInput, match="typo, which is no folder"):
+        stream_dags()
 
 
 @pytest.mark.parametrize(

