@@ -88,7 +88,7 @@ lint: $(READY)  ## ruff, mypy, import contracts, spelling, compose file, JSON Sc
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yaml
-	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml
+	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml docker/streams/*.yaml
 
 format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -49,10 +49,8 @@ def prove(case: Case) -> None:
         wheel, before = build_wheel(folder / "copy"), previous(folder / "previous")
         venv = Venv.fresh(folder / "venv", case.python)
         wanted: Sequence[str | Path] = [wheel, f"apache-airflow=={case.airflow}"]
-        if case.lowest:
-            venv.install("--resolution", "lowest-direct", *wanted)
-        else:
-            venv.install("--constraints", constraints(case.airflow, folder), *wanted)
+        chosen = ("--resolution", "lowest-direct") if case.lowest else ()
+        venv.install(*chosen, "--constraints", constraints(case.airflow, folder), *wanted)
         venv.install("--no-deps", before.wheel)
         proof = Proof(venv, folder)
         try:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tests.wheel.building import ROOT
 
 LOCK = ROOT / "requirements.txt"
+_BREAKING = {"3.2.0": ("pydantic<2.13",)}
+"""Versions that an older Airflow allows and does not work with: 3.2.0 runs no task with 2.14."""
 _KEPT = ("HOME", "JAVA_HOME", "LANG", "SSL_CERT_FILE", "TMPDIR")
 
 
@@ -89,13 +91,19 @@ class Venv:
 
 
 def constraints(airflow: str, folder: Path) -> Path:
-    """Constraints for an Airflow: the lock; without Airflow's own packages for another version."""
-    lines = LOCK.read_text().splitlines(keepends=True)
-    if f"apache-airflow=={airflow}\n" in lines:
+    """Constraints for an Airflow: the lock, where it is for this one; otherwise what it breaks of.
+
+    Airflow has constraints for each of its versions, but not on a package index.
+
+    Args:
+        airflow: Its version.
+        folder: For a file.
+    """
+    if f"apache-airflow=={airflow}" in LOCK.read_text().splitlines():
         return LOCK
-    target = folder / "constraints.txt"
-    target.write_text("".join(line for line in lines if not line.startswith("apache-airflow")))
-    return target
+    own = folder / "constraints.txt"
+    own.write_text("".join(f"{line}\n" for line in _BREAKING.get(airflow, ())))
+    return own
 
 
 def _uv(*arguments: str | Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections import Counter
 from pathlib import Path
 
 from tideline.cli.output import Output
@@ -14,8 +15,7 @@ from tideline.launch.jars import fetch_for_runs
 
 def fetch(options: argparse.Namespace, output: Output) -> int:
     """Fetch the jars of runs into the cache; copy them into a folder if one is named."""
-    jars = fetch_for_runs()
-    folder = jars[0].parent
+    jars = fetch_for_runs(s3a=options.s3a)
     if options.into is not None:
         folder = Path(options.into).absolute()
         try:
@@ -23,6 +23,7 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
             jars = [Path(shutil.copy(jar, folder)) for jar in jars]
         except OSError as error:
             raise BadInput(f"--into: {folder} cannot be written: {error}") from error
-    answer = Fetched(folder=str(folder), jars=[jar.name for jar in jars])
-    output.answer(answer, f"{len(jars)} jars in {folder}")
+    counted = Counter(jar.parent for jar in jars)
+    answer = Fetched(jars=[str(jar) for jar in jars])
+    output.answer(answer, *(f"{count} jars in {folder}" for folder, count in counted.items()))
     return 0

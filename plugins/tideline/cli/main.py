@@ -86,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("file", metavar="FILE")
     _add_operation_commands(add)
     fetch = add("fetch", fetching.fetch, "fetch the jars that Spark needs, once")
+    fetch.add_argument("--s3a", action="store_true", help="also those for tables at s3a://")
     text = "copy them into this folder, for TIDELINE_SPARK_JARS"
     fetch.add_argument("--into", metavar="FOLDER", help=text)
     add("demo", commands.demo, "land sample events with a real broker, Airflow and Spark")

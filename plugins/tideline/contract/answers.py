@@ -54,9 +54,8 @@ class Validation(Shape):
 
 
 class Fetched(Shape):
-    """`tideline fetch`: the jars that runs need, and the folder that holds them."""
+    """`tideline fetch`: the paths of the jars that runs need."""
 
-    folder: str
     jars: tuple[str, ...]
 
 

@@ -1,7 +1,7 @@
 """Jars from Maven Central, fetched once with pyspark's Ivy, and one of ours; never during a run.
 
 Those for object stores are an exception: the first run that needs them fetches them.
-`python -m tideline.launch.jars s3a` does it before.
+`tideline fetch --s3a` does it before.
 """
 
 from __future__ import annotations
@@ -79,8 +79,11 @@ def broker_jars() -> list[Path]:
     return _jars_in(_folder("broker", BROKER_JARS, ()))
 
 
-def fetch_for_runs() -> list[Path]:
+def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
     """Fetch the jars that runs need, unless they are in the cache, and compile ours.
+
+    Args:
+        s3a: Whether tables are in an object store.
 
     Returns:
         Where they are.
@@ -91,7 +94,8 @@ def fetch_for_runs() -> list[Path]:
     """
     fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
     build_committer(_spark_folder(), _ivy_jar().parent)
-    return _jars_in(_spark_folder())
+    jars = _jars_in(_spark_folder())
+    return [*jars, *fetch("s3a", S3A_JARS, S3A_EXCLUDES)] if s3a else jars
 
 
 def fetch_all() -> None:
@@ -230,6 +234,6 @@ def _ivy_jar() -> Path:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["s3a"]:
-        spark_jars(s3a=True)
+        fetch_for_runs(s3a=True)
     else:
         fetch_all()
