@@ -9,9 +9,23 @@ from typing import Any
 from deltalake import CommitProperties, DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
+from tideline.model.addresses import is_in_object_store
+
 CREATED_ONCE = CommitProperties(max_commit_retries=0)
 """For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
 again, as version 1 with another id, and that would replace the other one's."""
+
+
+def checkpoint_interval(uri: str) -> dict[str, str | None]:
+    """The table property that says after how many commits Delta writes a checkpoint.
+
+    delta-rs opens a table by reading each commit since the last one twice. In an object store each
+    of these is a request, so checkpoints come sooner there.
+
+    Args:
+        uri: Address of the table.
+    """
+    return {"delta.checkpointInterval": "10" if is_in_object_store(uri) else "50"}
 
 
 def read_commit(

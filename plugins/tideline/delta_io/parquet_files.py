@@ -16,6 +16,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 
 _ROWS_PER_GROUP = 1000
+_SMALL_BYTES = 256 * 1024
 
 
 def read_parquet(
@@ -40,7 +41,9 @@ def read_parquet(
         OSError: The file cannot be read.
     """
     with _store(table, options).open_input_file(unquote(path)) as file:
-        parquet = pq.ParquetFile(file, pre_buffer=False)
+        # A small file is one request as a whole, and one for each column otherwise.
+        source = pa.BufferReader(file.read()) if file.size() <= _SMALL_BYTES else file
+        parquet = pq.ParquetFile(source, pre_buffer=False)
         groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
         rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
         plain = plain_schema(rows.schema)
@@ -112,7 +115,7 @@ def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping
     """
     with _store(table, options).open_output_stream(path) as file:
         pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
-    return int(_store(table, options).get_file_info([path])[0].size)
+        return int(file.tell())
 
 
 def _store(table: DeltaTable, options: Mapping[str, str]) -> BaseDeltaStorageHandler:

@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_io.commits import CREATED_ONCE
+from tideline.delta_io.commits import CREATED_ONCE, checkpoint_interval
 from tideline.errors import BadInput, CommitConflict
 from tideline.ledger.delta_documents import (
     COMMITS_PER_TIDY,
@@ -42,7 +42,6 @@ from tideline.store_io.probe import refuse_unconditional_puts
 
 _AHEAD = "ahead"
 _CONFIGURATION: dict[str, str | None] = {
-    "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 1 days",
 }
 
@@ -134,13 +133,14 @@ class DeltaLedgerStore:
         if newest > version + ahead:
             ahead = newest - version
             put = {**put, _AHEAD: str(ahead)}
-        replaced = {*put, *drop}
+        replaced, written = {*put, *drop}, dict[str, str]()
         actions: list[AddAction | RemoveAction] = [
             removal(path, key) for path, key in basis.files.items() if key in replaced
         ]
         for key, body in put.items():
-            entry = HistoryEntry("state", key, body, version)
-            actions.append(self._files.write(table, key, [entry]))
+            added = self._files.write(table, key, [HistoryEntry("state", key, body, version)])
+            actions.append(added)
+            written[added.path] = body
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
         for e in history:
             given = e.version if e.version >= 0 else version + ahead
@@ -153,6 +153,7 @@ class DeltaLedgerStore:
             raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
             raise self._files.failure(error) from error
+        self._bodies = {**self._bodies, **written}
         return version
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
@@ -179,7 +180,7 @@ class DeltaLedgerStore:
                 SCHEMA,
                 mode="error",
                 partition_by=["slot"],
-                configuration=_CONFIGURATION,
+                configuration=_CONFIGURATION | checkpoint_interval(self._uri),
                 storage_options=self._options,
                 commit_properties=CREATED_ONCE,
             )

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
-from tideline.delta_io.commits import CREATED_ONCE
+from tideline.delta_io.commits import CREATED_ONCE, checkpoint_interval
 from tideline.errors import BadInput
 from tideline.store_io.probe import refuse_unconditional_puts
 from tideline.table.schema import (
@@ -27,7 +27,6 @@ from tideline.table.schema import (
 _SETTINGS = {
     "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
     "delta.enableDeletionVectors": "false",
-    "delta.checkpointInterval": "50",
 }
 
 
@@ -80,7 +79,12 @@ class TableFolder:
                 schema,
                 mode="ignore",
                 partition_by=list(partition_by),
-                configuration={STREAM_PROPERTY: stream, LEDGER_PROPERTY: ledger_id, **_SETTINGS},
+                configuration={
+                    STREAM_PROPERTY: stream,
+                    LEDGER_PROPERTY: ledger_id,
+                    **_SETTINGS,
+                    **checkpoint_interval(self._uri),
+                },
                 storage_options=self._options,
                 commit_properties=CREATED_ONCE,
                 raise_if_key_not_exists=False,  # Delta does not know Tideline's two properties

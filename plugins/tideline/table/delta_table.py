@@ -47,6 +47,7 @@ from tideline.table.file_statistics import Coordinates, DataFile, copies, runs
 from tideline.table.footers import WrittenFile, read_footer, refuse_other_count
 from tideline.table.history import find_commit, newer_commits
 from tideline.table.manifest import committed_files
+from tideline.table.newest import NewestTable
 from tideline.table.quarantined_rows import quarantined_rows
 from tideline.table.schema import (
     COLUMNS,
@@ -81,6 +82,7 @@ class TargetTable:
         self.uri = uri
         self._columns = schema_of(delta_fields(columns))
         self._options = dict(storage_options or {})
+        self._kept = NewestTable(uri, self._options)
         self._read_footers: dict[str, WrittenFile] = {}
 
     def observe(self, known_version: int | None = None) -> TableObservation:
@@ -107,7 +109,7 @@ class TargetTable:
             features=protocol_features(table),
             properties=delta_properties(table),
             columns=changed_columns(table, self._columns),
-            token=None if ledger_id is None else table.transaction_version(app_id(ledger_id)),
+            token=None if ledger_id is None else self._token(table, app_id(ledger_id)),
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -126,7 +128,7 @@ class TargetTable:
     def newest_token(self, app_id: str) -> int | None:
         """The newest fencing token that the table has recorded for an application."""
         table = self._open(None)
-        return None if table is None else table.transaction_version(app_id)
+        return None if table is None else self._token(table, app_id)
 
     def landed(
         self, ranges: Iterable[CoordinateRange], version: int
@@ -242,7 +244,7 @@ class TargetTable:
         if table is None or table.version() != based_on:
             now = "gone" if table is None else f"at version {table.version()}"
             raise self._conflict(f"it is {now}, not at {based_on}")
-        newest = table.transaction_version(change.app_id)
+        newest = self._token(table, change.app_id)
         if newest is not None and newest >= change.token:
             raise self._conflict(f"it has token {newest}, ours is {change.token}")
         store = self._store(table)
@@ -325,9 +327,7 @@ class TargetTable:
 
     def _open(self, version: int | None) -> DeltaTable | None:
         try:
-            return DeltaTable(self.uri, version=version, storage_options=self._options)
-        except delta_errors.TableNotFoundError:
-            return None
+            return self._kept.newest() if version is None else self._kept.at(version)
         except (delta_errors.DeltaError, OSError) as error:
             if _UNSUPPORTED in str(error):
                 raise UnreadableTable(
@@ -336,6 +336,10 @@ class TargetTable:
                     table=self.uri,
                 ) from error
             raise self._failure(error) from error
+
+    def _token(self, table: DeltaTable, app_id: str) -> int | None:
+        with self._reachable():
+            return self._kept.token(table, app_id)
 
     def _failure(self, error: Exception) -> TidelineError:
         return refusal(self.uri, self._options, error) or ServiceAway(
