@@ -19,7 +19,7 @@ from tideline.documents import load
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import SparkResult
-from tideline.launch.jvm import MODULES, spark_home
+from tideline.launch.jvm import spark_home
 from tideline.model.offsets import CoordinateRange
 from tideline.table.change import TableChange
 from tideline.table.delta_table import TargetTable
@@ -79,14 +79,11 @@ class Cluster:
         self.driver = Server.start("spark-submit", command, log, self._variables())
 
     def _start(self, what, *arguments):
-        jars = f"{spark_home()}/jars/*"
-        java = [find_java().binary, *MODULES, "-Xmx256m", "-cp", jars]
         program = f"org.apache.spark.deploy.{what}.{what.title()}"
         name = f"{what}-{len(self._servers)}"
+        command = [spark_home() / "bin" / "spark-class", program, *arguments]
         log = self._folder / f"{name}.log"
-        self._servers.append(
-            Server.start(name, [*java, program, *arguments], log, self._variables())
-        )
+        self._servers.append(Server.start(name, command, log, self._variables()))
 
     def _variables(self):
         root = Path(__file__).parents[2]
@@ -101,6 +98,7 @@ class Cluster:
     def executor(self):
         """The one that stands still with a file half written."""
         self._wait_for("executor")
+        wait_until(lambda: any(is_second(f) for f in self.files()), "it writes nothing", SECONDS)
         return int((self.told / "executor").read_text())
 
     def result(self):
@@ -171,12 +169,16 @@ def test_a_zombie_s_files_never_touch_those_that_were_added(cluster):
         (late,) = (
             f for f in cluster.files() if str(f.relative_to(cluster.attempt.parent)) not in added
         )
-        assert late.name.split("-")[:2] == ["part", "00001"]
+        assert is_second(late)
         cluster.let_go()
     finally:
         os.kill(zombie, signal.SIGCONT)
     wait_until(lambda: not late.exists() or is_whole(late), "the zombie does not go on", 60)
     is_clean(cluster, added)
+
+
+def is_second(file):
+    return file.name.startswith("part-00001-")
 
 
 def is_whole(file):

@@ -16,6 +16,8 @@ APPLICATION = {
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
+    # S3A then looks for no older file and no folder before it writes: the names are new each time.
+    "spark.hadoop.fs.s3a.performance.flags": "create,mkdir",
 }
 """Fixed when Spark starts. A Spark Connect server has to be started with them."""
 
