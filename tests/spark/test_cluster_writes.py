@@ -92,6 +92,7 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(map(str, (root / "plugins", root))),
             "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": HOST,
         }
         return {**os.environ, **own}
 
@@ -154,7 +155,7 @@ def is_clean(cluster, added):
     offsets = table.to_pyarrow_table(columns=["offset"]).column("offset").to_pylist()
     assert sorted(offsets) == list(range(SENT))
     assert {name: digest(cluster, name) for name in added} == added
-    table.vacuum(0, enforce_retention_duration=False, dry_run=False)
+    table.vacuum(0, enforce_retention_duration=False, dry_run=False, full=True)
     left = {f for f in cluster.attempt.rglob("*") if f.is_file() and f.suffix != ".crc"}
     assert left == named(cluster, added)
 
