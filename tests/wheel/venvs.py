@@ -14,8 +14,8 @@ from pathlib import Path
 from tests.wheel.building import ROOT
 
 LOCK = ROOT / "requirements.txt"
-_BREAKING = {"3.2.0": ("pydantic<2.13",)}
-"""Versions that an older Airflow allows and does not work with: 3.2.0 runs no task with 2.14."""
+_BREAKING = {"3.2.0": ("fastapi<0.130",)}
+"""What an older Airflow allows and does not work with: 3.2.0 runs no task with FastAPI 0.163."""
 _KEPT = ("HOME", "JAVA_HOME", "LANG", "SSL_CERT_FILE", "TMPDIR")
 
 
