@@ -11,6 +11,9 @@ AS_IT_COMES = {
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.parquet.outputTimestampType": "INT96",
     "spark.sql.shuffle.partitions": "200",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
 }
 """Spark's and Delta's defaults of all that our session sets."""
