@@ -58,6 +58,9 @@ test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Conne
 test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, half an hour; downloads
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
 
+test-store: $(READY)  ## The Spark and fault suites with their tables on s3a://, in a real S3-compatible store
+	TIDELINE_TEST_STORE=s3 $(BIN)/pytest tests/spark tests/faults
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
@@ -115,4 +118,4 @@ wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the ver
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean

@@ -16,7 +16,7 @@ from devstack.object_store import S3Proxy, VersityGateway
 from devstack.object_store_programs import has_go
 from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
-from tests.object_stores import Bucket, Fronted, fronted
+from tests.object_stores import BUCKET, Bucket, Fronted, fronted
 from tests.postgres import Postgres
 
 _numbers = itertools.count(1)
@@ -51,6 +51,21 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
     """A real S3-compatible store on a free port."""
     with fronted(S3Proxy(tmp_path_factory.mktemp("store"))) as store:
         yield store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lakes_in_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With TIDELINE_TEST_STORE=s3 every harness has its lake in the store, without a connection."""
+    if os.environ.get("TIDELINE_TEST_STORE") != "s3":
+        yield
+        return
+    server = request.getfixturevalue("object_store").store
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.options().items():
+            patch.setenv(name, value)
+        patch.setenv("TIDELINE_TEST_BUCKET", f"s3a://{BUCKET}")
+        patch.setenv("TIDELINE_TEST_OBJECTS", str(server.folder / "objects" / BUCKET))
+        yield
 
 
 @pytest.fixture(scope="session")
