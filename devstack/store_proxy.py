@@ -22,7 +22,7 @@ from typing import Any
 from devstack.process import HOST, free_ports, wait_until
 from devstack.store_faults import Hold, Rule, StoreAnswer, StoreRequest, events
 
-_HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection", "te"}
+_HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"}
 """Headers of one connection, in lower case."""
 _TIMEOUT_SECONDS = 60
 
