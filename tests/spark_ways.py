@@ -11,11 +11,11 @@ import pytest
 from devstack.connect_server import ConnectServer
 from devstack.spark_apps import InProcessSpark
 from tests.raw_tables import decoded, rows_of
-from tideline.connections import Connection
 from tideline.documents import dump, load
 from tideline.launch.connect import SparkConnect
 from tideline.launch.job import DecodeJob, DecodeResult
 from tideline.launch.submit import SparkSubmit, job_submission
+from tideline.launch.target import Target
 
 HEAP = "1g"
 INTERPRETED, COMPILED = 1_000, 100_000
@@ -26,7 +26,7 @@ Way = Callable[[str, pytest.FixtureRequest], None]
 
 def by_spark_submit(job_path: str, _request: pytest.FixtureRequest) -> None:
     """A driver of its own."""
-    submission = job_submission(Connection("spark", host="local[2]"), job_path)
+    submission = job_submission(Target("local[2]"), job_path)
     conf = {**submission.conf, "spark.driver.memory": HEAP}
     SparkSubmit().run(replace(submission, conf=conf))
 

@@ -202,8 +202,8 @@ MUTANTS = (
     ),
     Mutant(
         "a Spark with settings of its own needs spark-submit",
-        "elif is_local(master) and is_plain():",
-        "elif is_local(master):",
+        "if is_local(target.master) and is_plain():",
+        "if is_local(target.master):",
         f"{LAUNCHER}::test_a_spark_with_settings_of_its_own_is_spark_submit_s",
     ),
 )

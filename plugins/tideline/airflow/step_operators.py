@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -73,11 +73,6 @@ class SparkStep(SparkSubmitOperator):
             os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
                 {"conn_type": "spark", "host": submission.master}
             )
-        if submission.store is not None:  # the provider may put `env_vars` into arguments
-            variables = submission.store.within(os.environ)
-            for name in set(os.environ) - set(variables):
-                del os.environ[name]
-            os.environ.update(variables)
         self._hook = None  # made anew: a replay submits twice, with other arguments
         self.name = f"tideline {self.stream.stream}"
         self.application = submission.application
@@ -85,9 +80,10 @@ class SparkStep(SparkSubmitOperator):
         self.jars = ",".join(submission.jars) or None
         self.py_files = ",".join(submission.py_files)
         self.conf = dict(submission.conf)
-        self.env_vars = dict(submission.environment)
+        self.properties_file = submission.properties_file or None
         try:
-            super().execute(context)
+            with _variables(submission):
+                super().execute(context)
         except AirflowException as error:
             raise ServiceAway(f"spark-submit failed: {error}") from error
 
@@ -95,3 +91,26 @@ class SparkStep(SparkSubmitOperator):
         """End what this task has started."""
         if self._launcher is not None:
             self._launcher.stop()
+
+
+@contextmanager
+def _variables(submission: Submission) -> Iterator[None]:
+    """Let this process, and so spark-submit, have a submission's variables.
+
+    The provider's own way, `env_vars`, puts them into arguments for YARN and Kubernetes.
+    """
+    before = dict(os.environ)
+    wanted = {**before, **submission.environment}
+    if submission.store is not None:
+        wanted = submission.store.within(wanted)
+    try:
+        _set_variables(wanted)
+        yield
+    finally:
+        _set_variables(before)
+
+
+def _set_variables(wanted: Mapping[str, str]) -> None:
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    os.environ.update(wanted)

@@ -43,6 +43,11 @@ _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SECRETS = ("sasl.password", "ssl.key.password")
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+NO_SECRETS = tuple(
+    f"kafka.{name}"
+    for name in (*_FOR_BOTH, *_FETCHING, "ssl.truststore.type", "ssl.truststore.location")
+)
+"""Options of Spark's Kafka source that anybody may read; every other one counts as secret."""
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",

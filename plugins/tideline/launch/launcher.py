@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from tideline.connections import connect_url, find_connection, spark_master
+from tideline.connections import connect_url, find_connection
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, job_submission
+from tideline.launch.target import target_of
 from tideline.model.stream import Spark
 from tideline.store_io.settings import StoreSettings
 
@@ -21,6 +23,7 @@ class Launcher:
     | of type `spark_connect` | that server |
     | with a local master, or undefined: `local[*]` | this user's warm driver on this machine |
     | with another master, or Spark has configuration files of its own | spark-submit |
+    | the same, with deploy mode `cluster` | spark-submit; the driver is on another machine |
 
     The connection is looked up when Spark is needed: most runs have nothing to land.
 
@@ -54,17 +57,34 @@ class Launcher:
         """
         connection = find_connection(self._spark.connection)
         server = connect_url(self._spark.connection, connection)
-        master = spark_master(connection)
         if server is not None:
             self._run(SparkConnect(server), job_path)
-        elif is_local(master) and is_plain():
-            self._run(LocalDriver(master, self._spark.keep_warm_seconds, self._store), job_path)
+            return
+        target = target_of(self._spark.connection, connection)
+        if is_local(target.master) and is_plain():
+            keep_seconds = self._spark.keep_warm_seconds
+            self._run(LocalDriver(target.master, keep_seconds, self._store), job_path)
+            return
+        run, self._stop = self._run_submission, self._stop_submission
+        if run is None:
+            child = SparkSubmit()
+            run, self._stop = child.run, child.stop
+        submission = job_submission(target, job_path, self._store)
+        if target.is_elsewhere:
+            self._submit_elsewhere(run, submission, job_path)
         else:
-            run, self._stop = self._run_submission, self._stop_submission
-            if run is None:
-                child = SparkSubmit()
-                run, self._stop = child.run, child.stop
-            run(job_submission(connection, job_path, self._store))
+            run(submission)
+
+    def _submit_elsewhere(
+        self, run: Callable[[Submission], None], submission: Submission, job_path: str
+    ) -> None:
+        # Imported here: other ways need neither delta-rs nor pyarrow.
+        from tideline.launch.cluster_mode import on_cluster
+        from tideline.launch.elsewhere import job_elsewhere
+
+        options = {} if self._store is None else self._store.for_delta()
+        with job_elsewhere(job_path, options) as remote:
+            run(on_cluster(submission, remote, Path(job_path).parent))
 
     def stop(self) -> None:
         """End what was started; does nothing if nothing was."""

@@ -16,6 +16,8 @@ LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.
 
 
 INGEST, DECODE = "ingest_range", "decode_rows"
+SECRETS = "TIDELINE_SECRETS"
+"""A driver on another machine has the secret options of Spark's Kafka source in this variable."""
 LONGEST_AVRO_BYTES = 16 * 1024 * 1024
 _AVRO = "org.apache.avro.limits"
 AVRO_LIMITS = {

@@ -6,11 +6,10 @@ import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from tideline.connections import Connection, spark_master
 from tideline.documents import load
 from tideline.errors import ServiceAway
 from tideline.launch.cache import cache_folder
@@ -27,11 +26,15 @@ from tideline.launch.programs import (
     digest_of,
     log_settings,
 )
+from tideline.launch.target import SPARK_SUBMIT, Target
 from tideline.store_io.settings import StoreSettings
 
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
-_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+DRIVER_OPTIONS, EXECUTOR_OPTIONS = (
+    f"spark.{process}.extraJavaOptions" for process in ("driver", "executor")
+)
+DRIVER_PYTHON = "spark.pyspark.driver.python"
 _MANY = 1_000_000
 """Offsets; from here on the optimizing compiler pays."""
 
@@ -52,6 +55,10 @@ class Submission:
             file systems.
         java_class: Main class; None for a Python application.
         is_default_master: Whether no connection names the master.
+        binary: Name of the command; Airflow's operator takes it from the connection, as well as
+            the options.
+        options: More options of the command, by name.
+        properties_file: With Spark properties that are secret, and the site's own; empty for none.
     """
 
     master: str
@@ -64,6 +71,9 @@ class Submission:
     java_class: str | None = None
     is_default_master: bool = False
     store: StoreSettings | None = None
+    binary: str = SPARK_SUBMIT
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties_file: str = ""
 
 
 def is_small(job_path: str) -> bool:
@@ -86,8 +96,12 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     limits = _java_options(AVRO_LIMITS)
     driver = f"{_java_options(log_settings())} {limits}"
     if not master.startswith("local"):
-        return {_DRIVER_OPTIONS: driver, "spark.executor.extraJavaOptions": limits}
-    return {**LOCAL, _DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
+        return {
+            DRIVER_OPTIONS: driver,
+            EXECUTOR_OPTIONS: limits,
+            DRIVER_PYTHON: sys.executable,  # what the executors' machines have is theirs
+        }
+    return {**LOCAL, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
 
 
 def _java_options(properties: Mapping[str, str]) -> str:
@@ -99,12 +113,12 @@ def environment(master: str) -> dict[str, str]:
     scripts = Path(sys.executable).parent  # pyspark's spark-submit lies beside the interpreter
     variables = {
         "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        "PYSPARK_PYTHON": sys.executable,
         "JAVA_HOME": str(find_java().home),
     }
     if master.startswith("local"):
-        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return variables
+        return {**variables, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    executors = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return {**variables, "PYSPARK_PYTHON": executors, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 @cache
@@ -154,33 +168,37 @@ def build_submission(
     )
 
 
-def job_submission(
-    connection: Connection | None, job_path: str, store: StoreSettings | None = None
-) -> Submission:
-    """The application that a job file is for, on that file.
+def job_submission(target: Target, job_path: str, store: StoreSettings | None = None) -> Submission:
+    """The application that a job file is for, on that file, with a driver on this machine.
 
     Args:
-        connection: Names the master; None where it is not defined, which means `local[*]`.
-        job_path: Path of the job file.
+        target: Where it runs.
+        job_path: Path of the job file; a keytab comes into its folder.
         store: How the object store is reached that holds the tables; None for file systems.
     """
-    master = spark_master(connection)
-    conf = configuration(master, is_small=is_small(job_path))
+    conf = {**configuration(target.master, is_small=is_small(job_path)), **target.conf}
     program = application(application_for(job_path))
-    submission = build_submission(master, conf, program, job_path, store=store)
-    return replace(submission, is_default_master=connection is None)
+    submission = build_submission(target.master, conf, program, job_path, store=store)
+    return replace(
+        submission,
+        is_default_master=target.is_default,
+        binary=target.binary,
+        options=target.options_with_files(Path(job_path).parent),
+    )
 
 
 def submit_command(submission: Submission) -> Sequence[str]:
     """The command line of spark-submit, which is found by the submission's PATH."""
     options = {
         "--master": submission.master,
+        **submission.options,
+        "--properties-file": submission.properties_file,
         "--jars": ",".join(submission.jars),
         "--py-files": ",".join(submission.py_files),
         "--class": submission.java_class or "",
     }
     return [
-        "spark-submit",
+        submission.binary,
         *(part for option, value in options.items() if value for part in (option, value)),
         *(part for item in submission.conf.items() for part in ("--conf", "=".join(item))),
         submission.application,

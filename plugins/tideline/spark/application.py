@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pyspark.sql import SparkSession
@@ -14,6 +12,7 @@ from pyspark.sql import SparkSession
 from tideline.documents import dump, load
 from tideline.errors import TidelineError
 from tideline.failpoints import reach
+from tideline.spark.job_files import is_elsewhere, read_file, with_secrets, write_file
 from tideline.spark.session import build_session
 
 
@@ -58,7 +57,7 @@ def run_job(
     """Run a job file to its result, good or bad; never raises for a job that fails.
 
     Args:
-        job_file: Path of the job.
+        job_file: Path of the job, or its address if the driver is on another machine.
         kinds: Classes of the job and of its result.
         execute: Does the job.
         failed: The result of a job that failed by an error that is not ours.
@@ -66,8 +65,11 @@ def run_job(
         died: Says what has ended Spark, if it has ended: the error itself only says that it has.
     """
     kind, of_result = kinds
-    job = load(kind, Path(job_file).read_bytes(), f"job file {job_file}")
+    if is_elsewhere(job_file):
+        spark = build_session(None)
+    job = load(kind, read_file(job_file, spark), f"job file {job_file}")
     try:
+        job = with_secrets(job)
         spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
         for key, value in job.store_options.items():
             spark.conf.set(key, value)  # Spark passes a session's settings on to file systems
@@ -81,8 +83,6 @@ def run_job(
         cause = died()
         lost = of_result(error="ServiceAway", message=cause or "")
         result = lost if cause else failed(spark, job, error)
-    draft = Path(f"{job.result_path}.{os.getpid()}")
-    draft.write_text(dump(result))
-    draft.replace(job.result_path)
+    write_file(job.result_path, dump(result), spark)
     reach("spark:answered")
     return result

@@ -57,17 +57,19 @@ _FEW = 20_000
 """Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
 
 
-def build_session(name: str) -> SparkSession:
+def build_session(name: str | None) -> SparkSession:
     """The session of this application, with Tideline's settings.
 
     If `SPARK_REMOTE` is in the environment, it is a session of that Spark Connect server.
 
     Args:
-        name: Name of the application.
+        name: Name of the application; None if spark-submit has named it.
     """
     if "SPARK_REMOTE" in os.environ:
         return _remote_session()
-    builder = SparkSession.builder.appName(name)
+    builder = SparkSession.builder
+    if name is not None:
+        builder = builder.appName(name)
     for key, value in {**APPLICATION, **SESSION}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
