@@ -61,6 +61,9 @@ test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airfl
 test-store: $(READY)  ## The Spark and fault suites with their tables on s3a://, in a real S3-compatible store
 	TIDELINE_TEST_STORE=s3 $(BIN)/pytest tests/spark tests/faults
 
+test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the driver; as root
+	$(BIN)/pytest tests/cluster -m ""
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
@@ -118,4 +121,4 @@ wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the ver
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean

@@ -82,3 +82,16 @@ S3PROXY_JARS = (("org.gaul", "s3proxy", "4.1.0"),)
 """An S3-compatible server, for tests; 2.6.0 refuses the checksums of newer clients."""
 VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 """A second one, for slow tests: a module of Go and its version."""
+YARN_JARS = (
+    ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_CLIENT),
+    ("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"),
+    ("javax.xml.bind", "jaxb-api", "2.3.1"),
+    ("com.sun.xml.bind", "jaxb-impl", "2.3.1"),
+    ("com.sun.xml.bind", "jaxb-core", "2.3.0"),
+    ("javax.activation", "activation", "1.1.1"),
+)
+"""YARN's servers, for tests, with libraries that its own jar takes for granted."""
+YARN_EXCLUDES = (
+    *("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime"),
+    *("junit:junit", "org.hamcrest:*", "org.xerial.snappy:*"),
+)

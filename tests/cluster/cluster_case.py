@@ -1,0 +1,164 @@
+"""A stream in an object store whose runs are processes with a Spark cluster, and its oracle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from devstack.command_line import finished, tideline
+from devstack.harness import StreamHarness
+from devstack.object_store import ObjectStore
+from devstack.process import wait_until
+from devstack.sample import value_hash
+from tests.cluster.installed import Installed
+from tests.faults.recorder import Record, Recorder
+
+BUCKET = "lake"
+BUSY = 4
+"""Exit status of a run that may be tried again."""
+SLOW = {"max_poll_records": "20"}
+"""Kafka properties with which some ten thousand records take a task seconds."""
+
+
+class ClusterCase:
+    """One stream, `orders`.
+
+    Args:
+        harness: Names on a broker, and a folder for the stream's file.
+        store: Has the bucket `BUCKET`.
+        installed: What the runs are started from.
+        connection: Spark's, of type `spark`.
+        variables: More ones of the runs' processes.
+    """
+
+    def __init__(
+        self,
+        harness: StreamHarness,
+        store: ObjectStore,
+        installed: Installed,
+        connection: Mapping[str, object],
+        variables: Mapping[str, str],
+    ) -> None:
+        self.harness, self.store, self.installed = harness, store, installed
+        self.log = Recorder(harness.broker.bootstrap_servers)
+        self.topic = harness.topic()
+        self.uri = f"s3a://{BUCKET}/{harness.name}/orders"
+        self._variables = {
+            **installed.variables,
+            **variables,
+            "AIRFLOW_CONN_STORE": json.dumps(store.connection()),
+            "AIRFLOW_CONN_CLUSTER": json.dumps(connection),
+        }
+
+    def follow(self, partitions: int = 2, count: int = 100, **changes: Any) -> None:
+        """Create topic and stream file, and send so many records to each partition."""
+        self.harness.create(partitions=partitions)
+        self.file = self.harness.stream_file(
+            table={"uri": self.uri, "connection": "store"},
+            spark={"connection": "cluster"},
+            **changes,
+        )
+        self.send(partitions, count)
+
+    def send(self, partitions: int, count: int) -> None:
+        """Send so many records to each of the first partitions."""
+        for partition in range(partitions):
+            self.log.send(self.topic, count, partition)
+
+    def start(
+        self, *arguments: object, settings: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """`tideline`; the stream's file comes behind the command.
+
+        Args:
+            arguments: The command, and its options.
+            settings: More variables.
+        """
+        command, *options = arguments
+        env = {**self._variables, **(settings or {})}
+        return tideline(command, self.file, *options, "--json", env=env, cwd="/")
+
+    def run(
+        self, run_id: str, *options: object, settings: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """`tideline run`, to its good end; what it answers."""
+        return self.ends_well(self.start("run", "--run-id", run_id, *options, settings=settings))
+
+    def at_once(self, *commands: tuple[object, ...]) -> list[dict[str, Any]]:
+        """What several commands answer that are started together; a busy stream is tried again."""
+        running = [self.start(*command) for command in commands]
+        answers = []
+        for process, command in zip(running, commands, strict=True):
+            status, answer, errors = finished(process, 500)
+            answers.append(self.ends_well(self.start(*command)) if status == BUSY else answer)
+            assert status in (0, BUSY), errors[-6000:]
+        return answers
+
+    def ends_well(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """The answer of a run that must end with status 0."""
+        status, answer, errors = finished(process, 500)
+        assert status == 0, errors[-6000:]
+        assert isinstance(answer, dict)
+        return answer
+
+    def table(self) -> DeltaTable:
+        """The table, by delta-rs."""
+        return DeltaTable(self.uri, storage_options=self.store.options())
+
+    def rows(self) -> Counter[Record]:
+        """Every row, with its copies."""
+        columns = ["topic_id", "partition", "offset", "value"]
+        found = self.table().to_pyarrow_table(columns=columns).to_pydict()
+        rows = zip(*(found[c] for c in columns), strict=True)
+        return Counter((*place, value_hash(value)) for *place, value in rows)  # type: ignore[misc]
+
+    def judge(self, what: str) -> None:
+        """Every record that was produced stands in the table once, and nothing else."""
+        rows, produced = self.rows(), self.log.acknowledged
+        lost, foreign = len(produced - set(rows)), len(set(rows) - produced)
+        copies = rows.total() - len(rows)
+        print(f"\noracle: {what}: {len(produced)} produced, {rows.total()} rows, {lost} lost,"
+              f" {copies} twice, {foreign} foreign")  # fmt: skip
+        assert (lost, copies, foreign) == (0, 0, 0)
+        audit = self.ends_well(self.start("audit"))
+        assert audit["clean"], audit
+
+    def objects(self, pattern: str = "*") -> dict[str, str]:
+        """What the table's folder in the bucket holds: digests by path."""
+        folder = self.store.folder / "objects" / BUCKET / self.harness.name / "orders"
+        return {
+            str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in sorted(folder.rglob(pattern))
+            if file.is_file()
+        }
+
+    def added(self) -> dict[str, str]:
+        """The table's data files: digests by path."""
+        paths = pa.table(self.table().get_add_actions(flatten=True))["path"].to_pylist()
+        held = self.objects()
+        return {path: held[path] for path in map(unquote, paths)}
+
+    def wait_for_data(self, process: subprocess.Popen[str], count: int = 1) -> None:
+        """Wait until an attempt has written data files, and its run goes on."""
+
+        def is_there() -> bool:
+            if process.poll() is not None:
+                raise AssertionError(process.communicate()[1][-6000:])
+            return sum("landed-" in path for path in self.objects("part-*")) >= count
+
+        wait_until(is_there, "no task has written its file", 240, 0.05)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there; it may have been stopped."""
+    return Path(f"/proc/{pid}/stat").exists() and os.path.exists(f"/proc/{pid}/exe")
