@@ -97,12 +97,14 @@ class ClusterCase:
     def at_once(self, *commands: tuple[object, ...]) -> list[dict[str, Any]]:
         """What several commands answer that are started together; a busy stream is tried again."""
         running = [self.start(*command) for command in commands]
-        answers = []
-        for process, command in zip(running, commands, strict=True):
-            status, answer, errors = finished(process, 500)
-            answers.append(self.ends_well(self.start(*command)) if status == BUSY else answer)
+        ended = [finished(process, 500) for process in running]
+        for status, _, errors in ended:
             assert status in (0, BUSY), errors[-6000:]
-        return answers
+        assert any(status == 0 for status, _, _ in ended)
+        return [
+            self.ends_well(self.start(*command)) if status == BUSY else answer
+            for command, (status, answer, _) in zip(commands, ended, strict=True)
+        ]
 
     def ends_well(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """The answer of a run that must end with status 0."""
