@@ -101,7 +101,8 @@ class YarnCluster:
 
     def applications(self) -> list[dict[str, object]]:
         """What the ResourceManager knows of each application."""
-        return list(self._ask("apps", "apps").get("app", []))
+        found: Any = self._ask("apps", "apps")
+        return list(found if isinstance(found, list) else found.get("app", []))
 
     def stop(self) -> None:
         """Stop both, with what is left of containers, and remove the containers' folder."""
