@@ -1,6 +1,5 @@
 """Deploy mode cluster on a real YARN: the driver is another user's, and has nothing of ours."""
 
-
 import pytest
 
 from tests.cluster.cluster_case import ClusterCase
