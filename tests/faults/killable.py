@@ -179,7 +179,7 @@ def _main() -> int:
     from tideline.ledger.ledger import Ledger
 
     channel = socket.socket(fileno=int(os.environ.pop(_CHANNEL)))
-    wiring.Launcher = lambda _: _SparkBeyond(channel)
+    wiring.Launcher = lambda *_, **__: _SparkBeyond(channel)
     loses = os.environ.pop(_LOSES, None)
     if loses is not None:
         number, _, kind = loses.partition(":")
