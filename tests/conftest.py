@@ -119,9 +119,10 @@ def spark(request: pytest.FixtureRequest) -> InProcessSpark:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests marked `connect_too` with both kinds of Spark."""
-    everywhere = os.environ.get("TIDELINE_TEST_SPARK") == "connect"
-    if not everywhere and metafunc.definition.get_closest_marker("connect_too"):
+    """Run tests marked `connect_too` with both kinds of Spark, unless one is chosen for all."""
+    chosen = os.environ.get("TIDELINE_TEST_SPARK") == "connect"
+    in_store = "TIDELINE_TEST_STORE" in os.environ  # the server lacks the jars
+    if not chosen and not in_store and metafunc.definition.get_closest_marker("connect_too"):
         metafunc.parametrize("spark", ["in_process", "connect"], indirect=True)
 
 

@@ -14,6 +14,7 @@ from tideline.documents import dump, load
 from tideline.launch.job import SparkJob, SparkResult
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
+from tideline.table.manifest import Manifest
 from tideline.wiring import open_ledger
 
 BUDGETS = {"idle": 170, "landing": 360, "head": 45}
@@ -30,16 +31,18 @@ class FolderSpark:
 
     def submit(self, job_path):
         job = load(SparkJob, Path(job_path).read_bytes(), "the job")
+        folder = self.bucket.path() / job.folder
         files, rows = [], 0
         for number, wanted in enumerate(job.ranges):
             data = Rows(wanted, plan_id=job.plan_id).table
-            path = f"{job.folder}/topic_id={wanted.topic_id}/part-{number:05d}.parquet"
-            target = self.bucket.path() / path
+            path = f"topic_id={wanted.topic_id}/part-{number:05d}.parquet"
+            target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(data.drop("topic_id"), target)
             files.append(path)
             rows += len(data)
-        Path(job.result_path).write_text(dump(SparkResult(rows, tuple(files))))
+        (folder / "_files.json").write_text(dump(Manifest(tuple(files))))
+        Path(job.result_path).write_text(dump(SparkResult(rows)))
 
 
 @pytest.fixture
