@@ -23,7 +23,7 @@ from tideline.spark.sink import write_files
 BATCH, ROWS = 10_000, 30_000
 """Rows in one go between Spark and Python, and of each task. When the third batch is asked for, the
 first one is written."""
-SECONDS = 120
+SECONDS = 240
 
 
 def executor() -> int:

@@ -40,7 +40,7 @@ SETTINGS = {
 }
 HOSTS = (HOST, "127.0.0.2")
 """Spark starts no second attempt of a task on the host of the first one."""
-SECONDS = 120
+SECONDS = 240
 
 
 def at(host, port, web_port):
@@ -117,7 +117,7 @@ class Cluster:
     def stop(self):
         (self.told / "end").touch()
         try:
-            wait_until(lambda: not self.driver.is_alive, "the driver does not end", 30)
+            wait_until(lambda: not self.driver.is_alive, "the driver does not end", 60)
         finally:
             for server in (self.driver, *reversed(self._servers)):
                 server.stop()
