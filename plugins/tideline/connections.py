@@ -61,19 +61,8 @@ def kafka_settings(connection_id: str) -> KafkaSettings:
         ConnectionMissing: There is no such connection, its type is not kafka, or a property is
             not allowed.
     """
-    connection = find_connection(connection_id)
-    if connection is None:
-        raise ConnectionMissing(
-            f"kafka.connection: no Airflow connection {connection_id!r}; define it, for example as"
-            f" AIRFLOW_CONN_{connection_id.upper()}="
-            """'{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'""",
-            connection=connection_id,
-        )
-    if connection.conn_type != "kafka":
-        raise ConnectionMissing(
-            f"connection {connection_id}: type {connection.conn_type!r}; allowed: kafka",
-            connection=connection_id,
-        )
+    example = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
+    connection = _required(connection_id, "kafka", key="kafka.connection", example=example)
     return KafkaSettings(connection_id, connection.extra)
 
 
@@ -84,19 +73,8 @@ def registry_settings(connection_id: str) -> RegistrySettings:
         ConnectionMissing: There is no such connection, its type is not http, or a part of it is
             not allowed.
     """
-    connection = find_connection(connection_id)
-    if connection is None:
-        raise ConnectionMissing(
-            f"registry.connection: no Airflow connection {connection_id!r}; define it, for example"
-            f" as AIRFLOW_CONN_{connection_id.upper()}="
-            """'{"conn_type": "http", "host": "https://registry:8081"}'""",
-            connection=connection_id,
-        )
-    if connection.conn_type != "http":
-        raise ConnectionMissing(
-            f"connection {connection_id}: type {connection.conn_type!r}; allowed: http",
-            connection=connection_id,
-        )
+    example = '{"conn_type": "http", "host": "https://registry:8081"}'
+    connection = _required(connection_id, "http", key="registry.connection", example=example)
     return read_settings(
         connection_id,
         host=connection.host,
@@ -117,26 +95,44 @@ def store_settings(connection_id: str | None) -> store_io.StoreSettings:
     """
     if connection_id is None:
         return store_io.StoreSettings()
-    connection = find_connection(connection_id)
-    if connection is None:
-        raise ConnectionMissing(
-            f"table.connection: no Airflow connection {connection_id!r}; define it, for example as"
-            f" AIRFLOW_CONN_{connection_id.upper()}="
-            """'{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
-            """ "extra": {"region_name": "eu-central-1"}}'""",
-            connection=connection_id,
-        )
-    if connection.conn_type != "aws":
-        raise ConnectionMissing(
-            f"connection {connection_id}: type {connection.conn_type!r}; allowed: aws",
-            connection=connection_id,
-        )
+    example = (
+        """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
+        """ "extra": {"region_name": "eu-central-1"}}"""
+    )
+    connection = _required(connection_id, "aws", key="table.connection", example=example)
     return store_io.read_settings(
         connection_id,
         login=connection.login,
         password=connection.password,
         extra=connection.extra,
     )
+
+
+def _required(connection_id: str, conn_type: str, *, key: str, example: str) -> Connection:
+    """A connection that has to be there.
+
+    Args:
+        connection_id: Its id.
+        conn_type: The only type that is allowed.
+        key: Of the stream file that names it.
+        example: A connection in Airflow's JSON form.
+
+    Raises:
+        ConnectionMissing: It is not there, or has another type.
+    """
+    connection = find_connection(connection_id)
+    if connection is None:
+        raise ConnectionMissing(
+            f"{key}: no Airflow connection {connection_id!r}; define it, for example as"
+            f" AIRFLOW_CONN_{connection_id.upper()}='{example}'",
+            connection=connection_id,
+        )
+    if connection.conn_type != conn_type:
+        raise ConnectionMissing(
+            f"connection {connection_id}: type {connection.conn_type!r}; allowed: {conn_type}",
+            connection=connection_id,
+        )
+    return connection
 
 
 def spark_master(connection: Connection | None) -> str:
