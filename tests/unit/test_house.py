@@ -4,7 +4,10 @@ import ast
 import importlib.util
 import re
 import sys
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from devstack.broker import new_cluster_id
 from tests.mutants import MUTANTS
@@ -13,6 +16,7 @@ from tideline.model.stream_schema import stream_schema
 from tideline.model.verdicts import build_page
 
 ROOT = Path(__file__).parents[2]
+LOCKS = [ROOT / "requirements.txt", *sorted((ROOT / "requirements").glob("*.txt"))]
 
 
 def test_the_page_of_verdicts_is_current():
@@ -72,11 +76,18 @@ def test_every_mutant_finds_its_check():
     assert not problems, "\n".join(problems)
 
 
-def test_every_requirement_is_pinned():
-    """One version of everything, from the registry."""
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
-        if line and not line.lstrip().startswith("#"):
-            assert re.fullmatch(r"[A-Za-z0-9._-]+==[^ ]+", line), line
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
+def test_every_requirement_is_pinned_and_hashed(lock):
+    """One version of everything from the registry, and no file but those that were locked."""
+    entries = re.sub(r"^ *#.*\n", "", lock.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    for entry in entries.splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[^ ]+( +--hash=sha256:[0-9a-f]{64})+", entry), entry
+
+
+def test_locks_that_are_installed_together_agree():
+    """The later of two would replace what the earlier has installed."""
+    pins = [{*re.findall(r"^([\w.-]+)==(\S+)", lock.read_text(), re.MULTILINE)} for lock in LOCKS]
+    assert Counter(name for name, _ in set().union(*pins)).most_common(1)[0][1] == 1
 
 
 def test_a_cluster_id_never_looks_like_an_option():

@@ -99,7 +99,7 @@ def constraints(airflow: str, folder: Path) -> Path:
         airflow: Its version.
         folder: For a file.
     """
-    if f"apache-airflow=={airflow}" in LOCK.read_text().splitlines():
+    if f"\napache-airflow=={airflow} " in LOCK.read_text():
         return LOCK
     own = folder / "constraints.txt"
     own.write_text("".join(f"{line}\n" for line in _BREAKING.get(airflow, ())))
