@@ -121,7 +121,13 @@ wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the ver
 	grep -oE '^[A-Za-z0-9._-]+==[^ ]+' requirements.txt > dist/constraints.txt
 	@ls dist
 
+bill-of-materials: $(READY)  ## Write dist/tideline.cdx.json: every package and jar that runs, CycloneDX 1.6
+	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.bill_of_materials dist/tideline.cdx.json
+
+audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package and jar that runs
+	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
+
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel bill-of-materials audit-dependencies clean

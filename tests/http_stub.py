@@ -16,7 +16,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class HttpStub:
-    """Answers every GET by calling `answer`; `asked` holds path and headers of each.
+    """Answers every GET and POST by calling `answer`; `asked` holds path and headers of each.
 
     Args:
         certificate: File with certificate and key; None for plain HTTP.
@@ -32,6 +32,8 @@ class HttpStub:
             def do_GET(self) -> None:
                 stub.asked.append((self.path, dict(self.headers)))
                 stub.answer(self)
+
+            do_POST = do_GET  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 """The test says what happened."""
