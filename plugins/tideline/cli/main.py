@@ -16,6 +16,7 @@ from tideline.cli import (
     decoding,
     fetching,
     incidents,
+    looking,
     maintaining,
     moving,
     rewinding,
@@ -115,6 +116,13 @@ def _add_run_commands(add: AddCommand) -> None:
     )
     redrive.add_argument("--since", metavar="T", help="only records with this time or a later one")
     redrive.add_argument("--run-id", help="id of the run")
+    status = add("status", looking.status, "one line for each stream: lag, headroom, incidents")
+    status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
+    explain = add("explain", looking.explain_record, "what became of one record")
+    explain.add_argument("file", metavar="FILE")
+    explain.add_argument("topic", metavar="TOPIC")
+    explain.add_argument("partition", type=int, metavar="PARTITION")
+    explain.add_argument("offset", type=int, metavar="OFFSET")
     ledger = add("ledger", commands.ledger, "show head, plans, coverage, incidents and rewinds")
     ledger.add_argument("file", metavar="FILE")
 

@@ -25,10 +25,12 @@ from tideline.contract.shapes import (
     Rewind,
     RunSummary,
     Shape,
+    StreamStatus,
     TableUpkeep,
     TypedAudit,
 )
 from tideline.model.request import Lane
+from tideline.model.status import Outcome
 
 
 class Failure(Shape):
@@ -57,6 +59,32 @@ class Fetched(Shape):
     """`tideline fetch`: the paths of the jars that runs need."""
 
     jars: tuple[str, ...]
+
+
+class Statuses(Shape):
+    """`tideline status`: a line for each stream."""
+
+    streams: tuple[StreamStatus, ...]
+
+
+class Explained(Shape):
+    """`tideline explain`: what became of the record at an offset.
+
+    `run_id` and `table_version` are null where no run has landed it, or the ledger's history no
+    longer names it; `decoded` where nothing is decoded; ids where the partition is not followed.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    outcome: Outcome
+    text: str
+    topic_id: str | None
+    generation: int | None
+    next_offset: int | None
+    run_id: str | None
+    table_version: int | None
+    decoded: bool | None
 
 
 class Plan(Shape):

@@ -13,6 +13,8 @@ from tideline.contract.shapes import Shape
 
 COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
+    "status": (answers.Statuses,),
+    "explain": (answers.Explained,),
     "plan": (answers.Plan,),
     "run": (answers.Run, answers.RunFailure),
     "decode": (answers.Decoded,),

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSche
 from tideline.model.maintenance import TableRole
 from tideline.model.plan import RunStatus
 from tideline.model.request import Lane
+from tideline.model.status import StreamState
 from tideline.model.verdicts import FindingClass
 
 IsoTime = Annotated[
@@ -276,6 +277,26 @@ class Rewind(Shape):
     table_version: int | None
     undone_runs: tuple[str, ...]
     lost: tuple[LostRows, ...]
+
+
+class StreamStatus(Shape):
+    """A stream in one line; `is_measured` is false where the brokers did not answer.
+
+    `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
+    unknown; `headroom_seconds` is negative when retention is overdue.
+    """
+
+    stream: str
+    state: StreamState
+    partitions: int
+    offset_lag: int | None
+    is_measured: bool
+    oldest_unread_at: IsoTime | None
+    headroom_seconds: float | None
+    last_run: str | None
+    last_landed_version: int | None
+    open_incidents: int
+    undecoded: int | None
 
 
 class Problem(Shape):

@@ -1,0 +1,179 @@
+"""What became of a record, and how a stream is doing: every outcome, once."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
+from tests.unit.contract_objects import CLOSED, LOSS, OPEN
+from tideline.model.coverage import Coverage
+from tideline.model.decoding import Decoding
+from tideline.model.gaps import Gap
+from tideline.model.generations import Beginning
+from tideline.model.head import KnownCommit
+from tideline.model.headroom import Headroom
+from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import VerifiedRange
+from tideline.rules.explanation import explain
+from tideline.rules.status import summarize
+
+LOG = PartitionIdentity(ID, 0, 0)
+NEWER = replace(LOG, generation=1)
+PLACE = TopicPartition("orders", 0)
+
+
+def coverage(start, end, identity=LOG):
+    return Coverage(identity, (OffsetRange(start, end),))
+
+
+def run(run_id, start, end, *, gaps=(), version=7, lane="live", generation=0, status="done"):
+    made = plan(planned(start, end, generation=generation), lane=lane, run_id=run_id)
+    verified = (VerifiedRange(made.ranges[0], end - start, gaps),) if status == "done" else ()
+    commit = TableCommit(ID, version, 1, 3, 9) if status == "done" else None
+    return RunRecord(
+        run_id, lane, status, "digest", NOW, plan=made, table_commit=commit, verified=verified
+    )
+
+
+HEAD = head(
+    position(100),
+    coverage=(coverage(0, 80),),
+    accepted_loss=(coverage(2, 4),),
+)
+DECODED = Decoding(coverage=(coverage(0, 50),))
+GAP = Gap(OffsetRange(19, 20), "marker")
+CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
+
+
+def explained(offset, state=HEAD, open_runs=(), closed_runs=CLOSED_RUNS, incidents=(CLOSED,)):
+    return explain(PLACE, offset, state, open_runs, DECODED, closed_runs, incidents)
+
+
+@pytest.mark.parametrize(
+    ("offset", "outcome", "run_id", "version", "decoded"),
+    [
+        (0, "landed", "old", 7, True),
+        (2, "accepted_loss", None, None, True),
+        (19, "no_row", "old", 7, True),
+        (20, "landed", "new", 8, True),
+        (79, "landed", "new", 8, False),
+        (80, "gap", None, None, False),
+        (99, "gap", None, None, False),
+        (100, "unread", None, None, False),
+    ],
+)
+def test_each_offset_has_one_outcome(offset, outcome, run_id, version, decoded):
+    """Ends of ranges are exclusive, and a loss counts before the run that read past it."""
+    found = explained(offset)
+    assert (found.outcome, found.run_id, found.table_version) == (outcome, run_id, version)
+    assert (found.decoded, found.next_offset, found.generation) == (decoded, 100, 0)
+
+
+def test_a_plan_that_is_open_is_named():
+    """Its offsets are neither landed nor forgotten, below the next offset or above it."""
+    open_run = run("now", 80, 120, status="planned")
+    for offset in (80, 119):
+        found = explained(offset, open_runs=(open_run,))
+        assert (found.outcome, found.run_id) == ("in_flight", "now")
+    assert explained(120, open_runs=(open_run,)).outcome == "unread"
+
+
+def test_a_later_run_that_read_it_again_counts():
+    """A backfill has written the row that is there now."""
+    again = run("again", 0, 5, version=9, lane="backfill")
+    found = explained(1, closed_runs=(*CLOSED_RUNS, again))
+    assert (found.run_id, found.table_version) == ("again", 9)
+    assert "a backfill" in found.text
+
+
+def test_what_a_rewind_has_undone_is_landed_by_nobody():
+    """A record of a run that was undone still has its ranges; the coverage has not."""
+    undone = replace(run("undone", 80, 100), status="superseded", superseded_by="rewind-1 (why)")
+    assert explained(90, closed_runs=(*CLOSED_RUNS, undone)).outcome == "gap"
+    redone = head(position(100), coverage=(coverage(0, 100),))
+    runs = (*CLOSED_RUNS, run("redone", 80, 100, version=9), undone)
+    assert explained(90, redone, closed_runs=runs).run_id == "redone"
+
+
+def test_a_loss_names_who_accepted_it():
+    """The newest decision about that partition that holds the offset."""
+    assert explained(2).text == "incident-1: accept_loss by ann: it was meant"
+    elsewhere = replace(CLOSED, finding=replace(LOSS, partition=1))
+    assert explained(2, incidents=(elsewhere,)).text == "its loss was accepted"
+
+
+def test_below_a_cut_an_older_generation_is_meant():
+    """Its row is that of the older one."""
+    cut = head(
+        position(30, generation=1),
+        coverage=(coverage(0, 80), coverage(20, 30, NEWER)),
+        beginnings=(Beginning(NEWER, 20),),
+    )
+    runs = (run("old", 0, 80), run("new", 20, 30, generation=1, version=8))
+    assert [explained(o, cut, closed_runs=runs).run_id for o in (19, 20)] == ["old", "new"]
+    assert [explained(o, cut, closed_runs=runs).generation for o in (19, 20)] == [0, 1]
+    assert explained(30, cut, closed_runs=runs).outcome == "unread"
+
+
+def test_nothing_is_made_up_where_nothing_is_known():
+    """A partition that nobody follows, and a run that history has forgotten."""
+    found = explain(TopicPartition("else", 0), 1, HEAD, (), DECODED, (), ())
+    assert (found.outcome, found.topic_id, found.next_offset) == ("not_followed", None, None)
+    assert (explained(0, closed_runs=()).outcome, explained(0, closed_runs=()).run_id) == (
+        "landed",
+        None,
+    )
+
+
+def status(state=HEAD, incidents=(), ends=None, decoding=DECODED):
+    return summarize("orders", state, decoding, incidents, ends, NOW)
+
+
+@pytest.mark.parametrize(
+    ("state", "incidents", "ends", "expected"),
+    [
+        (head(), (), None, "never_run"),
+        (HEAD, (), {PLACE: 100}, "up_to_date"),
+        (HEAD, (), {PLACE: 101}, "behind"),
+        (HEAD, (OPEN,), {PLACE: 100}, "halted"),
+        (HEAD, (replace(OPEN, asked_in="run-1"),), {PLACE: 100}, "waiting"),
+        (HEAD, (replace(CLOSED, closed_at=None),), {PLACE: 100}, "up_to_date"),
+        (head(), (OPEN,), None, "halted"),
+    ],
+)
+def test_a_state_says_what_a_person_has_to_know_first(state, incidents, ends, expected):
+    """An incident that is decided waits for a run, not for a person."""
+    assert status(state, incidents, ends).state == expected
+
+
+def test_lag_is_the_brokers_or_as_the_last_run_saw_it():
+    """Zero is not the same as unknown."""
+    seen = head(position(100, seen_end=130), position(5, partition=1))
+    assert (status(seen).offset_lag, status(seen).is_measured) == (30, False)
+    now = status(seen, ends={PLACE: 150, TopicPartition("orders", 1): 5})
+    assert (now.offset_lag, now.is_measured) == (50, True)
+    assert status(head(position(100))).offset_lag is None
+    below = status(HEAD, ends={PLACE: 10})  # a truncated log is detection's, no negative lag
+    assert below.offset_lag == 0
+
+
+def test_topics_that_are_set_aside_do_not_count():
+    """Nobody waits for them."""
+    state = head(position(100), position(1, topic="old", topic_id=OTHER_ID), set_aside=("old",))
+    found = status(state, ends={PLACE: 110, TopicPartition("old", 0): 500})
+    assert (found.partitions, found.offset_lag) == (1, 10)
+
+
+def test_the_least_headroom_and_the_oldest_record_count():
+    """They are of what is unread."""
+    written = [NOW - timedelta(hours=h) for h in (1, 3)]
+    rooms = tuple(Headroom("orders", n, 5, at, 7_200_000) for n, at in enumerate(written))
+    state = replace(HEAD, headroom=rooms, commits=(KnownCommit(8, 1, "plan-2", "new"),))
+    found = status(state, ends={PLACE: 101})
+    assert (found.oldest_unread_at, found.headroom_seconds) == (written[1], -3600)
+    assert (found.last_run, found.last_landed_version, found.undecoded) == ("new", 8, 30)
+    read = status(state, ends={PLACE: 100})
+    assert (read.oldest_unread_at, read.headroom_seconds) == (None, None)
+    assert status(HEAD, decoding=Decoding()).undecoded is None
