@@ -21,6 +21,7 @@ from tideline.cli import (
     moving,
     rewinding,
     running,
+    starting,
 )
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
@@ -38,11 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done or nothing to do, 1 a bug of Tideline, 2 bad input, 3 halted by a finding, 4 a
         service is away or busy, 5 verification failed, 6 audit not clean.
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    options = parser.parse_args(arguments)
     _log_to_stderr(options.verbose)
     # As an exception, so that `with` and `finally` release leases and stop child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    output = Output(options.json)
+    output = Output(options.output == "json")
     try:
         status: int = options.answer(options, output)
         sys.stdout.flush()
@@ -74,11 +80,25 @@ def build_parser() -> argparse.ArgumentParser:
 
     def add(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
         command = commands_of.add_parser(name, help=text, description=text)
-        command.add_argument("--json", action="store_true", help="print one JSON object")
+        command.add_argument(
+            "--output", choices=("table", "json"), default="table", help="default: table"
+        )
+        text_of_json = "the same as --output json: print one JSON object"
+        command.add_argument(
+            "--json", dest="output", action="store_const", const="json", help=text_of_json
+        )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
         command.set_defaults(answer=answer)
         return command
 
+    init = add("init", starting.init, "write a stream file; ask the cluster for its topics")
+    init.add_argument("file", metavar="FILE", help="to write, as in orders.yaml")
+    init.add_argument("--connection", default="kafka_default", metavar="ID", help="of Kafka")
+    init.add_argument(
+        "--topic", dest="topics", action="append", metavar="T", help="may be repeated"
+    )
+    init.add_argument("--stream", metavar="NAME", help="default: the file's name")
+    init.add_argument("--table", metavar="ADDRESS", help="default: lake/NAME beside the file")
     validate = add("validate", commands.validate, "check stream files")
     validate.add_argument("files", nargs="+", metavar="FILE")
     _add_run_commands(add)

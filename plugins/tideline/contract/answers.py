@@ -61,6 +61,15 @@ class Fetched(Shape):
     jars: tuple[str, ...]
 
 
+class Begun(Shape):
+    """`tideline init`: the stream file that was written, and what it lands where."""
+
+    file: str
+    stream: str
+    topics: tuple[str, ...]
+    table: str
+
+
 class Statuses(Shape):
     """`tideline status`: a line for each stream."""
 

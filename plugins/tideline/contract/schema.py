@@ -13,6 +13,7 @@ from tideline.contract.shapes import Shape
 
 COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
+    "init": (answers.Begun,),
     "status": (answers.Statuses,),
     "explain": (answers.Explained,),
     "plan": (answers.Plan,),

@@ -1,0 +1,95 @@
+"""The command of the first ten minutes: `tideline init`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import yaml
+from rich.prompt import Prompt
+
+from tideline.cli.output import Output
+from tideline.connections import kafka_settings
+from tideline.contract.answers import Begun
+from tideline.errors import BadInput
+from tideline.stream_files import parse_stream
+
+_SHOWN = 50
+"""How many topics a person is shown."""
+_HEADER = """\
+# Lands {topics} in bounded, verified batches.
+#   tideline plan {file}      what a run would read
+#   tideline run {file}       one run; in Airflow, a Dag of the same name
+# All keys: the reference, "Stream file".
+"""
+
+
+def init(options: argparse.Namespace, output: Output) -> int:
+    """Ask the cluster for its topics, and write a stream file that lands some of them."""
+    path = Path(options.file)
+    if path.exists():
+        raise BadInput(f"{path} is there already; remove it, or name another file")
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}; create it, or name another file")
+    known = _topics(options.connection)
+    chosen = options.topics or _ask(known, options.connection)
+    missing = [topic for topic in chosen if topic not in known]
+    if missing:
+        raise BadInput(
+            f"--topic: got {', '.join(missing)}; allowed, since connection {options.connection} may"
+            f" read them: {_listed(known)}"
+        )
+    name = options.stream or path.stem
+    table = options.table or f"{path.parent.resolve()}/lake/{name}"
+    if "://" not in table:
+        table = str(Path(table).resolve())
+    file = {
+        "stream": name,
+        "kafka": {"connection": options.connection, "topics": chosen},
+        "table": {"uri": table},
+    }
+    header = _HEADER.format(topics=", ".join(chosen), file=path)
+    text = header + yaml.safe_dump(file, sort_keys=False)
+    parse_stream(text, str(path))  # a refused name leaves no file behind
+    path.write_text(text)
+    output.answer(
+        Begun(file=str(path), stream=name, topics=chosen, table=table),
+        f"{path}: stream {name}, {', '.join(chosen)} into {table}",
+        f"next: tideline plan {path}",
+    )
+    return 0
+
+
+def _topics(connection: str) -> list[str]:
+    # Imported here: no other command of this module needs a client.
+    from tideline.kafka_io.client import KafkaCluster
+
+    with KafkaCluster(kafka_settings(connection)) as cluster:
+        found = cluster.topics_matching(".*")
+    if not found:
+        raise BadInput(
+            f"connection {connection}: the cluster shows no topic; create one, or grant its user"
+            " the right to describe it"
+        )
+    return found
+
+
+def _ask(known: list[str], connection: str) -> list[str]:
+    """Let a person choose; without a terminal, say what there is.
+
+    Raises:
+        BadInput: There is no terminal, or the answer names no topic.
+    """
+    if not sys.stdin.isatty():
+        raise BadInput(f"--topic: missing; allowed by connection {connection}: {_listed(known)}")
+    answer = Prompt.ask(f"topics: {_listed(known)}\nwhich of them, separated by spaces")
+    chosen = answer.replace(",", " ").split()
+    if not chosen:
+        raise BadInput("no topic was named; nothing was written")
+    return chosen
+
+
+def _listed(known: list[str]) -> str:
+    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return ", ".join(known[:_SHOWN]) + more
