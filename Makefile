@@ -89,14 +89,18 @@ bench-quick: $(READY)  ## The small comparisons only, under ten minutes
 mutants: $(READY)  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
-lint: $(READY)  ## ruff, mypy, import contracts, spelling, compose file, JSON Schema
+lint: $(READY)  ## ruff, mypy, import contracts, spelling, the pages' site, compose file, JSON Schema
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yaml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml docker/streams/*.yaml
+
+docs: $(READY)  ## Build the pages as a site, strictly, into .site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .
@@ -128,6 +132,6 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint format schema verdicts lock wheel bill-of-materials audit-dependencies clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean
