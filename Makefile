@@ -66,6 +66,9 @@ test-store: $(READY)  ## The Spark and fault suites with their tables on s3a://,
 test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the driver; as root
 	$(BIN)/pytest tests/cluster -m ""
 
+test-compose: $(READY)  ## docker-compose.yaml's very commands, without Docker; as root
+	$(BIN)/pytest tests/compose -m ""
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(INSTALL) -r requirements/browser.txt
@@ -134,4 +137,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean

@@ -40,7 +40,7 @@ def test_a_part_keeps_the_names_of_its_failures(tmp_path, monkeypatch):
 
 
 def test_every_folder_with_tests_is_in_one_part():
-    """But browser and cluster, which have targets of their own; a file may change the part."""
+    """But three, which have targets of their own; a file may change the part."""
     folders = {f"tests/{p.parent.name}" for p in (ROOT / "tests").glob("*/test_*.py")}
     listed = [chosen for part in PARTS.values() for chosen in part]
     assert len(set(listed)) == len(listed)
@@ -48,4 +48,4 @@ def test_every_folder_with_tests_is_in_one_part():
         assert (ROOT / file).exists()
         assert f"--ignore={file}" in listed
         assert file in listed
-    assert folders - set(listed) == {"tests/browser", "tests/cluster"}
+    assert folders - set(listed) == {"tests/browser", "tests/cluster", "tests/compose"}

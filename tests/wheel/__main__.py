@@ -15,7 +15,7 @@ from tests.wheel.building import build_wheel, previous
 from tests.wheel.proof import Proof
 from tests.wheel.venvs import Venv, constraints
 
-PYTHONS = ("3.11", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13")
 AIRFLOWS = ("3.2.0", "3.3.2")
 """The lowest of the range in pyproject.toml, and the newest there is."""
 
@@ -55,6 +55,7 @@ def prove(case: Case) -> None:
         proof = Proof(venv, folder)
         try:
             proof.upgrade(wheel, before)
+            proof.run_commands()
             proof.parse_dags()
             proof.run_dag()
         finally:

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import venv
 from collections.abc import Mapping, Sequence
+from importlib.metadata import distributions
 from pathlib import Path
 
 from tests.wheel.building import ROOT
@@ -16,6 +17,7 @@ from tests.wheel.building import ROOT
 LOCK = ROOT / "requirements.txt"
 _BREAKING = {"3.2.0": ("fastapi<0.130",)}
 """What an older Airflow allows and does not work with: 3.2.0 runs no task with FastAPI 0.163."""
+_SITE = "lib/python*/site-packages"
 _KEPT = ("HOME", "JAVA_HOME", "LANG", "SSL_CERT_FILE", "TMPDIR")
 
 
@@ -36,7 +38,7 @@ class Venv:
     def beside(cls, folder: Path) -> Venv:
         """One with links to every package of this process's environment but Tideline."""
         venv.create(folder, symlinks=True)
-        (site,) = folder.glob("lib/python*/site-packages")
+        (site,) = folder.glob(_SITE)
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
             if "tideline" in entry.name or entry.name == "__pycache__":
                 continue
@@ -54,7 +56,7 @@ class Venv:
             folder: Created.
             python: `3.13`, or the path of an interpreter.
         """
-        _uv("venv", "--quiet", "--no-python-downloads", "--python", python, folder)
+        _uv("venv", "--quiet", "--python", _interpreter(python), folder)
         return cls(folder)
 
     def install(self, *arguments: str | Path) -> None:
@@ -68,6 +70,11 @@ class Venv:
             AssertionError: A package is missing, or has another version.
         """
         _uv("pip", "check", "--quiet", "--python", self.python)
+
+    def version(self, package: str) -> str:
+        """The version that is installed."""
+        (found,) = distributions(name=package, path=[*map(str, self.folder.glob(_SITE))])
+        return found.version
 
     def run(
         self, *arguments: object, env: Mapping[str, str] | None = None
@@ -88,6 +95,22 @@ class Venv:
             text=True,
             check=False,
         )
+
+
+def _interpreter(wanted: str) -> Path:
+    """A Python of this machine, by its version or its path.
+
+    uv gives up at the first one on PATH that does not run, as pyenv's do that nobody has chosen.
+    """
+    if os.sep in wanted:
+        return Path(wanted)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    on_path = [Path(folder, f"python{wanted}") for folder in os.get_exec_path()]
+    for found in (*on_path, *sorted(pyenv.glob(f"versions/{wanted}.*/bin/python"))):
+        tried = found.exists() and subprocess.run([found, "--version"], capture_output=True)
+        if tried and tried.returncode == 0:
+            return found
+    raise AssertionError(f"no Python {wanted} on PATH or in {pyenv}; --python takes a path too")
 
 
 def constraints(airflow: str, folder: Path) -> Path:
