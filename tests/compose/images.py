@@ -199,8 +199,8 @@ def install_wheel(folder: Path) -> None:
         text = script.read_bytes()
         if text.startswith(b"#!") and sys.prefix.encode() in text:
             script.write_bytes(text.replace(sys.prefix.encode(), b"/opt/tideline/venv"))
-    command = [venv / "bin/python", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*command, wheel], check=True)
+    uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*uv, "--no-index", "--python", venv / "bin/python", wheel], check=True)
 
 
 def _ours() -> dict[str, str]:

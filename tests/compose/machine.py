@@ -74,7 +74,7 @@ class Machine:
         lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
         lines += [f"{address} {name} id-{name}" for name, address in self._addresses.items()]
         hosts.write_text("\n".join([*lines, ""]))
-        venv.mkdir()
+        venv.mkdir(exist_ok=True)
         _do(
             "mount --bind /run/hosts /etc/hosts",
             _overlay(venv, [Path(sys.prefix).resolve()], self._run / "venv"),
@@ -169,10 +169,9 @@ class Machine:
             path = self._volume(volume.source, volume.target, image)
             binds[volume.target] = (path if is_named else ROOT / volume.source, volume.read_only)
         tmpfs = dict(line.partition(":")[::2] for line in service.tmpfs)
-        for made in (root, own / "up", own / "work", *(under / p[1:] for p in (*binds, *tmpfs))):
+        points = (under / path[1:] for path in (*binds, *tmpfs))
+        for made in (root, own / "up", own / "work", under / ".old", under / "etc", *points):
             made.mkdir(parents=True, exist_ok=True)
-        (under / ".old").mkdir()
-        (under / "etc").mkdir(exist_ok=True)
         (under / "etc/hosts").write_text((self._run / "hosts").read_text())
         layers = [under, self._layer(image), Path("/")]
         lines = [_overlay(root, layers, None if service.read_only else own)]

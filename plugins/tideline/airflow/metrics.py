@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from airflow.sdk.observability import stats
+from airflow.sdk.observability.stats import Stats
 
 from tideline.model.headroom import Headroom
 
 
 def publish_gauge(stream: str, name: str, value: float) -> None:
     """Set a gauge of a stream."""
-    stats.gauge(name, value, tags={"stream": stream})
+    # Airflow 3.2 has no functions beside this class; later ones have both.
+    Stats.gauge(name, value, tags={"stream": stream})
 
 
 def publish_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
