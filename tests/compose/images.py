@@ -38,6 +38,7 @@ from tideline.launch.java import find_java
 from tideline.versions import BENCH_JARS
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PYTHON = b"/opt/tideline/venv/bin/python"
 _KAFKA_SCRIPT = '#!/bin/bash\nexec java -cp "/opt/kafka/libs/*" {main} "$@"\n'
 _KAFKA_TOOLS = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -193,14 +194,15 @@ def install_wheel(folder: Path) -> None:
         folder: Holds all images.
     """
     venv, (wheel,) = folder / "venv", folder.glob("wheel/dist/*.whl")
-    for script in (venv / "bin").iterdir():
-        if script.is_symlink() or not script.is_file():
-            continue
-        text = script.read_bytes()
-        if text.startswith(b"#!") and sys.prefix.encode() in text:
-            script.write_bytes(text.replace(sys.prefix.encode(), b"/opt/tideline/venv"))
     uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*uv, "--no-index", "--python", venv / "bin/python", wheel], check=True)
+    for script in (venv / "bin").iterdir():
+        if script.is_file() and not script.is_symlink():
+            text = found = script.read_bytes()
+            for prefix in (venv, sys.prefix, Path(sys.prefix).resolve()):
+                text = text.replace(f"{prefix}/bin/python".encode(), _PYTHON)
+            if text != found:
+                script.write_bytes(text)
 
 
 def _ours() -> dict[str, str]:

@@ -30,7 +30,7 @@ pivot_root . .old
 umount -l /.old
 cd {folder}
 exec unshare --user --map-user={user} --map-group={group} \\
-  setpriv --no-new-privs --bounding-set=-all --inh-caps=-all env -i {command}
+  setpriv --no-new-privs env -i {command}
 """
 """The user is this root under another number: it owns our files, and has no capability."""
 _TMPFS = "noexec,nosuid,nodev"

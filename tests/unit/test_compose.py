@@ -61,6 +61,13 @@ def test_a_service_runs_pinned_and_without_rights(name):
     assert service.keys() <= known
 
 
+def test_spark_may_load_libraries_from_its_temporary_folder():
+    """Docker mounts a tmpfs with noexec: Snappy, which Spark writes Parquet with, is not loaded."""
+    for name, service in SERVICES.items():
+        if service["image"].startswith("tideline:"):
+            assert "/tmp:exec" in service["tmpfs"], name
+
+
 def test_dependencies_wait_for_what_they_need():
     """For health where there is a check, for the end of what ends; and there is no circle."""
     started = set()
