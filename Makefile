@@ -57,7 +57,7 @@ test-faults: $(READY)  ## Every fault of the catalogue and every crash, as table
 test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""
 
-test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, half an hour; downloads
+test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, an hour; downloads
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
 
 test-store: $(READY)  ## The Spark and fault suites with their tables on s3a://, in a real S3-compatible store

@@ -6,12 +6,13 @@ import argparse
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.wheel.building import build_wheel, previous
+from tests.wheel.building import ROOT, build_wheel, previous
 from tests.wheel.proof import Proof
 from tests.wheel.venvs import Venv, constraints
 
@@ -50,6 +51,9 @@ def prove(case: Case) -> None:
         venv = Venv.fresh(folder / "venv", case.python)
         wanted: Sequence[str | Path] = [wheel, f"apache-airflow=={case.airflow}"]
         chosen = ("--resolution", "lowest-direct") if case.lowest else ()
+        if case.lowest:  # what the wheel asks for is direct only if it is named here as well
+            project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            wanted = [*wanted, *project["dependencies"]]
         venv.install(*chosen, "--constraints", constraints(case.airflow, folder), *wanted)
         venv.install("--no-deps", before.wheel)
         proof = Proof(venv, folder)

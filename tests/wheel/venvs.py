@@ -16,7 +16,7 @@ from tests.wheel.building import ROOT
 
 LOCK = ROOT / "requirements.txt"
 _BREAKING = {"3.2.0": ("fastapi<0.130",)}
-"""What an older Airflow allows and does not work with: 3.2.0 runs no task with FastAPI 0.163."""
+"""What an older Airflow allows and does not work with: with FastAPI 0.165, 3.2.0 runs no task."""
 _SITE = "lib/python*/site-packages"
 _KEPT = ("HOME", "JAVA_HOME", "LANG", "SSL_CERT_FILE", "TMPDIR")
 
