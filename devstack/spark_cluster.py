@@ -14,22 +14,27 @@ import signal
 import sys
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 import psutil
 
 from devstack.other_user import USERS, OtherUser
 from devstack.process import HOST, Server, free_ports, wait_until
+from devstack.spark_events import Task, logs_events, tasks_of
 from tideline.launch.java import find_java
 from tideline.launch.jvm import spark_home
 
 _START_SECONDS = 60
+_EVENTS = "events"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _DAEMON = {
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    " -Dspark.master.rest.enabled=false",
+    " -Dspark.master.rest.enabled=false"
+    # A worker that a test has stopped is not lost.
+    " -Dspark.worker.timeout=600",
     "SPARK_LOCAL_IP": HOST,
 }
 _DEFAULTS = {
@@ -41,10 +46,13 @@ _DEFAULTS = {
 
 
 class SparkCluster:
-    """A master, and workers of one core each; everything listens on 127.0.0.1.
+    """A master, and workers of one core each, on loopback addresses of their own.
+
+    Spark starts no speculative copy of a task on the host of the first one: so each worker is
+    another host.
 
     Args:
-        folder: For the driver's settings and the logs of master and workers.
+        folder: For the drivers' settings and event logs, and the logs of master and workers.
         workers: How many.
 
     Raises:
@@ -73,13 +81,18 @@ class SparkCluster:
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         named = {key.replace("_", "."): value for key, value in properties.items()}
-        lines = (f"{key} {value}\n" for key, value in {**_DEFAULTS, **named}.items())
+        events = logs_events(folder / _EVENTS)
+        lines = (f"{key} {value}\n" for key, value in {**_DEFAULTS, **events, **named}.items())
         (folder / "spark-defaults.conf").write_text("".join(lines))
         return {
             "SPARK_CONF_DIR": str(folder),
             "SPARK_LOCAL_IP": HOST,
             "PYSPARK_PYTHON": python_for(self.users),
         }
+
+    def tasks(self, name: str) -> list[list[Task]]:
+        """The tasks of each application that ran with settings of this name, oldest first."""
+        return tasks_of(self._folder / name / _EVENTS)
 
     def start(self) -> SparkCluster:
         """Start everything, and wait until the master knows all workers, 60 s at most.
@@ -94,37 +107,42 @@ class SparkCluster:
             raise
         return self
 
-    def executors(self) -> list[int]:
-        """Process ids of the executors that run now."""
-        found = []
+    def executors(self) -> dict[str, psutil.Process]:
+        """The executors that run now, by their number in their application."""
+        found = {}
         for server in self._servers[1:]:
             for child in psutil.Process(server.pid).children(recursive=True):
-                if _EXECUTOR in child.cmdline():
-                    found.append(child.pid)
+                with suppress(psutil.NoSuchProcess):  # zombies among them
+                    command = child.cmdline()
+                    if _EXECUTOR in command:
+                        found[command[command.index("--executor-id") + 1]] = child
         return found
 
     @contextmanager
-    def stopped_executor(self) -> Iterator[int]:
-        """Stop an executor, and the worker that would end it, with SIGSTOP; its process id.
+    def stopped_executor(self) -> Iterator[tuple[str, psutil.Process]]:
+        """Stop an executor, and the worker that would end it, with SIGSTOP; its number, and it.
 
-        At the end it resumes, with a driver that may have ended; returns when it is gone.
+        At the end it resumes, with a driver that may have ended; returns when it is gone, and the
+        master knows all workers again.
 
         Raises:
             ServiceAway: It is still there a minute after it has resumed.
         """
-        executor = psutil.Process(self.executors()[0])
+        number, executor = min(self.executors().items())
         workers = {server.pid for server in self._servers[1:]}
         worker = next(p for p in executor.parents() if p.pid in workers)
         worker.suspend()
         executor.suspend()
         try:
-            yield executor.pid
+            yield number, executor
         finally:
-            executor.resume()
             try:
-                wait_until(lambda: _is_gone(executor), "the executor goes on", 60)
+                with suppress(psutil.NoSuchProcess):
+                    executor.resume()
+                wait_until(lambda: is_gone(executor), "the executor goes on", 60)
             finally:
                 worker.resume()
+            self._wait_for_workers()
 
     def stop(self) -> None:
         """Stop everything, with what is left of executors, and remove the workers' folders."""
@@ -142,12 +160,15 @@ class SparkCluster:
         for number, user in enumerate(self.users):
             port, web_port = map(str, free_ports(2))
             command = (
-                *("deploy.worker.Worker", "--host", HOST, "--port", port),
+                *("deploy.worker.Worker", "--host", _host(number), "--port", port),
                 *("--webui-port", web_port, "-c", "1", "-m", "1g"),
                 *("-d", str(user.make_folder("work")), f"spark://{HOST}:{self._port}"),
             )
             variables = {**user.variables, **self._variables(user)}
             self._run(f"worker-{number}", command, variables, user.prefix)
+        self._wait_for_workers()
+
+    def _wait_for_workers(self) -> None:
         wait_until(lambda: self._workers() == len(self.users), "workers are away", _START_SECONDS)
 
     def _run(
@@ -194,12 +215,17 @@ def python_for(users: Iterable[OtherUser]) -> str:
     return sys.executable
 
 
-def _is_gone(process: psutil.Process) -> bool:
+def is_gone(process: psutil.Process) -> bool:
     """Whether a process has ended; its parent may not have noticed."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def _host(number: int) -> str:
+    """The address of a worker; Linux has the whole of 127.0.0.0/8."""
+    return str(ip_address(HOST) + number)
 
 
 def java_for(user: OtherUser) -> Path:

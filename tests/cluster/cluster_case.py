@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
 
@@ -52,7 +51,8 @@ class ClusterCase:
         self.harness, self.store, self.installed = harness, store, installed
         self.log = Recorder(harness.broker.bootstrap_servers)
         self.topic = harness.topic()
-        self.uri = f"s3a://{BUCKET}/{harness.name}/orders"
+        self.uri = self.address("orders")
+        self.refused = 0
         self._variables = {
             **installed.variables,
             **variables,
@@ -60,13 +60,16 @@ class ClusterCase:
             "AIRFLOW_CONN_CLUSTER": json.dumps(connection),
         }
 
+    def address(self, table: str) -> str:
+        """Of a table in the store."""
+        return f"s3a://{BUCKET}/{self.harness.name}/{table}"
+
     def follow(self, partitions: int = 2, count: int = 100, **changes: Any) -> None:
         """Create topic and stream file, and send so many records to each partition."""
         self.harness.create(partitions=partitions)
         self.file = self.harness.stream_file(
             table={"uri": self.uri, "connection": "store"},
-            spark={"connection": "cluster"},
-            **changes,
+            **{"spark": {"connection": "cluster"}, **changes},
         )
         self.send(partitions, count)
 
@@ -95,16 +98,28 @@ class ClusterCase:
         return self.ends_well(self.start("run", "--run-id", run_id, *options, settings=settings))
 
     def at_once(self, *commands: tuple[object, ...]) -> list[dict[str, Any]]:
-        """What several commands answer that are started together; a busy stream is tried again."""
-        running = [self.start(*command) for command in commands]
-        ended = [finished(process, 500) for process in running]
-        for status, _, errors in ended:
-            assert status in (0, BUSY), errors[-6000:]
-        assert any(status == 0 for status, _, _ in ended)
-        return [
-            self.ends_well(self.start(*command)) if status == BUSY else answer
-            for command, (status, answer, _) in zip(commands, ended, strict=True)
-        ]
+        """What several commands answer that are started together.
+
+        Each is given again after a pause while another one has the lease that it needs, as Airflow
+        does with a task. `refused` says how often that was.
+        """
+        with ThreadPoolExecutor(len(commands)) as pool:
+            return list(pool.map(self._until_free, commands))
+
+    def _until_free(self, command: tuple[object, ...]) -> dict[str, Any]:
+        answers: list[dict[str, Any]] = []
+
+        def has_answered() -> bool:
+            status, answer, errors = finished(self.start(*command), 500)
+            if status == BUSY and "lease is held" in errors:
+                self.refused += 1
+                return False
+            assert status == 0, errors[-6000:]
+            answers.append(answer)
+            return True
+
+        wait_until(has_answered, f"{command} is refused", 600, every_seconds=5)
+        return answers[0]
 
     def ends_well(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """The answer of a run that must end with status 0."""
@@ -113,20 +128,33 @@ class ClusterCase:
         assert isinstance(answer, dict)
         return answer
 
-    def table(self) -> DeltaTable:
-        """The table, by delta-rs."""
-        return DeltaTable(self.uri, storage_options=self.store.options())
+    def table(self, name: str = "orders") -> DeltaTable:
+        """A table, by delta-rs."""
+        return DeltaTable(self.address(name), storage_options=self.store.options())
 
     def rows(self) -> Counter[Record]:
         """Every row, with its copies."""
-        columns = ["topic_id", "partition", "offset", "value"]
-        found = self.table().to_pyarrow_table(columns=columns).to_pydict()
-        rows = zip(*(found[c] for c in columns), strict=True)
+        return self.hashed(self.read("orders", "value"))
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Topic id, partition, offset and the columns of each row of a table."""
+        wanted = ["topic_id", "partition", "offset", *columns]
+        found = self.table(table).to_pyarrow_table(columns=wanted).to_pydict()
+        return list(zip(*(found[column] for column in wanted), strict=True))
+
+    @staticmethod
+    def hashed(rows: Iterable[tuple[Any, ...]]) -> Counter[Record]:
+        """Rows whose last column is the value, as the producer's log has them."""
         return Counter((*place, value_hash(value)) for *place, value in rows)  # type: ignore[misc]
 
-    def judge(self, what: str) -> None:
-        """Every record that was produced stands in the table once, and nothing else."""
-        rows, produced = self.rows(), self.log.acknowledged
+    def judge(self, what: str, rows: Counter[Record] | None = None) -> None:
+        """Every record that was produced is among the rows once, and nothing else.
+
+        Args:
+            what: For the report.
+            rows: Those of the table unless given.
+        """
+        rows, produced = rows or self.rows(), self.log.acknowledged
         lost, foreign = len(produced - set(rows)), len(set(rows) - produced)
         copies = rows.total() - len(rows)
         print(f"\noracle: {what}: {len(produced)} produced, {rows.total()} rows, {lost} lost,"
@@ -135,9 +163,9 @@ class ClusterCase:
         audit = self.ends_well(self.start("audit"))
         assert audit["clean"], audit
 
-    def objects(self, pattern: str = "*") -> dict[str, str]:
-        """What the table's folder in the bucket holds: digests by path."""
-        folder = self.store.folder / "objects" / BUCKET / self.harness.name / "orders"
+    def objects(self, pattern: str = "*", table: str = "orders") -> dict[str, str]:
+        """What a table's folder in the bucket holds: digests by path."""
+        folder = self.store.folder / "objects" / BUCKET / self.harness.name / table
         return {
             str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
             for file in sorted(folder.rglob(pattern))
@@ -150,17 +178,23 @@ class ClusterCase:
         held = self.objects()
         return {path: held[path] for path in map(unquote, paths)}
 
-    def wait_for_data(self, process: subprocess.Popen[str], count: int = 1) -> None:
-        """Wait until an attempt has written data files, and its run goes on."""
+    def wait_for_data(self, process: subprocess.Popen[str]) -> None:
+        """Wait until an attempt has written a data file, and its run goes on."""
+        self.wait_while(
+            process,
+            lambda: any("landed-" in path for path in self.objects("part-*")),
+            "no task has written its file",
+        )
 
-        def is_there() -> bool:
+    @staticmethod
+    def wait_while(
+        process: subprocess.Popen[str], condition: Callable[[], bool], what: str
+    ) -> None:
+        """Wait until a condition holds while a run goes on; arguments as of `wait_until`."""
+
+        def holds() -> bool:
             if process.poll() is not None:
                 raise AssertionError(process.communicate()[1][-6000:])
-            return sum("landed-" in path for path in self.objects("part-*")) >= count
+            return condition()
 
-        wait_until(is_there, "no task has written its file", 240, 0.05)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there; it may have been stopped."""
-    return Path(f"/proc/{pid}/stat").exists() and os.path.exists(f"/proc/{pid}/exe")
+        wait_until(holds, what, 240, 0.05)

@@ -47,7 +47,7 @@ def cluster_case(
     harness: StreamHarness, lake_store: S3Proxy, installed: Installed, spark_cluster: SparkCluster
 ) -> ClusterCase:
     """A stream of its own on the cluster."""
-    settings = spark_cluster.settings("plain")
+    settings = spark_cluster.settings(harness.name)
     return ClusterCase(harness, lake_store, installed, spark_cluster.connection, settings)
 
 

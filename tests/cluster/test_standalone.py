@@ -1,12 +1,9 @@
 """A standalone cluster whose workers share nothing with the driver but the object store."""
 
-import os
-import signal
-
 import pytest
 
-from devstack.spark_cluster import python_for
-from tests.cluster.cluster_case import SLOW, alive
+from devstack.spark_cluster import is_gone, python_for
+from tests.cluster.cluster_case import SLOW
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -18,7 +15,7 @@ def test_the_workers_can_read_nothing_of_the_driver_s(spark_cluster, private_pat
         assert user.may_read(python_for(spark_cluster.users))
 
 
-def test_a_stream_lands_replays_and_backfills_beside_live(cluster_case):
+def test_a_stream_lands_and_replays(cluster_case):
     """R2, R4: one copy, whatever is run again."""
     case = cluster_case
     case.follow(partitions=2, count=500)
@@ -30,11 +27,19 @@ def test_a_stream_lands_replays_and_backfills_beside_live(cluster_case):
     assert again["rows"] == 1000
     assert case.table().version() > version
     case.judge("replay")
+
+
+def test_a_backfill_beside_live(cluster_case):
+    """One of them writes at a time; the other one is refused, tried again, and ends as well."""
+    case = cluster_case
+    case.follow(partitions=2, count=500)
+    case.run("one")
     case.send(2, 300)
     window = f'[{{"topic": "{case.topic}", "partition": 0, "start_offset": 0, "end_offset": 400}}]'
     answers = case.at_once(("run", "--run-id", "two"), ("run", "--run-id", "b", "--ranges", window))
     assert [(a["lane"], a["rows"]) for a in answers] == [("live", 600), ("backfill", 400)]
-    case.judge("a backfill beside live")
+    assert case.refused > 0
+    case.judge(f"a backfill beside live, refused {case.refused} times")
 
 
 def test_an_executor_is_killed_while_it_writes(cluster_case, spark_cluster):
@@ -44,31 +49,40 @@ def test_an_executor_is_killed_while_it_writes(cluster_case, spark_cluster):
     case.follow(partitions=6, count=20_000)
     run = case.start("run", "--run-id", "one")
     case.wait_for_data(run)
-    victim = spark_cluster.executors()[0]
-    os.kill(victim, signal.SIGKILL)
+    number, victim = min(spark_cluster.executors().items())
+    victim.kill()
     assert case.ends_well(run)["rows"] == 120_000
-    assert not alive(victim)
+    assert is_gone(victim)
+    (tasks,) = spark_cluster.tasks(case.harness.name)
+    assert "ExecutorLostFailure" in {task.end for task in tasks if task.executor == number}
     case.judge("an executor killed while it writes")
 
 
 def test_a_zombie_of_a_speculative_task_changes_no_file(cluster_case, spark_cluster):
-    """An executor is stopped, others write in its place, the run commits, and it resumes."""
+    """An executor is stopped, another writes in its place, the run commits, and it resumes."""
     case = cluster_case
     case.harness.connect(case.harness.broker.bootstrap_servers, **SLOW)
     case.follow(partitions=6, count=20_000)
+    name = f"{case.harness.name}-speculation"
     settings = spark_cluster.settings(
-        "speculation",
+        name,
         spark_speculation="true",
         spark_speculation_interval="100ms",
         spark_speculation_multiplier="1.1",
         spark_speculation_quantile="0.5",
+        # Spark would end an executor that says nothing for two minutes.
+        spark_network_timeout="600s",
     )
     run = case.start("run", "--run-id", "one", settings=settings)
     case.wait_for_data(run)
-    with spark_cluster.stopped_executor() as zombie:
+    with spark_cluster.stopped_executor() as (number, executor):
         assert case.ends_well(run)["rows"] == 120_000
-        assert alive(zombie)
+        assert not is_gone(executor)
         added = case.added()
     now = case.objects()
     assert {path: now.get(path) for path in added} == added
-    case.judge("speculation, a zombie resumed after the commit")
+    (tasks,) = spark_cluster.tasks(name)
+    stood = {task.index for task in tasks if task.executor == number and not task.succeeded}
+    copies = {task.index for task in tasks if task.is_speculative and task.succeeded}
+    assert stood & copies, tasks
+    case.judge(f"speculation, {len(copies)} copies; a zombie resumed after the commit")
