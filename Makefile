@@ -89,6 +89,10 @@ bench-quick: $(READY)  ## The small comparisons only, under ten minutes
 	$(INSTALL) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench --quick
 
+bench-executors: $(READY)  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
+	$(INSTALL) -r requirements/bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.executors
+
 mutants: $(READY)  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
@@ -137,4 +141,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors

@@ -54,9 +54,13 @@ def write_report(results: Results, target: Path) -> None:
 
 
 def _shown_table(date: str, table: Table) -> list[str]:
+    return [f"\n## {table.title}\n\n{table.note} {date}.\n\n", *table_lines(table)]
+
+
+def table_lines(table: Table) -> list[str]:
+    """The lines of a table, head first."""
     head = f"| {' | '.join(table.head)} |\n|{'---|' * len(table.head)}\n"
-    rows = [f"| {' | '.join(row)} |\n" for row in table.rows]
-    return [f"\n## {table.title}\n\n{table.note} {date}.\n\n", head, *rows]
+    return [head, *(f"| {' | '.join(row)} |\n" for row in table.rows)]
 
 
 def _line(comparison: Comparison, results: Results) -> str:

@@ -66,7 +66,7 @@ class ClusterCase:
 
     def follow(self, partitions: int = 2, count: int = 100, **changes: Any) -> None:
         """Create topic and stream file, and send so many records to each partition."""
-        self.harness.create(partitions=partitions)
+        self.harness.create(partitions=partitions, **{"retention.ms": "-1"})
         self.file = self.harness.stream_file(
             table={"uri": self.uri, "connection": "store"},
             **{"spark": {"connection": "cluster"}, **changes},

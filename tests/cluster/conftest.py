@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,11 @@ from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy
 from devstack.spark_cluster import SparkCluster
 from devstack.yarn_cluster import YarnCluster
+from tests.airflow_fixtures import airflow_harness, client, stack
 from tests.cluster.cluster_case import BUCKET, ClusterCase
 from tests.cluster.installed import Installed
+
+__all__ = ["airflow_harness", "client", "stack"]
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +44,20 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     cluster = SparkCluster(tmp_path_factory.mktemp("spark-cluster")).start()
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_connections(
+    lake_store: S3Proxy, installed: Installed, spark_cluster: SparkCluster
+) -> dict[str, str]:
+    """Of Airflow's services: the private installation, the cluster and the store."""
+    return {
+        **installed.variables,
+        **spark_cluster.settings("airflow"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(installed.folder / "plugins"),
+        "AIRFLOW_CONN_STORE": json.dumps(lake_store.connection()),
+        "AIRFLOW_CONN_CLUSTER": json.dumps(spark_cluster.connection),
+    }
 
 
 @pytest.fixture

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from devstack.command_line import ROOT
 from tideline.launch.jars import spark_jars
+from tideline.launch.jvm import spark_home
 
 
 class Installed:
     """A copy of package, applications and jars.
 
     Args:
-        folder: A private one.
+        folder: A private one; created if it is missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,3 +39,20 @@ class Installed:
             "TIDELINE_SPARK_JOBS": str(self.folder / "spark_jobs"),
             "TMPDIR": str(self.folder),
         }
+
+    def change_committer(self, old: str, new: str) -> None:
+        """Replace a text of the commit protocol's source, as another version has it."""
+        source = self.folder / "plugins/tideline/spark/committer/ManifestCommitProtocol.java"
+        text = source.read_text()
+        assert old in text
+        source.write_text(text.replace(old, new))
+
+    def build_committer(self) -> None:
+        """Compile the commit protocol beside the jars that are there, as an upgrade does."""
+        code = (
+            "import pathlib, sys; from tideline.launch.committer import build_committer;"
+            "build_committer(*map(pathlib.Path, sys.argv[1:]))"
+        )
+        jars = (self.folder / "jars", spark_home() / "jars")
+        variables = {**os.environ, **self.variables}
+        subprocess.run([sys.executable, "-c", code, *jars], env=variables, check=True)

@@ -2,7 +2,11 @@
 
 import pytest
 
+from devstack.command_line import finished
+from devstack.process import HOST
+from devstack.spark_cluster import python_for
 from tests.cluster.cluster_case import ClusterCase
+from tests.cluster.installed import Installed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -27,3 +31,41 @@ def test_a_driver_on_the_cluster_lands_and_replays(yarn_case, yarn_cluster, priv
     assert not [path for path in case.objects() if ".driver/" in path]
     states = {(a["state"], a["finalStatus"]) for a in yarn_cluster.applications()}
     assert states == {("FINISHED", "SUCCEEDED")}
+
+
+def test_a_replay_after_the_committer_s_jar_has_changed(
+    harness, lake_store, yarn_cluster, tmp_path
+):
+    """An upgrade without its jar is bad input; with it, the driver there has the new one alone."""
+    installed = Installed(tmp_path / "installed")
+    case = ClusterCase(
+        harness, lake_store, installed, yarn_cluster.connection, yarn_cluster.variables
+    )
+    case.follow(partitions=2, count=100)
+    case.run("one")
+    before = case.added()
+    installed.change_committer('"part-%05d-%d-"', '"part-%05d-%d-later-"')
+    status, _, errors = finished(case.start("run", "--run-id", "one"))
+    assert status == 2
+    assert "no tideline-committer-" in errors
+    assert case.added() == before
+    installed.build_committer()
+    assert case.run("one")["rows"] == 200
+    assert all("-later-" in path for path in case.added())
+    case.judge("replay with another committer")
+
+
+def test_a_driver_here_with_executors_on_yarn(harness, lake_store, installed, yarn_cluster):
+    """Deploy mode client: the driver's address has to be one that the containers reach."""
+    variables = {
+        **yarn_cluster.variables,
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": python_for([yarn_cluster.user]),
+    }
+    connection = {"conn_type": "spark", "host": "yarn"}
+    case = ClusterCase(harness, lake_store, installed, connection, variables)
+    case.follow(partitions=2, count=100)
+    assert case.run("one")["rows"] == 200
+    case.judge("land, with deploy mode client on YARN")
+    assert case.run("one")["rows"] == 200
+    case.judge("replay, with deploy mode client on YARN")
