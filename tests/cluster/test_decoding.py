@@ -1,7 +1,9 @@
 """Decoding on a standalone cluster, with Python workers that have nothing of Tideline."""
 
 import json
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tests.faults.recorder import Recorder
@@ -39,6 +41,13 @@ def decoded(case):
     return case.hashed(rows) + case.hashed(case.read("quarantine", "value"))
 
 
+def has_python(executor):
+    """Whether it runs, or has run, a task with a Python worker."""
+    with suppress(psutil.NoSuchProcess):
+        return any("pyspark.daemon" in child.cmdline() for child in executor.children())
+    return False
+
+
 def test_a_table_by_days_whose_executor_is_killed(cluster_case, spark_cluster, tmp_path):
     """JSON values, Protobuf keys; the failed task's files are in no manifest; so for a replay."""
     case = cluster_case
@@ -62,12 +71,14 @@ def test_a_table_by_days_whose_executor_is_killed(cluster_case, spark_cluster, t
             case.log.send(case.topic, 5_000, partition, keys=KEYS, timestamp_ms=at)
         case.log.send_tombstones(case.topic, 10, partition)
     run = case.start("run", "--run-id", "one")
+    found = []
 
-    def decoding():
-        return [item for item in spark_cluster.executors().items() if item[1].children()]
+    def is_decoding():
+        found.extend(item for item in spark_cluster.executors().items() if has_python(item[1]))
+        return bool(found)
 
-    case.wait_while(run, decoding, "no executor has a Python worker")
-    number, victim = decoding()[0]
+    case.wait_while(run, is_decoding, "no executor has a Python worker")
+    number, victim = found[0]
     victim.kill()
     case.ends_well(run)
     case.judge("landing")
