@@ -67,6 +67,11 @@ class SparkCluster:
         self._servers: list[Server] = []
 
     @property
+    def master(self) -> str:
+        """The master's address, as spark-submit takes it."""
+        return f"spark://{HOST}:{self._port}"
+
+    @property
     def connection(self) -> dict[str, str | int]:
         """The cluster as an Airflow connection."""
         return {"conn_type": "spark", "host": f"spark://{HOST}", "port": self._port}
@@ -162,7 +167,7 @@ class SparkCluster:
             command = (
                 *("deploy.worker.Worker", "--host", _host(number), "--port", port),
                 *("--webui-port", web_port, "-c", "1", "-m", "1g"),
-                *("-d", str(user.make_folder("work")), f"spark://{HOST}:{self._port}"),
+                *("-d", str(user.make_folder("work")), self.master),
             )
             variables = {**user.variables, **self._variables(user)}
             self._run(f"worker-{number}", command, variables, user.prefix)

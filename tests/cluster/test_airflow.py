@@ -1,7 +1,5 @@
 """Dag runs whose Spark connection is a standalone cluster, by Airflow's own provider."""
 
-import json
-
 import pytest
 
 from tests.cluster.cluster_case import ClusterCase
@@ -17,27 +15,46 @@ def airflow_case(airflow_harness, lake_store, installed, spark_cluster, spark_co
     )
 
 
-def test_dag_runs_land_replay_and_backfill_beside_live(airflow_case, client, spark_cluster):
+@pytest.fixture
+def dag_run(client):
+    """Waits for a run's good end."""
+
+    def ends_well(dag_id, run_id):
+        assert client.wait_for_run(dag_id, run_id, 600) == "success"
+
+    return ends_well
+
+
+def follow(case, client, dag_id):
+    case.follow(partitions=2, count=200, name=dag_id, on_incident="proceed")  # or runs queue up
+    client.wait_for_dag(dag_id)
+    client.pause(dag_id, False)
+
+
+def test_a_dag_run_lands_and_replays(airflow_case, client, dag_run, spark_cluster):
+    """The provider's spark-submit, with the connection's master."""
+    case = airflow_case
+    follow(case, client, "orders")
+    client.trigger("orders", "one")
+    dag_run("orders", "one")
+    case.judge("a Dag run")
+    assert f"--master {spark_cluster.master}" in client.log("orders", "one", "ingest_ranges")
+    client.clear("orders", "one", ["ingest_ranges"])
+    dag_run("orders", "one")
+    case.judge("its task, cleared")
+
+
+def test_dag_runs_of_a_backfill_beside_live(airflow_case, client, dag_run):
     """A task that is refused the lease waits for it, and uses up no try: the Dag has no retries."""
     case = airflow_case
-    case.follow(partitions=2, count=200, on_incident="proceed")  # or its runs queue up
-    client.wait_for_dag("orders")
-    client.pause("orders", False)
-    client.trigger("orders", "one")
-    assert client.wait_for_run("orders", "one") == "success"
-    case.judge("a Dag run")
-    log = client.log("orders", "one", "ingest_ranges")
-    assert f"--master spark://{spark_cluster.connection['host'].split('//')[1]}" in log
-    client.clear("orders", "one", ["ingest_ranges"])
-    assert client.wait_for_run("orders", "one") == "success"
-    case.judge("its task, cleared")
-    case.send(2, 100)
+    follow(case, client, "beside")
     place = {"topic": case.topic, "partition": 0}
-    window = {"ranges": [{**place, "start_offset": 0, "end_offset": 150}]}
-    client.trigger("orders", "live")
-    client.trigger("orders", "back", window)
-    for run_id in ("live", "back"):
-        assert client.wait_for_run("orders", run_id, 600) == "success"
+    client.trigger("beside", "back", {"ranges": [{**place, "start_offset": 0, "end_offset": 150}]})
+    client.trigger("beside", "live")
+    dag_run("beside", "back")
+    dag_run("beside", "live")
+    tasks = [client.tasks("beside", run_id)["ingest_ranges"] for run_id in ("back", "live")]
+    assert [task["try_number"] for task in tasks] == [1, 1]
+    logs = [client.log("beside", run_id, "ingest_ranges") for run_id in ("back", "live")]
+    assert any("the writer lease is held by process" in log for log in logs)
     case.judge("Dag runs, a backfill beside live")
-    assert len(spark_cluster.tasks("airflow")) == 4
-    print(json.dumps(client.tasks("orders", "back")["ingest_ranges"]["try_number"]))

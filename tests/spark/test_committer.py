@@ -48,6 +48,10 @@ def test_without_rows_there_is_a_manifest_too(spark, output):
     assert named_files(output) == written(output) == []
 
 
+def made(jvm, *arguments):
+    return getattr(jvm.tideline.spark, COMMIT_PROTOCOL.rpartition(".")[2])(*arguments)
+
+
 def attempt_of(jvm, split, number):
     mapreduce = jvm.org.apache.hadoop.mapreduce
     kind = mapreduce.TaskType.MAP
@@ -62,7 +66,7 @@ def test_two_attempts_of_a_task_never_write_one_file(jvm):
     nothing = jvm.scala.Option.empty()
     names = set()
     for split, number in ((0, 7), (0, 8), (1, 8)):
-        protocol = jvm.tideline.spark.ManifestCommitProtocol("job", "/lake/t/landed-p-1", False)
+        protocol = made(jvm, "job", "/lake/t/landed-p-1", False)
         task = attempt_of(jvm, split, number)
         protocol.setupTask(task)
         names.add(protocol.newTaskTempFile(task, nothing, ".parquet"))

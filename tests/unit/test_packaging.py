@@ -118,7 +118,7 @@ def test_spark_gets_the_package_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path))
     package_zip.cache_clear()
     try:
-        assert names_in(package_zip()) == sources("*.py")
+        assert names_in(package_zip()) == sources("*.py") | sources("*.java")
     finally:
         package_zip.cache_clear()
 

@@ -125,7 +125,7 @@ def environment(master: str) -> dict[str, str]:
 def package_zip() -> str:
     """The package as one zip for `--py-files`, named by its content."""
     package = Path(__file__).parents[1]
-    sources = sorted(package.rglob("*.py"))
+    sources = sorted(file for kind in ("*.py", "*.java") for file in package.rglob(kind))
     target = cache_folder() / "packages" / f"tideline-{digest_of(package, sources)}.zip"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

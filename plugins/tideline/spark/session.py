@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
+from tideline.launch.committer import committer_class
+
 APPLICATION = {
     "spark.ui.enabled": "false",
     # Recording the Python line of each column takes milliseconds per column.
@@ -21,7 +23,7 @@ APPLICATION = {
 }
 """Fixed when Spark starts. A Spark Connect server has to be started with them."""
 
-COMMIT_PROTOCOL = "tideline.spark.ManifestCommitProtocol"
+COMMIT_PROTOCOL = committer_class()
 """Ours, in a jar that is among those of every Spark of ours (`tideline.launch.committer`)."""
 
 SESSION = {

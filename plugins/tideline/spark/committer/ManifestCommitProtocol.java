@@ -28,7 +28,8 @@ import scala.collection.immutable.Seq;
  * however late one of them is. Spark hands commitJob one message per partition: that of the attempt
  * whose success the driver heard of first. What other attempts have written is in no manifest.
  *
- * <p>Compiled by Janino (tideline.launch.committer), which knows no lambdas.
+ * <p>Compiled by Janino (tideline.launch.committer), which knows no lambdas, under a name that stands
+ * for this text: a Spark never takes another version of it.
  */
 public final class ManifestCommitProtocol extends FileCommitProtocol implements Serializable {
 
