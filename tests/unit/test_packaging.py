@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from tests.wheel.building import build_wheel
 from tideline.errors import BadInput
+from tideline.launch import committer
 from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
 from tideline.ledger.sql_store import SqlLedgerStore
@@ -121,6 +122,17 @@ def test_spark_gets_the_package_and_nothing_else(tmp_path, monkeypatch):
         assert names_in(package_zip()) == sources("*.py") | sources("*.java")
     finally:
         package_zip.cache_clear()
+
+
+def test_jar_and_class_of_the_committer_are_named_by_its_source(monkeypatch):
+    """A Spark that has another version's jar must not take it for ours."""
+    names = []
+    for text in ("class ManifestCommitProtocol {}", "class ManifestCommitProtocol { int later; }"):
+        monkeypatch.setattr(committer, "_source", lambda text=text: text)
+        digest = committer.committer_jar(Path()).stem.removeprefix(committer.PREFIX)
+        assert committer.committer_class() == f"tideline.spark.ManifestCommitProtocol_{digest}"
+        names.append(digest)
+    assert len(set(names)) == 2
 
 
 def test_an_installed_wheel_refuses_the_demo(wheel, tmp_path):
