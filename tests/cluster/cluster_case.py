@@ -25,6 +25,8 @@ from tests.faults.recorder import Record, Recorder
 BUCKET = "lake"
 BUSY = 4
 """Exit status of a run that may be tried again."""
+STARTED: list[subprocess.Popen[str]] = []
+"""Commands of the test; what is left of them ends with it."""
 SLOW = {"max_poll_records": "20"}
 """Kafka properties with which some ten thousand records take a task seconds."""
 
@@ -89,7 +91,9 @@ class ClusterCase:
         """
         command, *options = arguments
         env = {**self._variables, **(settings or {})}
-        return tideline(command, self.file, *options, "--json", env=env, cwd="/")
+        process = tideline(command, self.file, *options, "--json", env=env, cwd="/")
+        STARTED.append(process)
+        return process
 
     def run(
         self, run_id: str, *options: object, settings: Mapping[str, str] | None = None
@@ -197,4 +201,4 @@ class ClusterCase:
                 raise AssertionError(process.communicate()[1][-6000:])
             return condition()
 
-        wait_until(holds, what, 240, 0.05)
+        wait_until(holds, what, 400, 0.05)

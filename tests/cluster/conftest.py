@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +15,21 @@ from devstack.object_store import S3Proxy
 from devstack.spark_cluster import SparkCluster
 from devstack.yarn_cluster import YarnCluster
 from tests.airflow_fixtures import airflow_harness, client, stack
-from tests.cluster.cluster_case import BUCKET, ClusterCase
+from tests.cluster.cluster_case import BUCKET, STARTED, ClusterCase
 from tests.cluster.installed import Installed
 
 __all__ = ["airflow_harness", "client", "stack"]
+
+
+@pytest.fixture(autouse=True)
+def commands_end() -> Iterator[None]:
+    """A test that fails leaves no run behind, nor the driver that it has started."""
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    STARTED.clear()
 
 
 @pytest.fixture(scope="session")

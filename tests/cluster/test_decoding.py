@@ -68,7 +68,7 @@ def test_a_table_by_days_whose_executor_is_killed(cluster_case, spark_cluster, t
     )
     for partition in range(2):
         for at in DAYS.values():
-            case.log.send(case.topic, 5_000, partition, keys=KEYS, timestamp_ms=at)
+            case.log.send(case.topic, 2_000, partition, keys=KEYS, timestamp_ms=at)
         case.log.send_tombstones(case.topic, 10, partition)
     run = case.start("run", "--run-id", "one")
     found = []
