@@ -82,6 +82,29 @@ class YarnCluster:
         }
 
     @property
+    def client_variables(self) -> dict[str, str]:
+        """The same for drivers of this machine, with which YARN's staging folder is read.
+
+        Here that folder is in the store, and the container that starts executors has to read it: so
+        the site gives it the store's secrets.
+        """
+        folder = self._folder / "spark-client"
+        folder.mkdir(exist_ok=True)
+        site = (self._folder / "spark" / "spark-defaults.conf").read_text()
+        secrets = {
+            "AWS_ACCESS_KEY_ID": self._store.access_key,
+            "AWS_SECRET_ACCESS_KEY": self._store.secret_key,
+        }
+        lines = (f"spark.yarn.appMasterEnv.{name} {value}\n" for name, value in secrets.items())
+        (folder / "spark-defaults.conf").write_text("".join([site, *lines]))
+        return {
+            **self.variables,
+            "SPARK_CONF_DIR": str(folder),
+            "SPARK_LOCAL_IP": HOST,
+            "PYSPARK_PYTHON": python_for([self.user]),
+        }
+
+    @property
     def container_logs(self) -> Path:
         """A folder for each application, with one for each container."""
         return self.user.folder / "logs"

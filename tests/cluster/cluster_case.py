@@ -201,4 +201,4 @@ class ClusterCase:
                 raise AssertionError(process.communicate()[1][-6000:])
             return condition()
 
-        wait_until(holds, what, 400, 0.05)
+        wait_until(holds, what, 900, 0.05)

@@ -3,8 +3,6 @@
 import pytest
 
 from devstack.command_line import finished
-from devstack.process import HOST
-from devstack.spark_cluster import python_for
 from tests.cluster.cluster_case import ClusterCase
 from tests.cluster.installed import Installed
 
@@ -56,12 +54,8 @@ def test_a_replay_after_the_committer_s_jar_has_changed(
 
 
 def test_a_driver_here_with_executors_on_yarn(harness, lake_store, installed, yarn_cluster):
-    """Deploy mode client: the driver's address has to be one that the containers reach."""
-    variables = {
-        **yarn_cluster.variables,
-        "SPARK_LOCAL_IP": HOST,
-        "PYSPARK_PYTHON": python_for([yarn_cluster.user]),
-    }
+    """Deploy mode client: containers reach the driver's address, and read the staging folder."""
+    variables = yarn_cluster.client_variables
     connection = {"conn_type": "spark", "host": "yarn"}
     case = ClusterCase(harness, lake_store, installed, connection, variables)
     case.follow(partitions=2, count=100)
