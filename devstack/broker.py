@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
@@ -48,6 +48,7 @@ class Broker:
         settings: Broker properties; they override the defaults.
         cluster_id: Id of the Kafka cluster; a new one when None.
         heap_mb: Maximum heap of its JVM in MiB.
+        java_options: More options of its JVM.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Broker:
         *,
         cluster_id: str | None = None,
         heap_mb: int = 512,
+        java_options: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         ports = free_ports(2)
@@ -66,6 +68,7 @@ class Broker:
         self._settings = {**_SETTINGS, **(settings or {})}
         self._cluster_id = cluster_id
         self._heap_mb = heap_mb
+        self._java_options = java_options
         self.server: Server | None = None
 
     @property
@@ -111,7 +114,7 @@ class Broker:
     def _java(self, java: Java) -> list[str | Path]:
         classpath = ":".join(str(jar) for jar in broker_jars())
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
-        return [java.binary, *options]
+        return [java.binary, *options, *self._java_options]
 
     def _write_config(self) -> Path:
         own = {

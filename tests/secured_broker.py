@@ -1,4 +1,4 @@
-"""One real broker with a listener for each security protocol, an authorizer and two users."""
+"""One real broker with a listener for each security protocol, an authorizer and its users."""
 
 from __future__ import annotations
 
@@ -6,25 +6,63 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
 from devstack.broker import Broker
 from devstack.process import HOST, free_ports
 from tests.tls import Authority
+from tests.token_issuer import AUDIENCE, CLIENT, SECRET, TokenIssuer
 
 PASSWORD = "right-and-secret"
-"""Of both users."""
-_LOGIN = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    f' user_admin="{PASSWORD}" user_guest="{PASSWORD}";'
+"""Of every user."""
+USERS = ("admin", "guest", "looker", "reader")
+_SECURITY = "org.apache.kafka.common.security"
+_LOGIN = f"{_SECURITY}.plain.PlainLoginModule required" + "".join(
+    f' user_{user}="{PASSWORD}"' for user in USERS
 )
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_NAMES = (*PROTOCOLS, "MUTUAL", "ELSEWHERE")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_LISTENERS = {
+    **{protocol: protocol for protocol in PROTOCOLS},
+    "MUTUAL": "SSL",
+    "ELSEWHERE": "SSL",
+    "EXPIRED": "SSL",
+    "RENAMED": "SSL",
+    "MISNAMED": "SSL",
+    "LOGINS": "SASL_SSL",
+}
+_OTHER_NAME = "localhost"
 
 
 class SecuredBroker:
-    """A broker; `admin` may do everything, `guest` nothing, mechanism PLAIN.
+    """A broker with users of the same password.
 
-    Besides the four protocols there are two listeners with TLS: `MUTUAL` wants a client
-    certificate, and the certificate of `ELSEWHERE` names another host.
+    | user | rights |
+    |---|---|
+    | `admin`, a client with the certificate `client`, one with a token | all |
+    | `guest` | none |
+    | `looker` | describe every topic |
+    | `reader` | describe and read every topic |
+
+    Besides the four protocols, whose mechanism is PLAIN, there are
+
+    | listener | is special |
+    |---|---|
+    | `MUTUAL` | TLS; wants a client certificate |
+    | `ELSEWHERE` | TLS; its certificate names another host |
+    | `EXPIRED` | TLS; its certificate has expired |
+    | `RENAMED` | TLS; advertises another name, and its certificate holds both |
+    | `MISNAMED` | TLS; advertises another name, and its certificate holds the first |
+    | `LOGINS` | TLS; every mechanism of `MECHANISMS` |
 
     Args:
         folder: Holds data, certificates and log.
@@ -34,43 +72,72 @@ class SecuredBroker:
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(folder, "authority")
         self.stranger = Authority(folder, "stranger")
-        self.ports = dict(zip(_NAMES, free_ports(len(_NAMES)), strict=True))
+        self.ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
         here = self.authority.issue("broker", HOST)
-        elsewhere = self.authority.issue("elsewhere", "kafka.example")
+        self.issuer = TokenIssuer(here)
+        keys = folder / "jwks.json"
+        keys.write_text(self.issuer.jwks())
+        certificates = {
+            "ELSEWHERE": self.authority.issue("elsewhere", "kafka.example"),
+            "EXPIRED": self.authority.issue("expired", HOST, is_expired=True),
+            "RENAMED": self.authority.issue("renamed", HOST, _OTHER_NAME),
+        }
         controller = free_ports(1)[0]
         addresses = {name: f"{name}://{HOST}:{port}" for name, port in self.ports.items()}
-        protocols = {name: name for name in _NAMES} | {"MUTUAL": "SSL", "ELSEWHERE": "SSL"}
+        advertised = {
+            name: address.replace(HOST, _OTHER_NAME) if name in ("RENAMED", "MISNAMED") else address
+            for name, address in addresses.items()
+        }
         tls = {
-            f"listener.name.{name}.ssl.keystore.{key}": value
-            for name in ("ssl", "sasl_ssl", "mutual", "elsewhere")
+            f"listener.name.{name.lower()}.ssl.keystore.{key}": value
+            for name, protocol in _LISTENERS.items()
+            if protocol.endswith("SSL")
             for key, value in {
                 "type": "PEM",
-                "location": str(elsewhere if name == "elsewhere" else here),
+                "location": str(certificates.get(name, here)),
             }.items()
         }
         login = {
-            f"listener.name.{name}.plain.sasl.jaas.config": _LOGIN
-            for name in ("sasl_plaintext", "sasl_ssl")
+            f"listener.name.{name}.plain.sasl.jaas.config": f"{_LOGIN};"
+            for name in ("sasl_plaintext", "sasl_ssl", "logins")
         }
+        logins = {"sasl.enabled.mechanisms": ",".join(MECHANISMS)} | {
+            f"{mechanism.lower()}.sasl.jaas.config": f"{_SECURITY}.{module} required;"
+            for mechanism, module in {
+                "SCRAM-SHA-256": "scram.ScramLoginModule",
+                "SCRAM-SHA-512": "scram.ScramLoginModule",
+                "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
+            }.items()
+        }
+        tokens = "oauthbearer.sasl.server.callback.handler.class"
+        logins[tokens] = f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         self.broker = Broker(
             folder / "kafka",
             self.ports["PLAINTEXT"],
             {
                 "listeners": ",".join((*addresses.values(), f"CONTROLLER://{HOST}:{controller}")),
-                "advertised.listeners": ",".join(addresses.values()),
+                "advertised.listeners": ",".join(advertised.values()),
                 "controller.quorum.voters": f"1@{HOST}:{controller}",
                 "listener.security.protocol.map": ",".join(
-                    ("CONTROLLER:PLAINTEXT", *map(":".join, protocols.items()))
+                    ("CONTROLLER:PLAINTEXT", *map(":".join, _LISTENERS.items()))
                 ),
                 "sasl.enabled.mechanisms": "PLAIN",
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS;User:admin",
+                "super.users": f"User:ANONYMOUS;User:admin;User:CN=client;User:{CLIENT}",
                 "listener.name.mutual.ssl.client.auth": "required",
                 "listener.name.mutual.ssl.truststore.type": "PEM",
                 "listener.name.mutual.ssl.truststore.location": str(self.authority.certificate),
+                # Without it the broker takes a token with anybody's signature.
+                "sasl.oauthbearer.jwt.validator.class": (
+                    f"{_SECURITY}.oauthbearer.BrokerJwtValidator"
+                ),
+                "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
                 **tls,
                 **login,
+                **{f"listener.name.logins.{key}": value for key, value in logins.items()},
             },
+            java_options=(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}",),
         )
 
     def settings(self, protocol: str, listener: str | None = None, **others: str) -> dict[str, str]:
@@ -92,13 +159,61 @@ class SecuredBroker:
             extra["ssl.ca.location"] = str(self.authority.certificate)
         return extra | {key.replace("_", "."): value for key, value in others.items()}
 
+    def mutual(self, certificate: Path) -> dict[str, str]:
+        """The extra of a connection with a client certificate and its key."""
+        own = {"ssl_certificate_location": str(certificate), "ssl_key_location": str(certificate)}
+        return self.settings("SSL", "MUTUAL", **own)
+
+    def tokens(self, **others: str) -> dict[str, str]:
+        """The extra of a connection with OAUTHBEARER."""
+        extra = {
+            "bootstrap.servers": f"{HOST}:{self.ports['LOGINS']}",
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.authority.certificate),
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": self.issuer.url,
+            "sasl.oauthbearer.client.id": CLIENT,
+            "sasl.oauthbearer.client.secret": SECRET,
+            "https.ca.location": str(self.authority.certificate),
+        }
+        return extra | {key.replace("_", "."): value for key, value in others.items()}
+
+    def start(self) -> None:
+        """Start it, and give its users their passwords and rights."""
+        self.broker.start()
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+        try:
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                password = UserScramCredentialUpsertion("admin", mechanism, PASSWORD)
+                assert admin.alter_user_scram_credentials([password]) == {"admin": None}
+            every = ResourcePattern(ResourceType.TOPIC, "*")
+            rights = {
+                "looker": (ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS),
+                "reader": (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS),
+            }
+            admin.create_acls(
+                [
+                    ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, every)
+                    for user, operations in rights.items()
+                    for operation in operations
+                ]
+            )
+        finally:
+            admin.close()
+
+    def stop(self) -> None:
+        """Stop broker and token endpoint."""
+        self.broker.stop()
+        self.issuer.close()
+
 
 @contextmanager
 def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     """Start it, and stop it at the end."""
     secured = SecuredBroker(folder)
-    secured.broker.start()
     try:
+        secured.start()
         yield secured
     finally:
-        secured.broker.stop()
+        secured.stop()

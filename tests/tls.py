@@ -28,11 +28,14 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self.certificate.write_bytes(_pem(certificate))
 
-    def issue(self, name: str, *hosts: str) -> Path:
-        """A file with a private key and its certificate, for host names and addresses."""
+    def issue(self, name: str, *hosts: str, is_expired: bool = False) -> Path:
+        """A file with a private key and its certificate, for host names and addresses.
+
+        A file of the same name is replaced.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = self._build(subject, key.public_key(), *hosts)
+        certificate = self._build(subject, key.public_key(), *hosts, is_expired=is_expired)
         file = self._folder / f"{name}.pem"
         secret = key.private_bytes(
             serialization.Encoding.PEM,
@@ -43,9 +46,14 @@ class Authority:
         return file
 
     def _build(
-        self, subject: x509.Name, key: object, *hosts: str, is_authority: bool = False
+        self,
+        subject: x509.Name,
+        key: object,
+        *hosts: str,
+        is_authority: bool = False,
+        is_expired: bool = False,
     ) -> x509.Certificate:
-        now = datetime.now(UTC)
+        now = datetime.now(UTC) - timedelta(days=7 if is_expired else 0)
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)

@@ -128,6 +128,7 @@ def open_run(
             store_options={} if store is None else store.for_spark(),
             typed=_typed_tables(stream, store),
             connect_registry=None if stream.registry is None else connect_registry,
+            warnings=settings.warnings,
         )
 
 

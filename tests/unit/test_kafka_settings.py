@@ -54,7 +54,10 @@ def test_secrets_stay_out_of_the_repr():
         ({}, "bootstrap.servers: missing"),
         ({"bootstrap.servers": "a:1", "sasl.jaas.config": "x"}, "sasl.jaas.config: unknown"),
         (SASL | {"sasl.mechanism": "GUESS"}, "PLAIN, SCRAM-SHA-256"),
-        (SASL | {"sasl.password": ""}, "sasl.password: missing; allowed: required by SASL_SSL"),
+        (
+            SASL | {"sasl.password": ""},
+            "sasl.password: missing; allowed: required by SCRAM-SHA-512",
+        ),
         (SASL | {"security.protocol": "sasl_ssl"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         (SASL | {"ssl.ca.location": "/nowhere.pem"}, "a file that can be read"),
         (SASL | {"ssl.certificate.location": HERE}, "ssl.key.location: missing"),

@@ -18,10 +18,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tideline.errors import AccessRefused, ServiceAway, Transient
 from tideline.kafka_io.connecting import CutAtConnect, connected
 from tideline.kafka_io.listener import spoken_at
-from tideline.kafka_io.python_errors import refusal_of, said_by
+from tideline.kafka_io.python_errors import refusal_of, said_by, silent_endpoint
 from tideline.kafka_io.refusals import Refusal
 from tideline.kafka_io.requests import KafkaRequests
 from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka_io.tokens import Tokens
 from tideline.model.coverage import Intervals
 from tideline.model.gaps import Gap
 from tideline.model.observation import Observation, TimedOffset
@@ -171,11 +172,19 @@ class KafkaCluster:
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:
             self._admin = connected(
-                **self.settings.for_python(),
+                **self._arguments(),
                 bootstrap_timeout_ms=self.settings.request_timeout_ms,
                 reconnect_backoff_max_ms=1000,
             )
         return self._admin
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = self.settings.for_python()
+        if arguments.get("sasl_mechanism") == "OAUTHBEARER":
+            tokens = Tokens(self.settings)
+            tokens.token()  # here an error is itself; in the client it would be a lost connection
+            arguments["sasl_oauth_token_provider"] = tokens
+        return arguments
 
     def _public(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
         retrying = Retrying(
@@ -206,6 +215,13 @@ def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | Se
     if refusal is not None:
         text = settings.without_secrets(refusal.text)
         return replace(refusal, text=text).as_error(settings.connection, servers)
+    if silent := silent_endpoint(error):
+        return ServiceAway(
+            f"connection {settings.connection}: no token for Kafka at {servers}:"
+            f" {settings.without_secrets(str(silent))}; no position has moved, run again when the"
+            " token endpoint is back",
+            bootstrap_servers=servers,
+        )
     return ServiceAway(
         f"Kafka at {servers} does not answer: {settings.without_secrets(said_by(error))}; no"
         " position has moved, run again when the brokers are back",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kafka import errors as kafka_errors
 
 from tideline.kafka_io.refusals import Cause, Refusal
+from tideline.kafka_io.tokens import TokenEndpointAway, TokenRefused
 
 _BY_CLASS: tuple[tuple[type[Exception], Cause], ...] = (
     (kafka_errors.SaslAuthenticationFailedError, "authentication"),
@@ -30,6 +31,8 @@ def refusal_of(error: BaseException) -> Refusal | None:
     The client wraps errors of TLS into connection errors, so what lies beneath is looked at too.
     """
     for beneath in _beneath(error):
+        if isinstance(beneath, TokenRefused):
+            return beneath.refusal
         for kind, cause in _BY_CLASS:
             if isinstance(beneath, kind):
                 return Refusal(cause, said_by(beneath))
@@ -48,6 +51,12 @@ def is_cut(error: BaseException) -> bool:
         )
         for beneath in _beneath(error)
     )
+
+
+def silent_endpoint(error: BaseException) -> TokenEndpointAway | None:
+    """The token endpoint's silence, if that is what an error of kafka-python comes from."""
+    found = (e for e in _beneath(error) if isinstance(e, TokenEndpointAway))
+    return next(found, None)
 
 
 def said_by(error: BaseException) -> str:

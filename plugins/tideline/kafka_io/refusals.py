@@ -1,8 +1,9 @@
 """Why brokers refuse a client: what is final, and what may pass. Needs no client.
 
-    authentication   wrong user or password, or a mechanism that the brokers do not offer
-    certificate      the brokers' certificate is not trusted or is for another name, or ours is
-                     refused or cannot be read
+    authentication   wrong user or password, a mechanism that the brokers do not offer, or a token
+                     that they do not take or the token endpoint does not give
+    certificate      the brokers' certificate is not trusted, has expired or is for another name,
+                     or ours is refused or cannot be read; or that of the token endpoint
     protocol         TLS or SASL on one side only, or a version that one side does not speak
     authorization    the user lacks a right
 
@@ -25,9 +26,11 @@ from tideline.errors import AccessRefused
 Cause = Literal["authentication", "certificate", "protocol", "authorization"]
 
 _ADVICE: dict[Cause, str] = {
-    "authentication": "correct sasl.mechanism, sasl.username or sasl.password in the connection",
-    "certificate": "correct ssl.ca.location, ssl.certificate.location, ssl.key.location or"
-    " ssl.key.password in the connection, and use the host names of the brokers' certificates",
+    "authentication": "correct sasl.mechanism and its login (sasl.username and sasl.password, or"
+    " sasl.oauthbearer.*) in the connection",
+    "certificate": "correct ssl.ca.location, ssl.certificate.location, ssl.key.location,"
+    " ssl.key.password or https.ca.location in the connection, use the host names of the servers'"
+    " certificates, and renew one that has expired",
     "protocol": "correct security.protocol, or the port in bootstrap.servers, in the connection",
     "authorization": "grant the connection's user this right",
 }

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tideline.errors import ConnectionMissing
+from tideline.kafka_io.mechanisms import MECHANISMS, jaas
 
 _FOR_PYTHON = {
     "bootstrap.servers": "bootstrap_servers",
@@ -27,6 +30,18 @@ _FOR_PYTHON = {
     "client.id": "client_id",
     "request.timeout.ms": "request_timeout_ms",
 }
+_ENCODING = "sasl.oauthbearer.header.urlencode"
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_TOKENS = (
+    "sasl.oauthbearer.method",
+    ENDPOINT,
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    _ENCODING,
+    "https.ca.location",
+)
+"""Of the mechanism OAUTHBEARER."""
 _FOR_BOTH = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "client.id")
 _FETCHING = (
     "fetch.max.bytes",
@@ -38,21 +53,25 @@ _OURS = ("default.api.timeout.ms",)
 _WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
 """Common in such connections; they are accepted and ignored."""
 
-ALLOWED = (*_FOR_PYTHON, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
+ALLOWED = (*_FOR_PYTHON, *_TOKENS, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
 _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_SECRETS = ("sasl.password", "ssl.key.password")
-_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+_SECRETS = ("sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret")
+_FILES = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "https.ca.location",
+)
 NO_SECRETS = tuple(
     f"kafka.{name}"
-    for name in (*_FOR_BOTH, *_FETCHING, "ssl.truststore.type", "ssl.truststore.location")
+    for name in (
+        *(*_FOR_BOTH, *_FETCHING, "ssl.truststore.type", "ssl.truststore.location"),
+        *(ENDPOINT, _ENCODING),
+        *(option.removeprefix("kafka.") for m in MECHANISMS.values() for option in m.spark),
+    )
 )
 """Options of Spark's Kafka source that anybody may read; every other one counts as secret."""
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +106,7 @@ class KafkaSettings:
         if protocol not in _PROTOCOLS:
             raise self._refused("security.protocol", repr(protocol), ", ".join(_PROTOCOLS))
         if protocol.startswith("SASL"):
-            mechanism = self.properties.get("sasl.mechanism")
-            if mechanism not in _LOGIN_MODULES:
-                raise self._refused("sasl.mechanism", repr(mechanism), ", ".join(_LOGIN_MODULES))
-            for name in ("sasl.username", "sasl.password"):
-                if not self.properties.get(name):
-                    raise self._refused(name, "missing", f"required by {protocol}")
+            self._check_login(protocol)
         if "ssl.certificate.location" in self.properties and not self.properties.get(
             "ssl.key.location"
         ):
@@ -101,6 +115,40 @@ class KafkaSettings:
             path = self.properties.get(name)
             if path is not None and not Path(path).is_file():
                 raise self._refused(name, repr(path), "a file that can be read")
+
+    def _check_login(self, protocol: str) -> None:
+        given = self.properties
+        name = given.get("sasl.mechanism")
+        mechanism = MECHANISMS.get(str(name))
+        if mechanism is None:
+            raise self._refused("sasl.mechanism", repr(name), ", ".join(MECHANISMS))
+        if protocol not in mechanism.protocols:
+            raise self._refused(
+                "security.protocol", protocol, f"{', '.join(mechanism.protocols)} with {name}"
+            )
+        for needed in mechanism.login.values():
+            if not given.get(needed):
+                raise self._refused(needed, "missing", f"required by {name}")
+        for own in _TOKENS:
+            if name != "OAUTHBEARER" and own in given:
+                raise self._refused(own, f"given with {name}", "only with OAUTHBEARER")
+        if name == "OAUTHBEARER":
+            self._check_tokens()
+
+    def _check_tokens(self) -> None:
+        method = self.properties.get("sasl.oauthbearer.method", "oidc")
+        if method != "oidc":
+            raise self._refused("sasl.oauthbearer.method", repr(method), "oidc")
+        if str(self.properties.get(_ENCODING, False)).lower() not in ("true", "false"):
+            raise self._refused(_ENCODING, repr(self.properties[_ENCODING]), "true or false")
+        try:
+            url = urlsplit(str(self.properties.get(ENDPOINT) or ""))
+            usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+        except ValueError:
+            usable = None
+        # The address itself is not shown: somebody may have put a password into it.
+        if not usable or "@" in url.netloc or url.fragment:
+            raise self._refused(ENDPOINT, "not usable", "an http or https address, without a user")
 
     def _refused(self, name: str, actual: str, allowed: str) -> ConnectionMissing:
         return ConnectionMissing(
@@ -113,6 +161,25 @@ class KafkaSettings:
     def protocol(self) -> str:
         """The `security.protocol`."""
         return str(self.properties.get("security.protocol", "PLAINTEXT"))
+
+    @property
+    def encodes_client(self) -> bool:
+        """Whether the token endpoint gets the client's id and secret URL-encoded (RFC 6749)."""
+        return str(self.properties.get(_ENCODING, False)).lower() == "true"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works, and is not safe."""
+        given, found = self.properties, []
+        mechanism = MECHANISMS.get(str(given.get("sasl.mechanism")))
+        if self.protocol == "SASL_PLAINTEXT" and mechanism is not None and mechanism.is_in_clear:
+            found.append(
+                f"security.protocol SASL_PLAINTEXT with {given['sasl.mechanism']} sends the login"
+                " in clear: whoever reads the network can use it; use SASL_SSL"
+            )
+        if str(given.get(ENDPOINT, "")).startswith("http:"):
+            found.append(f"{ENDPOINT} is not https: it gets the client's secret in clear")
+        return tuple(f"connection {self.connection}: {warning}" for warning in found)
 
     def without_secrets(self, text: str) -> str:
         """A text of somebody else's, with our secrets taken out."""
@@ -133,7 +200,17 @@ class KafkaSettings:
         return max(1, min(own, int(self.patience_seconds * 1000)))
 
     def for_python(self) -> dict[str, Any]:
-        """Keyword arguments of kafka-python's clients."""
+        """Keyword arguments of kafka-python's clients; a provider of tokens comes besides.
+
+        Raises:
+            ConnectionMissing: kafka-python needs a package for the mechanism that is not there.
+        """
+        if self.properties.get("sasl.mechanism") == "AWS_MSK_IAM" and not find_spec("botocore"):
+            raise self._refused(
+                "sasl.mechanism",
+                "AWS_MSK_IAM without the Python package botocore",
+                "after `pip install botocore`",
+            )
         arguments = {
             theirs: self.properties[name]
             for name, theirs in _FOR_PYTHON.items()
@@ -145,13 +222,12 @@ class KafkaSettings:
         """Options of Spark's Kafka source, with passwords, client certificate and key inline."""
         given = self.properties
         options = {f"kafka.{n}": str(given[n]) for n in (*_FOR_BOTH, *_FETCHING) if n in given}
-        if str(given.get("security.protocol")).startswith("SASL"):
-            module = _LOGIN_MODULES[given["sasl.mechanism"]]
-            user = _quoted(given.get("sasl.username", ""))
-            password = _quoted(given.get("sasl.password", ""))
-            options["kafka.sasl.jaas.config"] = (
-                f"{module} required username={user} password={password};"
-            )
+        if self.protocol.startswith("SASL"):
+            mechanism = MECHANISMS[given["sasl.mechanism"]]
+            options |= {**mechanism.spark, "kafka.sasl.jaas.config": jaas(mechanism, given)}
+            if ENDPOINT in given:
+                options[f"kafka.{ENDPOINT}"] = str(given[ENDPOINT])
+                options[f"kafka.{_ENCODING}"] = str(self.encodes_client).lower()
         if "ssl.ca.location" in given:
             options["kafka.ssl.truststore.type"] = "PEM"
             options["kafka.ssl.truststore.location"] = str(given["ssl.ca.location"])
@@ -164,11 +240,6 @@ class KafkaSettings:
             if "ssl.key.password" in given:
                 options["kafka.ssl.key.password"] = str(given["ssl.key.password"])
         return options
-
-
-def _quoted(value: object) -> str:
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _file(path: str) -> str:

@@ -36,6 +36,7 @@ class DryRun:
 
 def dry_run(run: RunContext) -> DryRun:
     """One observation; nothing is stored, no incident is opened."""
+    run.warn()
     state = run.ledger.read()
     head = head_after_recovery(run, state)
     left_open = triage_incidents(run, state.live_incidents()).left_open

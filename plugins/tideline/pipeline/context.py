@@ -50,6 +50,7 @@ class RunContext:
         recovered: An earlier run whose open plan this one found in the table and closed.
         decoded: What this run has decoded and verified; None if it had nothing to decode.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
+        warnings: What is not safe about the stream's Kafka connection; planning says it.
         connect_registry: Gives the stream's schema registry; called at most once, when a step first
             asks it. None for a stream that names none.
     """
@@ -68,6 +69,7 @@ class RunContext:
     decoded: DecodeRecord | None = None
     can_ask: bool = False
     connect_registry: Callable[[], RegistryPort] | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def lane_lease(self) -> str:
@@ -88,6 +90,11 @@ class RunContext:
             ConnectionMissing: Its connection cannot be used.
         """
         return None if self.connect_registry is None else self.connect_registry()
+
+    def warn(self) -> None:
+        """Say what is not safe; for the one step that begins a run."""
+        for warning in self.warnings:
+            log.warning("%s", warning)
 
     def snapshot(self) -> tuple[LedgerState, RunRecord | None]:
         """The ledger now, and what it knows about this run id: where every step begins.

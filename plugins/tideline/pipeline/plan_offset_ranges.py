@@ -19,6 +19,7 @@ def plan_offset_ranges(run: RunContext) -> RunRecord:
         StreamBusy: The head moved meanwhile.
         ServiceAway: Cluster, table or ledger cannot be asked.
     """
+    run.warn()
     state, record = run.snapshot()
     if record is None or record.status == "proposed" or record.is_planned_anew:
         _, record = propose(run, recover(run, state), record)
