@@ -34,7 +34,7 @@ class HttpStub:
                 stub.answer(self)
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 self.do_GET()
 
             def log_message(self, *_: object) -> None:

@@ -166,18 +166,7 @@ class SecuredBroker:
 
     def tokens(self, **others: str) -> dict[str, str]:
         """The extra of a connection with OAUTHBEARER."""
-        extra = {
-            "bootstrap.servers": f"{HOST}:{self.ports['LOGINS']}",
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self.authority.certificate),
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.token.endpoint.url": self.issuer.url,
-            "sasl.oauthbearer.client.id": CLIENT,
-            "sasl.oauthbearer.client.secret": SECRET,
-            "https.ca.location": str(self.authority.certificate),
-        }
-        return extra | {key.replace("_", "."): value for key, value in others.items()}
+        return tokens_of(self.issuer, self.authority, f"{HOST}:{self.ports['LOGINS']}", **others)
 
     def start(self) -> None:
         """Start it, and give its users their passwords and rights."""
@@ -206,6 +195,31 @@ class SecuredBroker:
         """Stop broker and token endpoint."""
         self.broker.stop()
         self.issuer.close()
+
+
+def tokens_of(
+    issuer: TokenIssuer, authority: Authority, servers: str, **others: str
+) -> dict[str, str]:
+    """The extra of a connection with OAUTHBEARER.
+
+    Args:
+        issuer: Gives the tokens.
+        authority: Of its certificate, and of the brokers'.
+        servers: `bootstrap.servers`.
+        others: Properties with underscores for dots.
+    """
+    extra = {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(authority.certificate),
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": issuer.url,
+        "sasl.oauthbearer.client.id": CLIENT,
+        "sasl.oauthbearer.client.secret": SECRET,
+        "https.ca.location": str(authority.certificate),
+    }
+    return extra | {key.replace("_", "."): value for key, value in others.items()}
 
 
 @contextmanager

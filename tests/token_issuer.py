@@ -7,6 +7,7 @@ import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class TokenIssuer:
         self.lifetime_seconds = 300.0
         self.is_forged = False
         self.subject = CLIENT
-        self._key, self._other = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+        self._key, self._other = _keys()
         self.stub = HttpStub(certificate)
         self.stub.answer = self.answer
         self._scheme = "http" if certificate is None else "https"
@@ -104,6 +105,12 @@ def token_issuer(certificate: Path | None = None) -> Iterator[TokenIssuer]:
         yield issuer
     finally:
         issuer.close()
+
+
+@cache
+def _keys() -> tuple[rsa.RSAPrivateKey, rsa.RSAPrivateKey]:
+    """Two for all issuers: making one takes longer than most tests."""
+    return rsa.generate_private_key(65537, 2048), rsa.generate_private_key(65537, 2048)
 
 
 def _base64(data: bytes) -> str:

@@ -87,7 +87,12 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         if status != 200:
             raise self._refused(f"HTTP {status}{_reason(said)}")
         token = said.get("access_token")
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+        if (
+            not isinstance(token, str)
+            or not token
+            or not token.isascii()
+            or not token.isprintable()
+        ):
             raise self._refused("its answer has no usable access_token")
         lifetime = said.get("expires_in", _UNSAID_LIFETIME_SECONDS)
         return token, lifetime if isinstance(lifetime, int | float) else _UNSAID_LIFETIME_SECONDS
