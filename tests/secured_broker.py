@@ -38,9 +38,10 @@ _LISTENERS = {
     "EXPIRED": "SSL",
     "RENAMED": "SSL",
     "MISNAMED": "SSL",
+    "NOWHERE": "SSL",
     "LOGINS": "SASL_SSL",
 }
-_OTHER_NAME = "localhost"
+_ADVERTISED = {"RENAMED": "localhost", "MISNAMED": "localhost", "NOWHERE": "kafka.invalid"}
 
 
 class SecuredBroker:
@@ -62,6 +63,7 @@ class SecuredBroker:
     | `EXPIRED` | TLS; its certificate has expired |
     | `RENAMED` | TLS; advertises another name, and its certificate holds both |
     | `MISNAMED` | TLS; advertises another name, and its certificate holds the first |
+    | `NOWHERE` | TLS; advertises a name that does not exist |
     | `LOGINS` | TLS; every mechanism of `MECHANISMS` |
 
     Args:
@@ -80,12 +82,12 @@ class SecuredBroker:
         certificates = {
             "ELSEWHERE": self.authority.issue("elsewhere", "kafka.example"),
             "EXPIRED": self.authority.issue("expired", HOST, is_expired=True),
-            "RENAMED": self.authority.issue("renamed", HOST, _OTHER_NAME),
+            "RENAMED": self.authority.issue("renamed", HOST, _ADVERTISED["RENAMED"]),
         }
         controller = free_ports(1)[0]
         addresses = {name: f"{name}://{HOST}:{port}" for name, port in self.ports.items()}
         advertised = {
-            name: address.replace(HOST, _OTHER_NAME) if name in ("RENAMED", "MISNAMED") else address
+            name: address.replace(HOST, _ADVERTISED.get(name, HOST))
             for name, address in addresses.items()
         }
         tls = {

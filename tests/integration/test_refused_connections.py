@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.secured_broker import PASSWORD, PROTOCOLS, secured_broker
+from tests.secured_broker import MECHANISMS, PASSWORD, PROTOCOLS, secured_broker
+from tests.token_issuer import SECRET
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka_io.client import KafkaCluster
 from tideline.kafka_io.listener import spoken_at
@@ -34,8 +35,7 @@ def refused(extra, ask=lambda cluster: cluster.observe([], {})):
     print(f"{took:.2f} s: {error}")
     assert took < AT_ONCE_SECONDS
     assert not error.retriable
-    assert PASSWORD not in str(error)
-    assert WRONG not in str(error)
+    assert not [secret for secret in (PASSWORD, SECRET, WRONG) if secret in str(error)]
     return error
 
 
@@ -70,6 +70,62 @@ def test_a_wrong_login_is_named(secured, protocol, changed, text):
     assert text in str(error)
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_is_served_and_refused(secured, mechanism):
+    """One listener offers all four."""
+    if mechanism == "OAUTHBEARER":
+        right = secured.tokens()
+        wrong = right | {"sasl.oauthbearer.client.secret": WRONG}
+    else:
+        right = secured.settings("SASL_SSL", "LOGINS", sasl_mechanism=mechanism)
+        wrong = right | {"sasl.password": WRONG}
+    with KafkaCluster(KafkaSettings("k", right)) as cluster:
+        assert cluster.observe([], {}).cluster_id
+    assert refused(wrong).cause == "authentication"
+
+
+@pytest.mark.parametrize(("name", "value"), [("is_forged", True), ("lifetime_seconds", -60)])
+def test_a_token_that_the_brokers_do_not_take_is_named(secured, monkeypatch, name, value):
+    """Signed by somebody else, or expired."""
+    monkeypatch.setattr(secured.issuer, name, value)
+    error = refused(secured.tokens())
+    assert error.cause == "authentication"
+    assert "invalid_token" in str(error)
+
+
+def test_a_token_endpoint_that_is_away_is_not_a_refusal(secured):
+    """It is tried again, and named: the brokers are not away."""
+    extra = secured.tokens(default_api_timeout_ms="500")
+    extra["sasl.oauthbearer.token.endpoint.url"] = "https://127.0.0.1:9/token"
+    with KafkaCluster(KafkaSettings("k", extra)) as cluster:
+        with pytest.raises(ServiceAway, match="token endpoint https://127.0.0.1:9/token"):
+            cluster.observe([], {})
+
+
+def test_brokers_that_advertise_another_name_need_it_in_their_certificate(secured):
+    """The name of `bootstrap.servers` is not enough."""
+    with KafkaCluster(KafkaSettings("k", secured.settings("SSL", "RENAMED"))) as cluster:
+        assert cluster.observe([], {}).cluster_id
+    error = refused(secured.settings("SSL", "MISNAMED"))
+    assert error.cause == "certificate"
+    assert "not valid for 'localhost'" in str(error)
+
+
+def test_an_advertised_name_that_does_not_exist_is_told(secured):
+    """It may be a name server's fault, so it may pass."""
+    extra = secured.settings("SSL", "NOWHERE", default_api_timeout_ms="500")
+    with KafkaCluster(KafkaSettings("k", extra)) as cluster:
+        with pytest.raises(ServiceAway, match=r"kafka\.invalid"):
+            cluster.observe([], {})
+
+
+def test_a_certificate_that_has_expired_is_named(secured):
+    """The brokers', and the client's own."""
+    assert "certificate has expired" in str(refused(secured.settings("SSL", "EXPIRED")))
+    expired = secured.authority.issue("old", is_expired=True)
+    assert refused(secured.mutual(expired)).cause == "certificate"
+
+
 def test_certificates_are_named(secured, tmp_path):
     """Another authority, another host, none of ours where one is asked for, or no certificate."""
     stranger = str(secured.stranger.certificate)
@@ -86,12 +142,10 @@ def test_certificates_are_named(secured, tmp_path):
 
 def test_a_client_certificate_of_another_authority_is_refused(secured):
     """The broker says so by a TLS alert, after the handshake."""
-    own = str(secured.stranger.issue("client"))
-    files = {"ssl_certificate_location": own, "ssl_key_location": own}
-    assert refused(secured.settings("SSL", "MUTUAL", **files)).cause == "certificate"
-    own = str(secured.authority.issue("client"))
-    files = {"ssl_certificate_location": own, "ssl_key_location": own}
-    with KafkaCluster(KafkaSettings("k", secured.settings("SSL", "MUTUAL", **files))) as cluster:
+    stranger = secured.mutual(secured.stranger.issue("client"))
+    assert refused(stranger).cause == "certificate"
+    own = secured.mutual(secured.authority.issue("client"))
+    with KafkaCluster(KafkaSettings("k", own)) as cluster:
         assert cluster.observe([], {}).cluster_id
 
 

@@ -18,6 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tideline.errors import AccessRefused, ServiceAway, Transient
 from tideline.kafka_io.connecting import CutAtConnect, connected
 from tideline.kafka_io.listener import spoken_at
+from tideline.kafka_io.msk_iam import check_msk_iam
 from tideline.kafka_io.python_errors import refusal_of, said_by, silent_endpoint
 from tideline.kafka_io.refusals import Refusal
 from tideline.kafka_io.requests import KafkaRequests
@@ -180,6 +181,8 @@ class KafkaCluster:
 
     def _arguments(self) -> dict[str, Any]:
         arguments = self.settings.for_python()
+        if arguments.get("sasl_mechanism") == "AWS_MSK_IAM":
+            check_msk_iam(self.settings.connection)
         if arguments.get("sasl_mechanism") == "OAUTHBEARER":
             tokens = Tokens(self.settings)
             tokens.token()  # here an error is itself; in the client it would be a lost connection

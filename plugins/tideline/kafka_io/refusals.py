@@ -48,6 +48,10 @@ _BY_JAVA_CLASS: dict[str, Cause] = {
 _JAVA_CLASS = re.compile(rf"\b(?P<name>{'|'.join(_BY_JAVA_CLASS)})\b[:)]?(?P<text>[^\n]*)")
 _JAVA_TLS = re.compile(r"Caused by: javax\.net\.ssl\.SSL\w*Exception: (?P<text>[^\n]*)")
 _JAVA_OTHER_PROTOCOL = ("Unsupported or unrecognized SSL message", "protocol_version")
+_JAVA_NO_TOKEN = re.compile(
+    r"The response code (?P<code>\d+) and error response (?P<text>[^\n]*?) was encountered"
+    r" reading the token endpoint response; will not"
+)
 _LONGEST_TEXT = 500
 
 
@@ -90,7 +94,11 @@ def refusal_in_java(text: str) -> Refusal | None:
     """
     found = _JAVA_CLASS.search(text)
     if found is None:
-        return None
+        endpoint = _JAVA_NO_TOKEN.search(text)
+        if endpoint is None:
+            return None
+        said = f"token endpoint: HTTP {endpoint['code']}: {endpoint['text']}"
+        return Refusal("authentication", said[:_LONGEST_TEXT])
     cause = _BY_JAVA_CLASS[found["name"]]
     said = f"{found['name']}: {found['text'].strip()}"
     if found["name"] == "SslAuthenticationException":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -200,17 +199,7 @@ class KafkaSettings:
         return max(1, min(own, int(self.patience_seconds * 1000)))
 
     def for_python(self) -> dict[str, Any]:
-        """Keyword arguments of kafka-python's clients; a provider of tokens comes besides.
-
-        Raises:
-            ConnectionMissing: kafka-python needs a package for the mechanism that is not there.
-        """
-        if self.properties.get("sasl.mechanism") == "AWS_MSK_IAM" and not find_spec("botocore"):
-            raise self._refused(
-                "sasl.mechanism",
-                "AWS_MSK_IAM without the Python package botocore",
-                "after `pip install botocore`",
-            )
+        """Keyword arguments of kafka-python's clients; a provider of tokens comes besides."""
         arguments = {
             theirs: self.properties[name]
             for name, theirs in _FOR_PYTHON.items()
