@@ -39,6 +39,13 @@ def refused(extra, ask=lambda cluster: cluster.observe([], {})):
     return error
 
 
+def away(extra):
+    """What is said where it may pass."""
+    with KafkaCluster(KafkaSettings("k", extra)) as cluster, pytest.raises(ServiceAway) as caught:
+        cluster.observe([], {})
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_right_connection_is_served(secured, protocol):
     """Otherwise the refusals below would show nothing."""
@@ -97,9 +104,7 @@ def test_a_token_endpoint_that_is_away_is_not_a_refusal(secured):
     """It is tried again, and named: the brokers are not away."""
     extra = secured.tokens(default_api_timeout_ms="500")
     extra["sasl.oauthbearer.token.endpoint.url"] = "https://127.0.0.1:9/token"
-    with KafkaCluster(KafkaSettings("k", extra)) as cluster:
-        with pytest.raises(ServiceAway, match="token endpoint https://127.0.0.1:9/token"):
-            cluster.observe([], {})
+    assert "token endpoint https://127.0.0.1:9/token: " in away(extra)
 
 
 def test_brokers_that_advertise_another_name_need_it_in_their_certificate(secured):
@@ -114,9 +119,7 @@ def test_brokers_that_advertise_another_name_need_it_in_their_certificate(secure
 def test_an_advertised_name_that_does_not_exist_is_told(secured):
     """It may be a name server's fault, so it may pass."""
     extra = secured.settings("SSL", "NOWHERE", default_api_timeout_ms="500")
-    with KafkaCluster(KafkaSettings("k", extra)) as cluster:
-        with pytest.raises(ServiceAway, match=r"kafka\.invalid"):
-            cluster.observe([], {})
+    assert "kafka.invalid" in away(extra)
 
 
 def test_a_certificate_that_has_expired_is_named(secured):
@@ -174,5 +177,4 @@ def test_a_broker_that_is_gone_is_not_a_refusal(secured):
     """A closed port proves nothing: it is tried again, and stays retriable."""
     extra = secured.settings("SASL_SSL", default_api_timeout_ms="1000")
     extra["bootstrap.servers"] = "127.0.0.1:9"
-    with KafkaCluster(KafkaSettings("k", extra)) as cluster, pytest.raises(ServiceAway):
-        cluster.observe([], {})
+    assert away(extra)
