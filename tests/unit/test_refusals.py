@@ -203,6 +203,13 @@ def test_a_refusal_is_not_tried_again():
             "protocol",
             "unrecognized SSL message",
         ),
+        (
+            "x\nCaused by: java.io.IOException: The response code 401 and error response"
+            ' {"invalid_client" - } was encountered reading the token endpoint response; will not'
+            " attempt further retries\n\tat y",
+            "authentication",
+            'token endpoint: HTTP 401: {"invalid_client" - }',
+        ),
         (f"{JAVA}IllegalSaslStateException: x", "protocol", "x"),
         (f"{JAVA}TopicAuthorizationException: [orders]", "authorization", "[orders]"),
         (f"{JAVA}GroupAuthorizationException: g", "authorization", "g"),
