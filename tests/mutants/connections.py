@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 REFUSALS = "tests/unit/test_refusals.py"
+TOKENS = "tests/integration/test_kafka_tokens.py"
+SETTINGS = "tests/unit/test_kafka_settings.py"
 KAFKA_ANSWERS = "tests/unit/test_kafka_answers.py"
 IDENTITIES = "tests/unit/test_identities.py"
 MUTANTS = (
@@ -59,6 +61,42 @@ MUTANTS = (
         "return data, None if data else error",
         "return data, error",
         "tests/unit/test_first_connection.py::test_an_answer_is_read_before_the_end_that_comes_with_it",
+    ),
+    Mutant(
+        "a token endpoint that redirects is refused",
+        "        if status != 200:\n            raise self._refused(f",
+        "        if status >= 400:\n            raise self._refused(f",
+        TOKENS,
+    ),
+    Mutant(
+        "a busy token endpoint may pass",
+        "if status in _LATER or status >= 500:",
+        "if status >= 500:",
+        TOKENS,
+    ),
+    Mutant(
+        "a token is not kept until it has expired",
+        "asked + 0.8 * lifetime",
+        "asked + 2 * lifetime",
+        TOKENS,
+    ),
+    Mutant(
+        "Java's words about a token endpoint are read",
+        "endpoint = _JAVA_NO_TOKEN.search(text)",
+        "endpoint = None",
+        REFUSALS,
+    ),
+    Mutant(
+        "a token endpoint is no file",
+        'url.scheme in ("http", "https") and',
+        "",
+        SETTINGS,
+    ),
+    Mutant(
+        "a login in clear is warned of",
+        'if self.protocol == "SASL_PLAINTEXT" and',
+        "if False and",
+        SETTINGS,
     ),
     Mutant(
         "Java's alert about one connection may pass",

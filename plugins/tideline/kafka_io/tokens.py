@@ -25,7 +25,7 @@ from tideline.kafka_io.settings import ENDPOINT, KafkaSettings
 _LONGEST_ANSWER = 1 << 20
 _LONGEST_TEXT = 300
 _UNSAID_LIFETIME_SECONDS = 60
-_PASSING = (408, 425, 429)
+_LATER = (408, 425, 429)
 """With every 5xx: the endpoint may answer otherwise later (RFC 9110, section 15.5)."""
 
 
@@ -82,7 +82,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         except ValueError:
             answer = None
         said = answer if isinstance(answer, dict) else {}
-        if status in _PASSING or status >= 500:
+        if status in _LATER or status >= 500:
             raise TokenEndpointAway(f"{self._name}: HTTP {status}")
         if status != 200:
             raise self._refused(f"HTTP {status}{_reason(said)}")
