@@ -12,6 +12,7 @@ from tests.token_issuer import SECRET, token_issuer
 from tideline.kafka_io.settings import KafkaSettings
 from tideline.kafka_io.tokens import TokenEndpointAway, TokenRefused, Tokens
 
+NAN = float("nan")
 ENDPOINT = "sasl_oauthbearer_token_endpoint_url"
 
 
@@ -57,8 +58,10 @@ def test_a_token_serves_all_connections_until_it_is_old(issuer, settings):
     assert issuer.asked == 2
 
 
-def test_a_token_without_a_lifetime_is_not_kept_for_long(issuer, settings):
-    issuer.stub.answer = json_answer({"access_token": "a.b.c"})
+@pytest.mark.parametrize("told", [{}, *({"expires_in": v} for v in ("60", None, "x", -1, NAN))])
+def test_a_token_without_a_lifetime_is_not_kept_for_long(issuer, settings, told):
+    """Some endpoints say it as text."""
+    issuer.stub.answer = json_answer({"access_token": "a.b.c", **told})
     clock = Clock()
     tokens = Tokens(settings(), clock)
     assert {tokens.token(), tokens.token()} == {"a.b.c"}

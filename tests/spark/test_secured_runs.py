@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from kafka import KafkaAdminClient
@@ -17,6 +18,7 @@ from tests.drivers import jvms
 from tests.harness import is_clean, table_rows
 from tests.secured_broker import secured_broker
 from tests.secured_reads import RECORDS, SERVED, by_spark
+from tests.spark_ways import by_connect, by_spark_submit
 from tests.token_issuer import SECRET
 from tideline.errors import AccessRefused, ResetDetected
 from tideline.launch.local_driver import LocalDriver
@@ -134,6 +136,20 @@ def test_a_command_ends_with_the_status_of_the_refusal(secured, harness, name, r
     for secret in ("wrong-and-secret", SECRET):
         assert secret not in errors
         assert secret not in json.dumps(answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [by_spark_submit, by_connect])
+def test_every_way_of_starting_spark_gets_tokens(secured, harness, request, tmp_path, way):
+    """Driver and executors alike; the Java client has its endpoints allowed."""
+    port = SimpleNamespace(submit=lambda job_path: way(job_path, request))
+    assert by_spark(harness, port, secured.tokens(), tmp_path)[0] == SERVED
+    secured.issuer.is_forged = True
+    try:
+        forged = secured.tokens(sasl_oauthbearer_scope="forged")  # another login
+        assert by_spark(harness, port, forged, tmp_path)[0] == REFUSED
+    finally:
+        secured.issuer.is_forged = False
 
 
 @pytest.mark.slow

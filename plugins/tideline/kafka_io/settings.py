@@ -176,7 +176,7 @@ class KafkaSettings:
                 f"security.protocol SASL_PLAINTEXT with {given['sasl.mechanism']} sends the login"
                 " in clear: whoever reads the network can use it; use SASL_SSL"
             )
-        if str(given.get(ENDPOINT, "")).startswith("http:"):
+        if str(given.get(ENDPOINT, "")).lower().startswith("http:"):
             found.append(f"{ENDPOINT} is not https: it gets the client's secret in clear")
         return tuple(f"connection {self.connection}: {warning}" for warning in found)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import ssl
 import time
 from base64 import b64encode
@@ -94,8 +95,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             or not token.isprintable()
         ):
             raise self._refused("its answer has no usable access_token")
-        lifetime = said.get("expires_in", _UNSAID_LIFETIME_SECONDS)
-        return token, lifetime if isinstance(lifetime, int | float) else _UNSAID_LIFETIME_SECONDS
+        return token, _seconds(said.get("expires_in"))
 
     def _asked(self) -> tuple[int, bytes]:
         """The endpoint's status and answer."""
@@ -167,6 +167,15 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
     def _refused(self, text: str, cause: Any = "authentication") -> TokenRefused:
         return TokenRefused(Refusal(cause, f"{self._name}: {text}"))
+
+
+def _seconds(lifetime: Any) -> float:
+    """A lifetime as endpoints say it: a number, for some as text; one of our own otherwise."""
+    try:
+        seconds = float(lifetime)
+    except (TypeError, ValueError):
+        return _UNSAID_LIFETIME_SECONDS
+    return seconds if 0 < seconds < math.inf else _UNSAID_LIFETIME_SECONDS
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
