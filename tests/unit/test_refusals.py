@@ -18,6 +18,7 @@ from tideline.kafka_io.python_errors import is_cut, refusal_of
 from tideline.kafka_io.refusals import refusal_in_java
 from tideline.kafka_io.settings import KafkaSettings
 from tideline.launch.job import SparkJob
+from tideline.spark.failures import failed
 
 JAVA = "org.apache.kafka.common.errors."
 TLS = "Caused by: javax.net.ssl."
@@ -238,6 +239,35 @@ def test_java_s_refusals_are_read_from_their_text(text, cause, said):
 def test_java_s_other_errors_may_pass(text):
     """Nothing else is final."""
     assert refusal_in_java(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (
+            "ConfigException: Invalid value x for configuration y: Class"
+            " software.amazon.msk.auth.iam.IAMClientCallbackHandler could not be found.",
+            "BadInput",
+            "aws-msk-iam-auth",
+        ),
+        (
+            "LoginException: No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule",
+            "BadInput",
+            "aws-msk-iam-auth",
+        ),
+        (
+            "KafkaException: Failed to create new KafkaAdminClient\nCaused by: LoginException: An"
+            " internal error occurred while retrieving token from callback handler",
+            "ServiceAway",
+            "https.ca.location",
+        ),
+    ],
+)
+def test_what_java_leaves_unclear_is_explained(text, kind, said):
+    """Amazon's classes are missing; or there is no token, for a reason that is in the log only."""
+    result = failed(None, None, RuntimeError(text))
+    assert result.error == kind
+    assert said in result.message
 
 
 def test_the_spark_application_says_that_it_was_refused(tmp_path, monkeypatch):
