@@ -205,7 +205,7 @@ def test_a_whole_run_uses_what_was_renewed_since_the_last(secured, harness, sock
     (jvm,) = jvms(sockets)
     secured.authority.issue("client", is_expired=True)
     harness.send(5)
-    with pytest.raises(AccessRefused, match=r"certificate: .*expired"):
+    with pytest.raises(AccessRefused, match=r"certificate: .*alert"):
         harness.run(stream, "two", None)
     secured.authority.issue("client")
     harness.run(stream, "three", None)
