@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 
 from devstack.process import HOST, free_ports
@@ -34,7 +35,8 @@ class HttpStub:
                 stub.answer(self)
 
             def do_POST(self) -> None:
-                self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.rfile = BytesIO(body)  # an answer that does not read it cuts nobody off
                 self.do_GET()
 
             def log_message(self, *_: object) -> None:

@@ -177,7 +177,7 @@ def test_the_scope_is_asked_for(issuer, settings):
     bodies = []
 
     def answer(request):
-        bodies.append(request.body)
+        bodies.append(request.rfile.read())
         json_answer({"access_token": json.dumps(1)})(request)
 
     issuer.stub.answer = answer
