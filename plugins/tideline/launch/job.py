@@ -53,7 +53,7 @@ class SparkJob:
     partition_by: tuple[str, ...]
     isolation_level: str
     ranges: tuple[CoordinateRange, ...]
-    kafka_options: Mapping[str, str]
+    kafka_options: Mapping[str, str] = field(repr=False)
     result_path: str = ""
     unreadable: tuple[CoordinateRange, ...] = ()
     store_options: Mapping[str, str] = field(default_factory=dict)
