@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
+from tideline.launch.programs import TOKEN
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
 
@@ -14,7 +16,7 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class ConnectServer:
-    """A server process with Tideline's jars, listening on 127.0.0.1.
+    """A server process with Tideline's jars, listening on 127.0.0.1; it asks for its token.
 
     Args:
         folder: Holds its log.
@@ -25,17 +27,19 @@ class ConnectServer:
         self._folder = folder
         self._master = master
         self.port = free_ports(1)[0]
+        self.token = secrets.token_urlsafe()
         self.server: Server | None = None
 
     @property
     def connection(self) -> dict[str, str | int]:
         """The server as an Airflow connection."""
-        return {"conn_type": "spark_connect", "host": HOST, "port": self.port}
+        where: dict[str, str | int] = {"host": "localhost", "port": self.port}
+        return {"conn_type": "spark_connect", **where, "password": self.token}
 
     @property
     def url(self) -> str:
-        """Address for clients."""
-        return f"sc://{HOST}:{self.port}"
+        """Address for clients; with another name than `localhost` they would ask for TLS."""
+        return f"sc://localhost:{self.port}"
 
     def start(self) -> ConnectServer:
         """Start the server and wait until its port accepts connections, 120 s at most.
@@ -53,7 +57,7 @@ class ConnectServer:
         }
         server = build_submission(self._master, settings, "spark-internal", java_class=_CLASS)
         command = submit_command(server)
-        variables = {**os.environ, **server.environment}
+        variables = {**os.environ, **server.environment, TOKEN: self.token}
         log = self._folder / "spark-connect.log"
         self.server = Server.start("spark-connect", command, log, variables)
         try:

@@ -111,7 +111,7 @@ class ConnectSpark(InProcessSpark):
     def submit(self, job_path: str) -> None:
         """Run the job file as a stream with such a connection would."""
         self.submits += 1
-        SparkConnect(self.server.url).submit(job_path)
+        SparkConnect(self.server.url, self.server.token).submit(job_path)
 
 
 class NoSpark:

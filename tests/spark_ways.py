@@ -37,7 +37,7 @@ def by_connect(job_path: str, request: pytest.FixtureRequest) -> None:
     assert server.server is not None
     command = Path(f"/proc/{server.server.pid}/cmdline").read_bytes()
     assert f"-Xmx{HEAP}".encode() in command.split(b"\0")
-    SparkConnect(server.url).submit(job_path)
+    SparkConnect(server.url, server.token).submit(job_path)
 
 
 def comes_out_the_same(

@@ -148,7 +148,7 @@ def spark_master(connection: Connection | None) -> str:
 
 
 def connect_url(connection_id: str, connection: Connection | None) -> str | None:
-    """The URL of a connection's Spark Connect server, which may contain a token.
+    """The URL of a connection's Spark Connect server, without its token: Spark prints URLs.
 
     Returns:
         None if the connection is not defined, or its type is not spark_connect.
@@ -164,11 +164,7 @@ def connect_url(connection_id: str, connection: Connection | None) -> str | None
             f"connection {connection_id}: host {connection.host!r}; allowed: a server's name",
             connection=connection_id,
         )
-    given = {
-        "user_id": connection.login,
-        "token": connection.password,
-        "use_ssl": connection.extra.get("use_ssl"),
-    }
+    given = {"user_id": connection.login, "use_ssl": connection.extra.get("use_ssl")}
     parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
     port = connection.port or (None if ":" in host else CONNECT_PORT)
     return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")

@@ -6,6 +6,7 @@
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
     |   |-- AccessRefused              brokers refuse the connection; `cause` says why
     |   |   |-- RegistryRefused          the schema registry does; `cause` says why
+    |   |   |-- SparkRefused             a Spark Connect server does; `cause` says why
     |   |   `-- StoreRefused             an object store does; `cause` says why
     |   |-- RegistryMisused            the registry lacks a subject, or it is no registry at all
     |   |-- TopicIdMissing             the brokers give topics no ids: too old, or not Kafka's own
@@ -90,6 +91,10 @@ class AccessRefused(BadInput):
 
 class RegistryRefused(AccessRefused):
     """The schema registry refuses a connection for good; `cause` is why."""
+
+
+class SparkRefused(AccessRefused):
+    """A Spark Connect server refuses the token, or the lack of one."""
 
 
 class StoreRefused(AccessRefused):

@@ -5,12 +5,14 @@ runs them all like this.
 """
 
 import json
+from pathlib import Path
 
+import psutil
 import pytest
 
 from devstack.process import free_ports
 from tests.harness import head, table_rows
-from tideline.errors import ServiceAway
+from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.connect import SparkConnect
 
 
@@ -41,3 +43,46 @@ def test_the_connection_s_type_chooses_the_server(harness, spark, monkeypatch):
     stream = harness.stream(spark={"connection": "warm"})
     assert harness.run(stream, "one", None).status == "done"
     assert list(head(stream).values()) == [10]
+
+
+def test_the_server_is_this_machine_s_and_nothing_else_listens(spark):
+    """Whoever reaches it runs jobs beside every stream's secrets; its pages would show them."""
+    server = spark.server.server
+    found = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+    processes = [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    listening = [
+        (socket.laddr.ip.removeprefix("::ffff:"), socket.laddr.port)
+        for process in processes
+        for socket in process.net_connections("tcp")
+        if socket.status == psutil.CONN_LISTEN
+    ]
+    assert ("127.0.0.1", spark.server.port) in listening
+    assert {ip for ip, _ in listening} == {"127.0.0.1"}
+    assert not any(spark.server.token in " ".join(p.cmdline()) for p in processes)
+
+
+@pytest.mark.parametrize("password", [None, "another"])
+def test_a_server_refuses_another_token_and_the_connection_is_named(
+    harness, spark, monkeypatch, password
+):
+    """Bad input: nothing that passes."""
+    where = {**spark.server.connection, "password": password}
+    monkeypatch.setenv("AIRFLOW_CONN_WARM", json.dumps(where))
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream(spark={"connection": "warm"})
+    with pytest.raises(SparkRefused, match=r"connection warm: .*refuses the token"):
+        harness.run(stream, "one", None)
+    assert table_rows(stream) == []
+
+
+def test_the_reference_starts_a_server_as_closed_as_ours():
+    """Its command is what people copy."""
+    text = (Path(__file__).parents[2] / "docs/reference.md").read_text()
+    (command,) = [part for part in text.split("```") if "SparkConnectServer" in part]
+    for needed in (
+        "spark.connect.grpc.binding.address=127.0.0.1",
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
+        "spark.ui.enabled=false",
+    ):
+        assert needed in command

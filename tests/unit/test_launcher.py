@@ -13,8 +13,10 @@ from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.launch import jvm, launcher, submit
 from tideline.launch.child import Child
+from tideline.launch.connect import SparkConnect
 from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
+from tideline.launch.programs import TOKEN
 from tideline.launch.submit import SparkSubmit, Submission, submit_command
 from tideline.model.stream import Spark
 from tideline.store_io.settings import StoreSettings
@@ -184,7 +186,18 @@ def test_a_connect_server_is_used_without_spark_submit(connections, job_path, cl
     spark = Launcher(Spark(connection="warm"), no_submit)
     spark.submit(job_path)
     spark.stop()
-    assert client == [("sc://warm:15002/",), job_path, "stopped"]
+    assert client == [("sc://warm:15002/", None, "warm"), job_path, "stopped"]
+
+
+def test_a_server_s_token_is_told_by_the_environment_only(monkeypatch, job_path):
+    """Spark prints addresses, and everybody sees arguments."""
+    told = []
+    monkeypatch.setattr(Child, "run", lambda _, *given: told.append(given) or 0)
+    monkeypatch.setattr(SparkConnect, "_refuse_unreachable", lambda _: None)
+    SparkConnect("sc://warm:15002/", "hidden", "warm").submit(job_path)
+    ((command, variables),) = told
+    assert "hidden" not in " ".join(command)
+    assert [name for name, value in variables.items() if "hidden" in value] == [TOKEN]
 
 
 def test_stopping_reaches_what_was_started(connections, job_path):

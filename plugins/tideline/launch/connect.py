@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
 from tideline.launch.child import Child
-from tideline.launch.programs import application, application_for
+from tideline.launch.programs import CONNECTION, TOKEN, application, application_for
 from tideline.launch.submit import package_zip
 
 _REACH_SECONDS = 10
@@ -23,11 +23,16 @@ class SparkConnect:
     """Runs applications against a server.
 
     Args:
-        url: `sc://host:port/;...`, as Spark's clients take it; may hold a token.
+        url: `sc://host:port/;...`, as Spark's clients take it, without a token.
+        token: That the server asks for; secret. None leaves it to the environment.
+        connection: Id of the Airflow connection, for messages.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None, connection: str = "") -> None:
         self._url = url
+        self._variables = {"SPARK_REMOTE": url, CONNECTION: connection}
+        if token:
+            self._variables[TOKEN] = token
         self._child = Child()
 
     def submit(self, job_path: str) -> None:
@@ -37,7 +42,7 @@ class SparkConnect:
             ServiceAway: The server cannot be reached, or the application ended badly.
         """
         self._refuse_unreachable()
-        variables = {**os.environ, "SPARK_REMOTE": self._url, "PYTHONPATH": package_zip()}
+        variables = {**os.environ, **self._variables, "PYTHONPATH": package_zip()}
         variables.pop("SPARK_CONNECT_MODE_ENABLED", None)
         program = application(application_for(job_path))
         status = self._child.run([sys.executable, program, job_path], variables)

@@ -55,12 +55,14 @@ class Launcher:
             ConnectionMissing: The connection cannot be used.
             ServiceAway: Spark could not be started or reached, or ended badly.
         """
-        connection = find_connection(self._spark.connection)
-        server = connect_url(self._spark.connection, connection)
+        connection_id = self._spark.connection
+        connection = find_connection(connection_id)
+        server = connect_url(connection_id, connection)
         if server is not None:
-            self._run(SparkConnect(server), job_path)
+            assert connection is not None
+            self._run(SparkConnect(server, connection.password, connection_id), job_path)
             return
-        target = target_of(self._spark.connection, connection)
+        target = target_of(connection_id, connection)
         if is_local(target.master) and is_plain():
             keep_seconds = self._spark.keep_warm_seconds
             self._run(LocalDriver(target.master, keep_seconds, self._store), job_path)

@@ -18,6 +18,10 @@ LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.
 INGEST, DECODE = "ingest_range", "decode_rows"
 SECRETS = "TIDELINE_SECRETS"
 """A driver on another machine has the secret options of Spark's Kafka source in this variable."""
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a variable's name
+"""Spark Connect's servers and clients take their token from this variable."""
+CONNECTION = "TIDELINE_SPARK_CONNECTION"
+"""A client of Spark Connect has the id of the Airflow connection here, for its messages."""
 LONGEST_AVRO_BYTES = 16 * 1024 * 1024
 _AVRO = "org.apache.avro.limits"
 AVRO_LIMITS = {

@@ -8,6 +8,8 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 
 from tideline.launch.committer import committer_class
+from tideline.errors import SparkRefused
+from tideline.launch.programs import CONNECTION, TOKEN
 
 APPLICATION = {
     "spark.ui.enabled": "false",
@@ -91,10 +93,21 @@ def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
 def _remote_session() -> SparkSession:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    spark = SparkSession.builder.getOrCreate()
-    # By default the client tries for ten minutes, even if the server does not speak TLS.
-    client = cast(Any, spark).client
-    client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=10_000)])
-    for key, value in SESSION.items():
-        spark.conf.set(key, value)
+    try:
+        spark = SparkSession.builder.getOrCreate()
+        # By default the client tries for ten minutes, even if the server does not speak TLS.
+        client = cast(Any, spark).client
+        client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=10_000)])
+        for key, value in SESSION.items():
+            spark.conf.set(key, value)
+    except Exception as error:
+        if "UNAUTHENTICATED" not in str(error):
+            raise
+        connection = os.environ.get(CONNECTION) or "spark.connection"
+        raise SparkRefused(
+            f"connection {connection}: the Spark Connect server refuses the token; the connection's"
+            f" password has to be what the server was started with in {TOKEN}",
+            connection=connection,
+            cause="authentication",
+        ) from None
     return spark
