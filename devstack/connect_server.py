@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
+from tideline.launch.environment import spark_variables
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
@@ -57,7 +58,8 @@ class ConnectServer:
         }
         server = build_submission(self._master, settings, "spark-internal", java_class=_CLASS)
         command = submit_command(server)
-        variables = {**os.environ, **server.environment, TOKEN: self.token}
+        ours = {**server.environment, TOKEN: self.token}
+        variables = {**spark_variables(os.environ), **ours}
         log = self._folder / "spark-connect.log"
         self.server = Server.start("spark-connect", command, log, variables)
         try:

@@ -70,12 +70,6 @@ def test_a_log_that_somebody_has_tidied_away_stops_nobody(fake, sockets):
     assert len(fake.started) == 1
 
 
-def test_a_driver_gets_no_secret_of_a_task(monkeypatch):
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "secret")
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
-    assert "secret" not in local_driver._environment(None).values()
-
-
 def test_a_driver_gets_absolute_paths(monkeypatch):
     """It works in another folder."""
     monkeypatch.setenv("TIDELINE_CACHE", "cache")

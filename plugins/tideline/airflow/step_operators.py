@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from tideline.airflow.translate import airflow_run, plan_only, translated_errors
 from tideline.errors import ServiceAway
+from tideline.launch.environment import spark_variables
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import Submission
 from tideline.model.stream import Stream
@@ -73,7 +74,6 @@ class SparkStep(SparkSubmitOperator):
             os.environ[f"AIRFLOW_CONN_{connection.upper()}"] = json.dumps(
                 {"conn_type": "spark", "host": submission.master}
             )
-        self._hook = None  # made anew: a replay submits twice, with other arguments
         self.name = f"tideline {self.stream.stream}"
         self.application = submission.application
         self.application_args = list(submission.arguments)
@@ -83,6 +83,10 @@ class SparkStep(SparkSubmitOperator):
         self.properties_file = submission.properties_file or None
         try:
             with _variables(submission):
+                hook = self._get_hook()  # made anew: a replay submits twice, with other arguments
+                variables = spark_variables(os.environ)
+                hook.submit = partial(hook.submit, env=variables)  # type: ignore[method-assign]
+                self._hook = hook
                 super().execute(context)
         except AirflowException as error:
             raise ServiceAway(f"spark-submit failed: {error}") from error
@@ -95,7 +99,7 @@ class SparkStep(SparkSubmitOperator):
 
 @contextmanager
 def _variables(submission: Submission) -> Iterator[None]:
-    """Let this process, and so spark-submit, have a submission's variables.
+    """Let this process have a submission's variables: the provider's ways to end it need them.
 
     The provider's own way, `env_vars`, puts them into arguments for YARN and Kubernetes.
     """

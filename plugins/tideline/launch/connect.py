@@ -13,6 +13,7 @@ from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
 from tideline.launch.child import Child
+from tideline.launch.environment import spark_variables
 from tideline.launch.programs import CONNECTION, TOKEN, application, application_for
 from tideline.launch.submit import package_zip
 
@@ -42,7 +43,8 @@ class SparkConnect:
             ServiceAway: The server cannot be reached, or the application ended badly.
         """
         self._refuse_unreachable()
-        variables = {**os.environ, **self._variables, "PYTHONPATH": package_zip()}
+        ours = {**self._variables, "PYTHONPATH": package_zip()}
+        variables = {**spark_variables(os.environ), **ours}
         variables.pop("SPARK_CONNECT_MODE_ENABLED", None)
         program = application(application_for(job_path))
         status = self._child.run([sys.executable, program, job_path], variables)

@@ -19,6 +19,7 @@ from pathlib import Path
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder
 from tideline.launch.committer import PREFIX, build_committer, committer_jar
+from tideline.launch.environment import spark_variables
 from tideline.launch.java import download_options, find_java
 from tideline.versions import (
     BROKER_JARS,
@@ -214,7 +215,8 @@ def retrieve(
         settings_file = scratch / "ivysettings.xml"
         settings_file.write_text(settings)
         command += ["-settings", settings_file]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    variables = spark_variables(os.environ)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not any(target.glob("*")):
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise ServiceAway(

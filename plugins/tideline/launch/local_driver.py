@@ -31,6 +31,7 @@ from typing import IO, Any
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.archive import files_digest
+from tideline.launch.environment import decisive, spark_variables
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
 from tideline.launch.programs import jobs_folder, source_digest
@@ -41,12 +42,6 @@ log = logging.getLogger("tideline")
 _Start = Callable[[socket.socket], None]
 """Starts a driver on a listening socket."""
 _TRIES = 3
-_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYSPARK_", "SPARK_", "TIDELINE_")
-_NAMES = (
-    *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_LIBRARY_PATH"),
-    *("KRB5CCNAME", "KRB5_CONFIG", "PYTHONPATH", "SSL_CERT_FILE", "TMPDIR", "TZ"),
-)
-"""Variables that change what a driver does. What Airflow sets for each task is not among them."""
 _PATHS = ("PYTHONPATH", "TIDELINE_CACHE", "TIDELINE_SPARK_JARS", "TIDELINE_SPARK_JOBS")
 
 
@@ -171,11 +166,7 @@ def end_drivers(folder: Path | None = None, seconds: float = 120) -> None:
 
 def _name(master: str, base: Sequence[str], variables: Mapping[str, str]) -> str:
     """Stands for all that makes two drivers different."""
-    chosen = [
-        f"{name}={value}"
-        for name, value in sorted(variables.items())
-        if name in _NAMES or name.startswith(_PREFIXES)
-    ]
+    chosen = [f"{name}={value}" for name, value in sorted(decisive(variables).items())]
     try:
         files = files_digest(base)
     except OSError as error:
@@ -186,14 +177,14 @@ def _name(master: str, base: Sequence[str], variables: Mapping[str, str]) -> str
 
 
 def _environment(store: StoreSettings | None) -> dict[str, str]:
-    """A driver's variables: absolute paths, and no secret of the task that happens to start it.
+    """A driver's variables, with absolute paths.
 
     Those of the object store's connection are there: another connection makes another driver.
 
     Java cannot name files outside of ASCII where the language is unset, as under cron: it would
     matter who has started the driver.
     """
-    variables = {n: v for n, v in os.environ.items() if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))}
+    variables = spark_variables(os.environ)
     variables["LC_ALL"] = "C.UTF-8"
     if store is not None:
         variables = store.within(variables)

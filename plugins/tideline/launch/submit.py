@@ -14,6 +14,7 @@ from tideline.documents import load
 from tideline.errors import ServiceAway
 from tideline.launch.cache import cache_folder
 from tideline.launch.child import Child
+from tideline.launch.environment import spark_variables
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import DecodeJob, SparkJob
@@ -50,7 +51,7 @@ class Submission:
         jars: Paths of jars for driver and executors.
         py_files: Paths for `--py-files`.
         conf: Spark properties.
-        environment: Variables that spark-submit needs besides those of this process.
+        environment: Variables that spark-submit needs besides what it gets of this process's.
         store: How the object store is reached that holds the tables, with its secrets; None for
             file systems.
         java_class: Main class; None for a Python application.
@@ -218,7 +219,7 @@ class SparkSubmit:
         Raises:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
-        variables = {**os.environ, **submission.environment}
+        variables = spark_variables({**os.environ, **submission.environment})
         if submission.store is not None:
             variables = submission.store.within(variables)
         try:
