@@ -198,3 +198,18 @@ class AuditNotClean(TidelineError):
     """An audit has findings; work that depends on the table should wait."""
 
     exit_code = 6
+
+
+def reported_error(name: str) -> type[TidelineError]:
+    """The class that a report from outside names: one of this tree, and nothing else of Python's.
+
+    Args:
+        name: As a result file says it; any text.
+
+    Returns:
+        ServiceAway for a name that is not in the tree: the same run may succeed later.
+    """
+    found: list[type[TidelineError]] = [TidelineError]
+    for cls in found:
+        found.extend(cls.__subclasses__())
+    return next((cls for cls in found if cls.__name__ == name), ServiceAway)

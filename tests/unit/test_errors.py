@@ -45,3 +45,15 @@ def test_errors_survive_pickling_with_their_facts(cls):
     error = pickle.loads(pickle.dumps(cls("orders-0: gone", partition=0)))
     assert type(error) is cls
     assert (str(error), error.partition) == ("orders-0: gone", 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["Any", "ClassVar", "_rebuild", "__builtins__", "annotations", "SystemExit", "", "x"]
+)
+def test_a_report_names_a_class_of_the_tree_or_none(name):
+    """It is read from a file: no other object of ours is looked up by what stands there."""
+    assert errors.reported_error(name) is errors.ServiceAway
+
+
+def test_a_report_names_every_class_of_the_tree():
+    assert [errors.reported_error(name).__name__ for name in EXIT] == list(EXIT)

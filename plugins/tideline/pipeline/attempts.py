@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from tideline import errors
 from tideline.documents import dump, load
-from tideline.errors import ServiceAway, UnreadableRecords
+from tideline.errors import ServiceAway, UnreadableRecords, reported_error
 from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import add_coverage
@@ -184,7 +183,7 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
             unreadable=result.unreadable,
         )
     if result is not None and result.error is not None:
-        reported = getattr(errors, result.error, ServiceAway)
+        reported = reported_error(result.error)
         hope = "; the next attempt's checks tell a loss from a passing fault"
         raise reported(
             f"plan {job.plan_id}: Spark could not read {first_few(job.ranges, 3)} into files:"

@@ -5,8 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tideline import errors
-from tideline.errors import AttemptFenced, BadInput, Halted, ServiceAway, VerificationFailed
+from tideline.errors import (
+    AttemptFenced,
+    BadInput,
+    Halted,
+    ServiceAway,
+    VerificationFailed,
+    reported_error,
+)
 from tideline.failpoints import reach
 from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.model.decoding import DecodePlan, DecodeRecord
@@ -104,7 +110,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     if result is None:
         raise failure or ServiceAway("the Spark application left no result")
     if result.error is not None:
-        raise getattr(errors, result.error, ServiceAway)(result.message)
+        raise reported_error(result.error)(result.message)
     if failure is not None:  # its word is no proof: it has not ended well
         raise failure
     return result
