@@ -3,7 +3,7 @@
 Shapes:
 
     SparkJob        input: what to read, and where to write it; a file, readable by its owner
-                    only, because it holds secrets
+                    only, because it holds secrets; the application removes it once it is read
     SparkResult     output: a file that the driver writes, since an exit status cannot hold it
     Unreadable      part of the output of a job that failed at records
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway, UnreadableRecords, reported_error
 from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.launch.private import PrivateFolder
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import add_coverage
 from tideline.model.offsets import CoordinateRange
@@ -150,8 +149,8 @@ def hand_over(
     Returns:
         What it has answered, if it has; and how it ended, if not well.
     """
-    with tempfile.TemporaryDirectory(prefix="tideline-") as folder:  # mode 0700: holds secrets
-        job_file, result_file = Path(folder, "job.json"), Path(folder, "result.json")
+    with PrivateFolder() as folder:
+        job_file, result_file = folder / "job.json", folder / "result.json"
         job_file.touch(mode=0o600)
         job_file.write_text(dump(replace(job, result_path=str(result_file))))
         failure: ServiceAway | None = None

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tideline.documents import dump, load
 from tideline.errors import TidelineError
 from tideline.failpoints import reach
-from tideline.spark.job_files import is_elsewhere, read_file, with_secrets, write_file
+from tideline.spark.job_files import is_elsewhere, read_file, remove_file, with_secrets, write_file
 from tideline.spark.session import build_session
 
 
@@ -68,6 +68,7 @@ def run_job(
     if is_elsewhere(job_file):
         spark = build_session(None)
     job = load(kind, read_file(job_file, spark), f"job file {job_file}")
+    remove_file(job_file)  # it holds secrets, and nobody reads it again
     try:
         job = with_secrets(job)
         spark = spark or build_session(f"tideline {job.stream} {job.run_id}")

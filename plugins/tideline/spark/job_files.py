@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -37,6 +38,13 @@ def read_file(address: str, spark: SparkSession | None) -> bytes:
         return Path(address).read_bytes()
     java, path, files = _opened(address, spark)
     return str(java.org.apache.commons.io.IOUtils.toString(files.open(path), "UTF-8")).encode()
+
+
+def remove_file(address: str) -> None:
+    """Remove a job file of this machine; one in a store has no secrets, and its run removes it."""
+    if not is_elsewhere(address):
+        with suppress(OSError):
+            Path(address).unlink(missing_ok=True)
 
 
 def write_file(address: str, content: str, spark: SparkSession | None) -> None:
