@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway
-from tideline.launch.cache import cache_folder
+from tideline.launch.cache import cache_folder, refuse_foreign
 from tideline.launch.jars import fetch
 from tideline.versions import S3PROXY_JARS, VERSITYGW
 
@@ -47,6 +47,7 @@ def gateway_program() -> Path:
             if not program.exists():
                 print(f"building versitygw into {program.parent}", file=sys.stderr)
                 _build(program.parent)
+    refuse_foreign(program)
     return program
 
 

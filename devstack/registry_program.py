@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tideline.errors import BadInput
-from tideline.launch.cache import cache_folder
+from tideline.launch.cache import cache_folder, refuse_foreign
 from tideline.launch.jars import retrieve
 from tideline.versions import REGISTRY, REGISTRY_SHA256
 
@@ -31,6 +31,7 @@ def registry_jar() -> Path:
     jars = sorted(_folder().glob("*-runner.jar"))
     if not jars:
         raise BadInput(f"no registry in {_folder()}; `make setup` fetches it once")
+    refuse_foreign(jars[0])
     return jars[0]
 
 

@@ -13,11 +13,13 @@ import hashlib
 import os
 import subprocess
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tideline.launch.cache import cache_folder
+from tideline.errors import BadInput
+from tideline.launch.cache import cache_folder, foreign, own_folder
 
 _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:class+path=off")
 _UNUSED_SECONDS = 14 * 86_400
@@ -35,19 +37,24 @@ class ClassArchive:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self.path = cache_folder() / "archives" / f"spark-{files_digest(command)}.jsa"
-        self._classes = self.path.with_suffix(f".{os.getpid()}.classes")
+        self._classes = self.path.with_suffix(f".{uuid.uuid4().hex}.classes")
 
     def options(self) -> list[str]:
-        """Options of a JVM: use the archive, or else note the classes for it."""
+        """Options of a JVM: use the archive, or else note the classes for it.
+
+        None of both where somebody else could have written the archive.
+        """
+        if foreign(self.path) is not None:
+            return []
         if self.path.exists():
             with suppress(OSError):
                 os.utime(self.path)  # `_drop_unused` looks at it
             return [f"-XX:SharedArchiveFile={self.path}", *_QUIET]
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._classes.touch()
-        except OSError:
-            return []  # a cache that nobody can write
+            own_folder("archives")
+            self._classes.touch(mode=0o600, exist_ok=False)
+        except (OSError, BadInput):
+            return []  # a cache that nobody can write, or everybody
         return [f"-XX:DumpLoadedClassList={self._classes}", *_QUIET]
 
     def write(self) -> None:

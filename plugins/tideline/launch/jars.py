@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway
-from tideline.launch.cache import cache_folder
+from tideline.launch.cache import cache_folder, own_folder, refuse_foreign
 from tideline.launch.committer import PREFIX, build_committer, committer_jar
 from tideline.launch.environment import spark_variables
 from tideline.launch.java import download_options, find_java
@@ -124,8 +124,7 @@ def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ())
     """
     folder = _folder(name, wanted, excludes)
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.parent / "lock", "w") as lock:
+        with open(own_folder("jars") / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.is_dir():
                 print(f"fetching the {name} jars into {folder}", file=sys.stderr)
@@ -144,6 +143,8 @@ def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) ->
 
 def _jars_in(folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
+    for jar in jars:
+        refuse_foreign(jar)
     if not jars:
         raise BadInput(
             f"no jars in {folder}; `tideline fetch`, in a checkout `make setup`, fetches them once",

