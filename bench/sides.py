@@ -31,7 +31,7 @@ from tideline.spark.source import READER_OPTIONS, read_ranges
 from tideline.spark.transforms import to_table_rows
 from tideline.table.change import TableChange
 from tideline.table.delta_table import TargetTable
-from tideline.versions import BENCH_JARS
+from tideline.versions import BENCH_JARS, BROKER_EXCLUDES
 from tideline.wiring import open_run
 
 _PERF_COLUMNS = 10
@@ -152,7 +152,7 @@ def python_peer(job: Job) -> float:
 
 def consumer_perf_test(job: Job) -> float:
     """Kafka's own performance tool reads the topic; its own seconds of fetching."""
-    jars = [*fetch("bench", BENCH_JARS), *broker_jars()]
+    jars = [*fetch("bench", BENCH_JARS, BROKER_EXCLUDES), *broker_jars()]
     command = [
         find_java().binary,
         *("-Xmx1g", "-cp", ":".join(map(str, jars)), "org.apache.kafka.tools.ConsumerPerformance"),

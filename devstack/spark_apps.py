@@ -16,7 +16,7 @@ from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import DecodeResult, SparkResult
 from tideline.launch.programs import DECODE, INGEST, application_for
-from tideline.launch.submit import configuration
+from tideline.launch.submit import class_paths, configuration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,20 +60,21 @@ class InProcessSpark:
         from tideline.spark.session import build_session  # imports pyspark
 
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
+        is_s3a = "TIDELINE_TEST_BUCKET" in os.environ
+        jars = [*spark_jars(s3a=is_s3a), *delta_jars()]
         properties = {
+            **class_paths(_MASTER, jars),
             **configuration(_MASTER, is_small=self._is_small),
             **DELTA,
             **DELTA_SESSION,
             "spark.ui.showConsoleProgress": "false",
         }
         options = [part for k, v in properties.items() for part in ("--conf", f'"{k}={v}"')]
-        is_s3a = "TIDELINE_TEST_BUCKET" in os.environ
-        jars = ",".join(map(str, [*spark_jars(s3a=is_s3a), *delta_jars()]))
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
-            ["--master", _MASTER, "--jars", jars, *options, "pyspark-shell"]
+            ["--master", _MASTER, "--jars", ",".join(map(str, jars)), *options, "pyspark-shell"]
         )
         return build_session("tests")
 

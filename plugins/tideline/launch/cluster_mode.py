@@ -15,7 +15,13 @@ from pathlib import Path
 
 from tideline.launch.elsewhere import RemoteJob
 from tideline.launch.jvm import spark_home
-from tideline.launch.submit import DRIVER_OPTIONS, DRIVER_PYTHON, EXECUTOR_OPTIONS, Submission
+from tideline.launch.submit import (
+    DRIVER_OPTIONS,
+    DRIVER_PYTHON,
+    EXECUTOR_OPTIONS,
+    Submission,
+    defaults_file,
+)
 from tideline.launch.target import SPARK_SUBMIT, private_file
 
 _ONCE = {
@@ -69,17 +75,9 @@ def _for_yarn(secrets: Mapping[str, str], folder: Path) -> str:
     """
     if not secrets:
         return ""
-    site = _site_properties()
+    site = defaults_file()
     own = (f"spark.yarn.appMasterEnv.{name}={_escaped(v)}\n" for name, v in secrets.items())
     return private_file(folder, "spark.properties", "".join([site, "\n", *own]).encode())
-
-
-def _site_properties() -> str:
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_spark_home(), "conf"))
-    try:
-        return (folder / "spark-defaults.conf").read_text()
-    except FileNotFoundError:
-        return ""
 
 
 def _escaped(value: str) -> str:

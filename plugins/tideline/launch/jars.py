@@ -22,8 +22,10 @@ from tideline.launch.committer import PREFIX, build_committer, committer_jar
 from tideline.launch.environment import spark_variables
 from tideline.launch.java import download_options, find_java
 from tideline.versions import (
+    BROKER_EXCLUDES,
     BROKER_JARS,
     DELTA_JARS,
+    LZ4,
     S3A_EXCLUDES,
     S3A_JARS,
     SPARK_EXCLUDES,
@@ -62,6 +64,11 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
     return [*fetched, ours]
 
 
+def ahead_of_spark(jars: Sequence[Path]) -> list[Path]:
+    """Those that stand in for one of Spark's own, so they come before it on each class path."""
+    return [jar for jar in jars if jar.name == f"lz4-java-{LZ4}.jar"]
+
+
 def delta_jars() -> list[Path]:
     """The jars of Delta's own engine, for tests and benchmarks.
 
@@ -77,7 +84,7 @@ def broker_jars() -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet.
     """
-    return _jars_in(_folder("broker", BROKER_JARS, ()))
+    return _jars_in(_folder("broker", BROKER_JARS, BROKER_EXCLUDES))
 
 
 def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
@@ -108,7 +115,7 @@ def fetch_all() -> None:
     """
     fetch_for_runs()
     fetch("delta", DELTA_JARS, SPARK_EXCLUDES)
-    fetch("broker", BROKER_JARS)
+    fetch("broker", BROKER_JARS, BROKER_EXCLUDES)
 
 
 def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ()) -> list[Path]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tideline.launch.jars import spark_jars
+from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import Java, find_java
 
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
@@ -97,7 +97,7 @@ def spark_home() -> Path:
 
 
 def class_path(*, s3a: bool = False) -> list[Path]:
-    """Spark's jars and ours, in the same order each time.
+    """Spark's jars and ours, in the same order each time; first what stands in for Spark's.
 
     Args:
         s3a: Whether tables are in an object store.
@@ -105,7 +105,10 @@ def class_path(*, s3a: bool = False) -> list[Path]:
     Raises:
         BadInput: Our jars have not been fetched yet.
     """
-    return [*sorted((spark_home() / "jars").glob("*.jar")), *spark_jars(s3a=s3a)]
+    ours = spark_jars(s3a=s3a)
+    first = ahead_of_spark(ours)
+    last = [jar for jar in ours if jar not in first]
+    return [*first, *sorted((spark_home() / "jars").glob("*.jar")), *last]
 
 
 def base_command(java: Java, *, s3a: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ from tideline.errors import ServiceAway
 from tideline.launch.cache import own_folder, refuse_foreign, replaced
 from tideline.launch.child import Child
 from tideline.launch.environment import spark_variables
-from tideline.launch.jars import spark_jars
+from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import DecodeJob, SparkJob
+from tideline.launch.jvm import spark_home
 from tideline.launch.programs import (
     AVRO_LIMITS,
     DECODE,
@@ -35,6 +37,7 @@ _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DRIVER_OPTIONS, EXECUTOR_OPTIONS = (
     f"spark.{process}.extraJavaOptions" for process in ("driver", "executor")
 )
+_CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 DRIVER_PYTHON = "spark.pyspark.driver.python"
 _MANY = 1_000_000
 """Offsets; from here on the optimizing compiler pays."""
@@ -105,6 +108,43 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     return {**LOCAL, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
 
 
+def class_paths(master: str, jars: Sequence[Path]) -> dict[str, str]:
+    """Spark properties that put jars of ours ahead of Spark's own, and the site's behind them.
+
+    Args:
+        master: Spark master URL.
+        jars: Those that Spark is given by `--jars`.
+    """
+    first = ahead_of_spark(jars)
+    if not first:
+        return {}
+    # A container of YARN has them in its folder; other machines may have them nowhere.
+    places = os.pathsep.join([*map(str, first), *(jar.name for jar in first)])
+    site = site_properties()
+    paths = {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
+    if master.startswith("local"):
+        return paths
+    # An executor of a standalone cluster is given them when it runs: then `--jars` has to win.
+    return {**paths, "spark.executor.userClassPathFirst": "true"}
+
+
+def site_properties() -> dict[str, str]:
+    """What the site's `spark-defaults.conf` says; empty where there is none."""
+    lines = map(str.strip, defaults_file().splitlines())
+    pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if not line.startswith("#"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def defaults_file() -> str:
+    """The content of `spark-defaults.conf`; empty where there is none."""
+    home = os.environ.get("SPARK_HOME") or spark_home()
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"))
+    try:
+        return (folder / "spark-defaults.conf").read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def _java_options(properties: Mapping[str, str]) -> str:
     return " ".join(f"-D{name}={value}" for name, value in properties.items())
 
@@ -161,13 +201,14 @@ def build_submission(
         java_class: Main class; None for a Python application.
         store: How the object store is reached; None for file systems.
     """
+    jars = spark_jars(s3a=store is not None)
     return Submission(
         master=master,
         application=application,
         arguments=arguments,
-        jars=tuple(str(jar) for jar in spark_jars(s3a=store is not None)),
+        jars=tuple(map(str, jars)),
         py_files=(package_zip(),),
-        conf=conf,
+        conf={**class_paths(master, jars), **conf},
         environment=environment(master),
         java_class=java_class,
         store=store,
