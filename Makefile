@@ -125,6 +125,9 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requiremen
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
 
+pins: $(READY)  ## Write the SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
+	PYTHONPATH=plugins:. $(BIN)/python -m devstack.jar_pins
+
 wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -141,4 +144,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors pins

@@ -4,7 +4,8 @@ requirements.in pins Spark itself. At the time of writing, spark-token-provider-
 up to 4.0.0 only, so the connector is 4.0.0 as well; Spark 4.0.4 loads it. kafka-clients is listed
 to replace the 3.9.0 that the connector declares (CVE-2025-27817). lz4-java stands ahead of the
 1.8.0 that pyspark contains (CVE-2025-12183, CVE-2025-66566): producers choose the bytes that it
-gets. If your registry has newer versions, change them here.
+gets. If your registry has newer versions, change them here, and run `make pins`, which writes the
+SHA-256 of every jar into `launch/jars.sha256`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """What lies in a cache is executed: whose it may be, and how it comes there."""
 
+import hashlib
 import os
 import shutil
 import stat
@@ -8,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import BadInput
-from tideline.launch import jars, java
+from tideline.launch import checksums, jars, java
 from tideline.launch.archive import ClassArchive
 from tideline.launch.cache import foreign, own_folder, replaced
 from tideline.launch.committer import committer_jar
 from tideline.launch.submit import package_zip
 
 STRANGER = 65534
+EMPTY = hashlib.sha256().hexdigest()
 
 
 @pytest.fixture
@@ -58,12 +60,13 @@ def jar_for_spark():
 
 
 @pytest.fixture
-def fetched(cache):
+def fetched(cache, monkeypatch):
     """Jars in the cache, as if they had been fetched."""
     folder = jars._spark_folder()
     folder.mkdir(parents=True)
     for jar in (folder / "a.jar", committer_jar(folder)):
         jar.touch()
+    monkeypatch.setattr(checksums, "pinned", lambda: {"spark": {"a.jar": EMPTY}})
     return cache
 
 

@@ -92,4 +92,5 @@ def _is_own(found: os.stat_result) -> bool:
     by_others = found.st_mode & stat.S_IWOTH
     by_group = found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid()
     is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # as /tmp is
-    return found.st_uid in (os.geteuid(), 0) and (is_shared or not (by_others or by_group))
+    is_private = is_shared or not (by_others or by_group)
+    return found.st_uid in (os.geteuid(), 0) and bool(is_private)

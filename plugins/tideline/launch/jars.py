@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder, own_folder, refuse_foreign
+from tideline.launch.checksums import refuse_strangers, verified
 from tideline.launch.committer import PREFIX, build_committer, committer_jar
 from tideline.launch.environment import spark_variables
 from tideline.launch.java import download_options, find_java
@@ -33,6 +34,8 @@ from tideline.versions import (
 )
 
 Coordinate = tuple[str, str, str]
+TYPES = ("jar", "bundle")
+"""Ivy's types of artifacts that are jars."""
 
 
 def spark_jars(*, s3a: bool = False) -> list[Path]:
@@ -45,21 +48,28 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
             asked for.
 
     Raises:
-        BadInput: The jars have not been fetched yet, or ours is another version's.
+        BadInput: The jars have not been fetched yet, ours is another version's, or there is one
+            that nobody has named, or whose content has changed.
         ServiceAway: Those for an object store cannot be fetched.
     """
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
         return []
     folder = Path(configured) if configured else _spark_folder()
-    fetched = [jar for jar in _jars_in(folder) if not jar.name.startswith(PREFIX)]
+    sets = ("spark", "s3a") if configured else ("spark",)
+    committers = [jar.name for jar in folder.glob(f"{PREFIX}*.jar")]  # of other versions, too
+    refuse_strangers(folder, sets, committers)
+    fetched = verified(folder, "spark")
     ours = committer_jar(folder)
     if not ours.exists():
         raise BadInput(
             f"no {ours.name} in {folder}; `make setup` builds it in {_spark_folder()}",
             folder=str(folder),
         )
-    if s3a and not configured:
+    refuse_foreign(ours)
+    if s3a and configured:
+        fetched += verified(folder, "s3a", may_lack=True)  # Spark may have them
+    elif s3a:
         fetched += fetch("s3a", S3A_JARS, S3A_EXCLUDES)
     return [*fetched, ours]
 
@@ -75,7 +85,7 @@ def delta_jars() -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet.
     """
-    return _jars_in(_folder("delta", DELTA_JARS, SPARK_EXCLUDES))
+    return _jars_in(_folder("delta", DELTA_JARS, SPARK_EXCLUDES), "delta")
 
 
 def broker_jars() -> list[Path]:
@@ -84,7 +94,7 @@ def broker_jars() -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet.
     """
-    return _jars_in(_folder("broker", BROKER_JARS, BROKER_EXCLUDES))
+    return _jars_in(_folder("broker", BROKER_JARS, BROKER_EXCLUDES), "broker")
 
 
 def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
@@ -102,7 +112,7 @@ def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
     """
     fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
     build_committer(_spark_folder(), _ivy_jar().parent)
-    jars = _jars_in(_spark_folder())
+    jars = [*verified(_spark_folder(), "spark"), committer_jar(_spark_folder())]
     return [*jars, *fetch("s3a", S3A_JARS, S3A_EXCLUDES)] if s3a else jars
 
 
@@ -128,6 +138,7 @@ def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ())
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
+        BadInput: What came, or lies in the cache, is not what `jars.sha256` names.
     """
     folder = _folder(name, wanted, excludes)
     if not folder.is_dir():
@@ -135,8 +146,8 @@ def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ())
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.is_dir():
                 print(f"fetching the {name} jars into {folder}", file=sys.stderr)
-                _fetch(folder, _module(name, wanted, excludes))
-    return _jars_in(folder)
+                _fetch(folder, name, module_of(name, wanted, excludes))
+    return verified(folder, name)
 
 
 def _spark_folder() -> Path:
@@ -144,23 +155,16 @@ def _spark_folder() -> Path:
 
 
 def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> Path:
-    digest = hashlib.sha256(_module(name, wanted, excludes).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(module_of(name, wanted, excludes).encode()).hexdigest()[:12]
     return cache_folder() / "jars" / f"{name}-{digest}"
 
 
-def _jars_in(folder: Path) -> list[Path]:
-    jars = sorted(folder.glob("*.jar"))
-    for jar in jars:
-        refuse_foreign(jar)
-    if not jars:
-        raise BadInput(
-            f"no jars in {folder}; `tideline fetch`, in a checkout `make setup`, fetches them once",
-            folder=str(folder),
-        )
-    return jars
+def _jars_in(folder: Path, name: str) -> list[Path]:
+    refuse_strangers(folder, [name])
+    return verified(folder, name)
 
 
-def _module(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
+def module_of(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
     """Ivy's description. Names and versions are ours, so nothing in them is escaped for XML."""
     dependencies = "".join(
         f'<dependency org="{org}" name="{module}" rev="{revision}" conf="default->default"/>'
@@ -177,10 +181,12 @@ def _module(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) ->
     )
 
 
-def _fetch(folder: Path, module: str) -> None:
+def _fetch(folder: Path, name: str, module: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
         ready = Path(draft, "jars")
-        retrieve(module, ready, ("jar", "bundle"), Path(draft), cache_folder() / "ivy")
+        retrieve(module, ready, TYPES, Path(draft), cache_folder() / "ivy")
+        refuse_strangers(ready, [name])
+        verified(ready, name)
         shutil.move(ready, folder)
 
 
