@@ -7,6 +7,11 @@ NAMES = "tests/unit/test_local_driver_names.py"
 PLACES = "tests/unit/test_local_driver_places.py"
 ARCHIVE = "tests/unit/test_class_archive.py"
 GATEWAY = "tests/unit/test_gateway.py"
+ENVIRONMENT = "tests/unit/test_spark_environment.py"
+HANDING = "tests/unit/test_handing_over.py"
+CACHE = "tests/unit/test_cache.py"
+CHECKSUMS = "tests/unit/test_checksums.py"
+CLASS_PATHS = "tests/spark/test_class_paths.py"
 LAUNCHER = "tests/unit/test_launcher.py"
 ARROW = "tests/unit/test_arrow_tables.py"
 PROCESS = "tests/unit/test_process.py"
@@ -177,10 +182,94 @@ MUTANTS = (
         f"{NAMES}::test_another_environment_has_another_driver",
     ),
     Mutant(
-        "a driver gets no secret of a task",
-        'if not n.startswith(("AIRFLOW_", "_AIRFLOW_"))',
-        "",
-        f"{NAMES}::test_a_driver_gets_no_secret_of_a_task",
+        "Spark's processes get named variables only",
+        "if _is_among(name, wanted) and not _is_among(name, _NEVER)",
+        "if not _is_among(name, _NEVER)",
+        f"{ENVIRONMENT}::test_only_named_variables_pass",
+    ),
+    Mutant(
+        "Airflow's variables pass to no process of Spark's",
+        "if _is_among(name, wanted) and not _is_among(name, _NEVER)",
+        "if _is_among(name, wanted)",
+        f"{ENVIRONMENT}::test_a_site_names_more_and_never_airflow_s",
+    ),
+    Mutant(
+        "spark-submit does not get the task's environment",
+        "spark_variables({**os.environ, **submission.environment})",
+        "{**os.environ, **submission.environment}",
+        f"{ENVIRONMENT}::test_spark_submit_gets_none",
+    ),
+    Mutant(
+        "a job is gone once it is read",
+        "remove_file(job_file)",
+        "pass",
+        f"{HANDING}::test_the_application_removes_its_job_once_it_is_read",
+    ),
+    Mutant(
+        "what a killed run has left is swept",
+        "_sweep(Path(tempfile.gettempdir()))",
+        "pass",
+        f"{HANDING}::test_what_a_killed_run_has_left_goes_with_the_next_one",
+    ),
+    Mutant(
+        "the folder of a run that lives is not swept",
+        "fcntl.flock(self._lock, fcntl.LOCK_SH)",
+        "pass",
+        f"{HANDING}::test_what_a_killed_run_has_left_goes_with_the_next_one",
+    ),
+    Mutant(
+        "another user's folder is not swept",
+        "if os.fstat(lock).st_uid == os.geteuid():",
+        "if True:",
+        f"{HANDING}::test_only_what_is_ours_is_swept",
+    ),
+    Mutant(
+        "a result names a class of our tree only",
+        "next((cls for cls in found if cls.__name__ == name), ServiceAway)",
+        "globals().get(name, ServiceAway)",
+        HANDING,
+    ),
+    Mutant(
+        "somebody else's file in the cache is not executed",
+        "found.st_uid in (os.geteuid(), 0) and bool(is_private)",
+        "bool(is_private)",
+        f"{CACHE}::test_a_file_of_somebody_else_is_refused_by_name",
+    ),
+    Mutant(
+        "a file that others may write is not executed",
+        "found.st_uid in (os.geteuid(), 0) and bool(is_private)",
+        "found.st_uid in (os.geteuid(), 0)",
+        f"{CACHE}::test_a_folder_that_others_may_write_is_refused_by_name",
+    ),
+    Mutant(
+        "a changed jar is not loaded",
+        "if (actual := digest_of_file(jar)) != digest:",
+        "if (actual := digest_of_file(jar)) == '':",
+        f"{CHECKSUMS}::test_a_changed_jar_is_refused_by_name",
+    ),
+    Mutant(
+        "a jar that nobody has named is refused",
+        "if strange:",
+        "if False:",
+        f"{CHECKSUMS}::test_another_jar_is_refused_by_name",
+    ),
+    Mutant(
+        "a token is in no address and no argument",
+        "self._variables[TOKEN] = token",
+        "self._variables['SPARK_REMOTE'] = f'{url};token={token}'",
+        f"{LAUNCHER}::test_a_server_s_token_is_told_by_the_environment_only",
+    ),
+    Mutant(
+        "a remote master without encryption is warned of",
+        "_warn_in_clear(connection_id)\n        run,",
+        "run,",
+        f"{LAUNCHER}::test_a_remote_master_without_encryption_is_warned_of",
+    ),
+    Mutant(
+        "a mended lz4 comes before Spark's",
+        'return [*first, *sorted((spark_home() / "jars").glob("*.jar")), *last]',
+        'return [*sorted((spark_home() / "jars").glob("*.jar")), *first, *last]',
+        f"{CLASS_PATHS}::test_the_first_jar_with_the_class",
     ),
     Mutant(
         "an archive of other jars is not used",

@@ -98,6 +98,30 @@ def test_a_master_leads_to_spark_submit(connections, job_path):
     assert "SPARK_LOCAL_IP" not in submission.environment
 
 
+def test_a_remote_master_without_encryption_is_warned_of(
+    connections, job_path, monkeypatch, tmp_path, caplog
+):
+    """Secrets travel to its executors."""
+    known, _ = connections
+    known["cluster"] = Connection("spark", "spark://master", 7077)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    settings = tmp_path / "spark-defaults.conf"
+    for text, missing in (
+        ("", "set spark.authenticate and spark.network.crypto.enabled to true"),
+        ("spark.authenticate true", "set spark.network.crypto.enabled to true"),
+        ("spark.authenticate=true\nspark.network.crypto.enabled true", None),
+    ):
+        settings.write_text(text)
+        caplog.clear()
+        Launcher(Spark(connection="cluster"), lambda _: None).submit(job_path)
+        assert [missing in message for message in caplog.messages] == [True] * bool(missing)
+    settings.write_text("")
+    known["cluster"] = Connection("spark", "local[2]")
+    monkeypatch.setattr(launcher, "is_plain", lambda: False)
+    Launcher(Spark(connection="cluster"), lambda _: None).submit(job_path)
+    assert caplog.messages == []
+
+
 class Client:
     """Notes what a client is asked for."""
 

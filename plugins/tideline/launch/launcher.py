@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,14 @@ from tideline.connections import connect_url, find_connection
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
-from tideline.launch.submit import SparkSubmit, Submission, job_submission
+from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
 from tideline.launch.target import target_of
 from tideline.model.stream import Spark
 from tideline.store_io.settings import StoreSettings
+
+log = logging.getLogger("tideline")
+
+_ENCRYPTED = ("spark.authenticate", "spark.network.crypto.enabled")
 
 
 class Launcher:
@@ -67,6 +72,8 @@ class Launcher:
             keep_seconds = self._spark.keep_warm_seconds
             self._run(LocalDriver(target.master, keep_seconds, self._store), job_path)
             return
+        if not target.master.startswith("local"):
+            _warn_in_clear(connection_id)
         run, self._stop = self._run_submission, self._stop_submission
         if run is None:
             child = SparkSubmit()
@@ -96,3 +103,16 @@ class Launcher:
     def _run(self, client: SparkConnect | LocalDriver, job_path: str) -> None:
         self._stop = client.stop
         client.submit(job_path)
+
+
+def _warn_in_clear(connection_id: str) -> None:
+    """Say which of Spark's own properties is missing, if secrets travel to executors in clear."""
+    site = site_properties()
+    missing = [name for name in _ENCRYPTED if site.get(name) != "true"]
+    if missing:
+        log.warning(
+            "connection %s: Spark sends the secrets of Kafka and of the store to its executors in"
+            " clear; set %s to true in its spark-defaults.conf (docs/clusters.md)",
+            connection_id,
+            " and ".join(missing),
+        )
