@@ -20,7 +20,7 @@ class ConnectServer:
     """A server process with Tideline's jars, listening on 127.0.0.1; it asks for its token.
 
     Args:
-        folder: Holds its log.
+        folder: Holds its log, and in `events` what it tells Spark's history server.
         master: Spark master URL.
     """
 
@@ -42,6 +42,11 @@ class ConnectServer:
         """Address for clients; with another name than `localhost` they would ask for TLS."""
         return f"sc://localhost:{self.port}"
 
+    @property
+    def events(self) -> Path:
+        """The folder of its event logs."""
+        return self._folder / "events"
+
     def start(self) -> ConnectServer:
         """Start the server and wait until its port accepts connections, 120 s at most.
 
@@ -55,9 +60,13 @@ class ConnectServer:
             **APPLICATION,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": str(self.events),
         }
         server = build_submission(self._master, settings, "spark-internal", java_class=_CLASS)
         command = submit_command(server)
+        self.events.mkdir(parents=True, exist_ok=True)
         ours = {**server.environment, TOKEN: self.token}
         variables = {**spark_variables(os.environ), **ours}
         log = self._folder / "spark-connect.log"

@@ -28,7 +28,12 @@ APPLICATION = {
 COMMIT_PROTOCOL = committer_class()
 """Ours, in a jar that is among those of every Spark of ours (`tideline.launch.committer`)."""
 
+REDACTED = r'"kafka\.(?:sasl|ssl)\.[^"]*"\s+value: "(?:[^"\\]|\\.)*+"'
+"""A regular expression of Java's. A Spark Connect server keeps each statement as a text, for its
+pages and its event logs: options of the Kafka source are in it, as Protobuf prints a map."""
+
 SESSION = {
+    "spark.sql.redaction.string.regex": REDACTED,
     "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
     "spark.sql.session.timeZone": "UTC",
     # Sources in this list use the V1 path. Without kafka in it, Kafka's batch reader uses V2, which
