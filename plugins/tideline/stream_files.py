@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from tideline.errors import StreamFileError
 from tideline.model.stream import Stream
 from tideline.model.stream_decoding import FOLDER
+from tideline.stream_text import check_structure, read_text
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """Airflow's names for cron expressions, as its timetables with data intervals take them."""
@@ -22,6 +23,8 @@ _WITHOUT_INTERVALS = {
     "@continuous": "runs without data intervals; use a cron expression, such as '* * * * *'",
 }
 Location = tuple[str | int, ...]
+_SHOWN = 20
+"""Problems of one file in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ def parse_stream(text: str, file: str) -> Stream:
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        check_structure(text, loader)
         node = yaml.compose(text, Loader=loader)
         lines = dict(_lines_by_key(node))
         twice = list(_keys_given_twice(node))
@@ -111,16 +115,18 @@ def _refused_schedule(schedule: str) -> str | None:
 
 def _text(path: str | Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(path)
+    except (OSError, ValueError) as error:
         raise _refuse(
             [Problem(str(path), 1, "(file)", type(error).__name__, str(error))]
         ) from error
 
 
 def _refuse(problems: list[Problem]) -> StreamFileError:
-    message = "\n".join(str(p) for p in problems)
-    return StreamFileError(message, problems=[asdict(p) for p in problems])
+    lines = [str(p) for p in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        lines.append(f"and {len(problems) - _SHOWN} more problems")
+    return StreamFileError("\n".join(lines), problems=[asdict(p) for p in problems])
 
 
 def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
@@ -203,7 +209,8 @@ def _types_in(annotation: Any) -> Iterator[type]:
 
 
 def _dotted(location: Location) -> str:
-    return ".".join(str(part) for part in location)
+    text = ".".join(str(part) for part in location)
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _short(value: Any) -> str:

@@ -123,6 +123,16 @@ BROKEN = {
     "no such day": (GOOD + "airflow: {start_date: 2026-02-30}\n", 1, "(file)", "day"),
     "an unknown tag": (GOOD + "timezone: !zone UTC\n", 6, "(file)", "constructor"),
     "a list for a key": (GOOD + "? [a, b]\n: 1\n", 6, "(file)", "a key has to be a word"),
+    "an alias": (GOOD + "a: &a [1]\nb: *a\n", 6, "(file)", "without anchors and aliases"),
+    "an anchor": (GOOD + "airflow: &a {owner: ann}\n", 6, "(file)", "without anchors"),
+    "nested too deeply": (GOOD + f"a: {'[' * 100}\n", 6, "(file)", "at most 20 levels"),
+    "a crash of the parser": (GOOD + f"a: {'[' * 200_000}\n", 6, "(file)", "at most 20 levels"),
+    "the name of an operation": (
+        GOOD.replace("stream: orders", "stream: tideline_audit"),
+        1,
+        "stream",
+        "name of an operation's Dag",
+    ),
     "a ledger inside the table": (
         GOOD + "ledger_uri: /data/lake/orders/ledger\n",
         6,
@@ -354,3 +364,21 @@ def test_one_connection_is_for_every_address_in_a_store():
     text = GOOD.replace("/data/lake", "s3a://lake") + "  connection: lake\n"
     both = ("s3a://lake/orders", "s3a://lake/orders.ledger")
     assert parse_stream(text, "f.yaml").store_addresses == both
+
+
+def test_a_file_of_a_megabyte_is_refused_unread(tmp_path):
+    """Airflow parses again and again; a large file takes the others' time."""
+    path = tmp_path / "large.yaml"
+    path.write_text(GOOD + "#" * 1_000_000)
+    with pytest.raises(StreamFileError, match="more than 1,000,000 bytes"):
+        read_stream(path)
+
+
+def test_of_many_problems_twenty_are_shown(tmp_path):
+    """The message stands in Airflow's notes and logs; `problems` has them all."""
+    text = GOOD + "".join(f"key{number}: 1\n" for number in range(5000))
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(text + f"{'k' * 900}: 1\n", "x.yaml")
+    assert refused.value.message.endswith("and 4981 more problems")
+    assert len(refused.value.message) < 20_000
+    assert len(refused.value.problems) == 5001

@@ -10,12 +10,15 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator
 
 from tideline.airflow.dag_factory import build_dag
-from tideline.errors import BadInput, StreamFileError
+from tideline.errors import StreamFileError
+from tideline.model.airflow_settings import OPERATION_DAGS
 from tideline.model.stream import Stream
 from tideline.stream_files import read_stream
 from tideline.stream_folder import find_stream, stream_paths
 
 log = logging.getLogger(__name__)
+_LONGEST = 2000
+"""Characters of an error that is not ours, in a Dag's notes."""
 
 
 class RefusedStream(BaseOperator):
@@ -33,8 +36,12 @@ class RefusedStream(BaseOperator):
 def _refused(name: str, message: str) -> DAG:
     """A Dag without a schedule that shows what is wrong; other streams are not affected."""
     log.error("%s", message)
-    dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    with DAG(dag_id=dag_id, schedule=None, tags=["tideline", "refused"], doc_md=message) as dag:
+    dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:240]
+    if dag_id in OPERATION_DAGS:
+        dag_id += ".refused"
+    tags = ["tideline", "refused"]
+    # Airflow opens notes that end in .md as a file.
+    with DAG(dag_id=dag_id, schedule=None, tags=tags, doc_md=f"{message}\n") as dag:
         RefusedStream(task_id="read_stream_file", message=message)
     return dag
 
@@ -42,19 +49,24 @@ def _refused(name: str, message: str) -> DAG:
 def _all_dags(folder: str | Path | None) -> list[DAG]:
     """A Dag per file. If two files name one stream, the file named like the stream wins."""
     dags: list[DAG] = []
-    streams: list[tuple[Path, Stream]] = []
+    streams: list[tuple[Path, Stream, DAG]] = []
     for path in stream_paths(folder):
         try:
-            streams.append((path, read_stream(path)))
+            stream = read_stream(path)
+            streams.append((path, stream, build_dag(stream)))
         except StreamFileError as error:
             dags.append(_refused(path.stem, str(error)))
+        except Exception as error:  # whatever it is, the other streams go on
+            log.exception("%s", path)
+            what = f"{path}: no Dag can be made of it: {type(error).__name__}: {error}"
+            dags.append(_refused(path.stem, what[:_LONGEST]))
     names: set[str] = set()
-    for path, stream in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
+    for path, stream, dag in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
         if stream.stream in names:
             message = f"{path}: stream {stream.stream} is in another file already"
             dags.append(_refused(f"{path.stem}.refused", message))
         else:
-            dags.append(build_dag(stream))
+            dags.append(dag)
         names.add(stream.stream)
     return dags
 
@@ -73,5 +85,5 @@ def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DA
         return _all_dags(folder)
     try:
         return [build_dag(find_stream(wanted, folder))]
-    except BadInput:
+    except Exception:  # its file is refused, or is not found; all files say which
         return _all_dags(folder)

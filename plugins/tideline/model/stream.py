@@ -7,7 +7,7 @@ files and adds line numbers to the errors.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
@@ -17,6 +17,7 @@ from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
 from tideline.model.addresses import is_in_object_store, one_inside_the_other, safe_uri
+from tideline.model.airflow_settings import OPERATION_DAGS, AirflowSettings
 from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
 from tideline.model.section import ConnectionId, Section
 from tideline.model.stream_decoding import Decode, Maintenance, Registry
@@ -177,21 +178,6 @@ class Spark(Section):
     )
 
 
-class AirflowSettings(Section):
-    """How the Dag looks and behaves."""
-
-    start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
-    tags: list[str] = Field(default_factory=list, description="Tags besides `tideline`.")
-    owner: str = Field("data", description="Owner of the tasks.")
-    retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
-    retry_delay_seconds: int = Field(
-        60, ge=0, strict=True, description="Seconds between two tries."
-    )
-    approval_timeout_seconds: int = Field(
-        86_400, ge=1, strict=True, description="Seconds until an unanswered approval fails."
-    )
-
-
 class Stream(Section):
     """One stream file."""
 
@@ -235,6 +221,13 @@ class Stream(Section):
     decode: Decode | None = None
     maintenance: Maintenance = Maintenance()
     airflow: AirflowSettings = AirflowSettings()
+
+    @field_validator("stream")
+    @classmethod
+    def _no_operation(cls, value: str) -> str:
+        if value in OPERATION_DAGS:
+            raise ValueError("the name of an operation's Dag; choose another one")
+        return value
 
     @field_validator("timezone")
     @classmethod
