@@ -8,7 +8,7 @@ from typing import Any
 from tideline.errors import BadInput
 from tideline.model.incident import Incident
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, shown
 
 COMMENT = "comment"
 _SHOWN = 20
@@ -77,7 +77,7 @@ def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mappi
             continue  # somebody answered it elsewhere while the form was open
         if choice not in by_kind.get(kind, ()) or kind in chosen:
             allowed = ", ".join(options_for(incidents))
-            raise BadInput(f"the answer: got {option!r}; allowed: one per class of {allowed}")
+            raise BadInput(f"the answer: got {shown(option)}; allowed: one per class of {allowed}")
         chosen[kind] = choice
     return {kind: chosen.get(kind, "fail") for kind in by_kind}
 

@@ -15,6 +15,7 @@ from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
 from tideline.launch.launcher import Launcher
 from tideline.model.request import RunRequest, read_time
+from tideline.model.wording import shown
 from tideline.operations.audit import require_clean
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
@@ -104,7 +105,7 @@ class RewindStream(BaseOperator):
             check_form(form, REWIND_FORM, needed=("stream", "to_run", "reason", "confirm"))
             if form["confirm"] != form["stream"]:
                 raise BadInput(
-                    f"confirm: got {form['confirm']!r}; allowed: {form['stream']!r}, the stream's"
+                    f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the stream's"
                     " name once more. Nothing has moved"
                 )
             asked = RewindRequest(
@@ -212,7 +213,7 @@ def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
     """
     if isinstance(given, list):
         if wrong := [item for item in given if not isinstance(item, str)]:
-            raise BadInput(f"the run's conf: class: got {wrong[0]!r}; allowed: text")
+            raise BadInput(f"the run's conf: class: got {shown(wrong[0])}; allowed: text")
         return tuple(given)
     return tuple((given or "").replace(",", " ").split())
 
@@ -224,7 +225,7 @@ def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) 
         BadInput: An unknown key, a wrong type, or a required key without a value.
     """
     for key in sorted(set(conf) - set(allowed)):
-        raise BadInput(f"the run's conf: {key}: unknown key; allowed: {', '.join(allowed)}")
+        raise BadInput(f"the run's conf: {key[:80]}: unknown key; allowed: {', '.join(allowed)}")
     for key, types in allowed.items():
         given = conf.get(key)
         if key in needed and not given:
@@ -232,4 +233,4 @@ def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) 
         kinds = types if isinstance(types, tuple) else (types,)
         if key in conf and not isinstance(given, kinds):
             words = ", ".join(_WORDS[kind] for kind in kinds)
-            raise BadInput(f"the run's conf: {key}: got {given!r}; allowed: {words}")
+            raise BadInput(f"the run's conf: {key}: got {shown(given)}; allowed: {words}")

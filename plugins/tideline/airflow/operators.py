@@ -21,6 +21,7 @@ from tideline.contract.events import (
 from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
 from tideline.model.stream import Stream
+from tideline.model.wording import kept_reason
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.advance_offsets import advance_offsets
 from tideline.pipeline.asking import answer, ask, asked_incidents
@@ -156,7 +157,8 @@ class ResolveReset(HITLOperator):
             asked = asked_incidents(ledger, run_id)
             choices = approval.choices_from(event["chosen_options"], asked)
             comment = (event.get("params_input") or {}).get(approval.COMMENT)
-            answer(ledger, run_id, choices, by=approval.who(event), reason=str(comment or ""))
+            reason = kept_reason(str(comment or ""))
+            answer(ledger, run_id, choices, by=approval.who(event), reason=reason)
         with airflow_run(self.stream, context) as run:
             resolve_reset(run)
 

@@ -11,6 +11,7 @@ from tideline.contract.building import build_decoded, build_redriven
 from tideline.errors import BadInput
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
+from tideline.model.wording import shown
 from tideline.pipeline.run_batch import decode_batch
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run
@@ -60,7 +61,7 @@ def parsed_time(text: str | None) -> datetime | None:
         at = datetime.min
     if at.tzinfo is None:
         raise BadInput(
-            f"--since: got {text!r}; allowed: ISO 8601 with its offset from UTC, for example"
+            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
             " 2026-01-31T00:00:00Z"
         )
     return at

@@ -16,6 +16,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import VERDICTS
+from tideline.model.wording import reason_problem, shown
 from tideline.rules.incident_report import affected_text, affected_versions, how_to_decide
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
@@ -44,6 +45,8 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     ledger = open_ledger(stream)
     if not options.reason.strip():
         raise BadInput("--reason: got nothing; allowed: the reason for the decision, in words")
+    if problem := reason_problem(options.reason):
+        raise BadInput(f"--reason: {problem}")
     by = options.by or getpass.getuser()
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
 
@@ -77,7 +80,7 @@ def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
     if closed is not None:
         return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
     open_ids = ", ".join(i.incident_id for i in state.open_incidents) or "none is open"
-    return BadInput(f"incident: got {incident_id!r}; allowed: {open_ids}")
+    return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
 
 
 def _by_id(ledger: Ledger, incident_id: str) -> Incident:

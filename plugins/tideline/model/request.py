@@ -12,10 +12,14 @@ from typing import Any, Literal
 from tideline.errors import BadInput
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.window import Window
+from tideline.model.wording import reason_problem, shown
 
 Lane = Literal["live", "backfill"]
 FORM = ("from", "to", "ranges", "plan_only", "reason")
 """Keys of a manual trigger's form."""
+MOST_RANGES = 10_000
+"""Of one request; a range is for one partition."""
+_LARGEST = 2**63 - 1
 _RANGE = ("topic", "partition", "start_offset", "end_offset")
 
 
@@ -88,12 +92,15 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
     """
     unknown = sorted(set(form) - set(FORM))
     if unknown:
-        raise BadInput(f"the run's conf: {unknown[0]}: unknown key; allowed: {', '.join(FORM)}")
+        allowed = ", ".join(FORM)
+        raise BadInput(f"the run's conf: {unknown[0][:80]}: unknown key; allowed: {allowed}")
     given = {key: value for key, value in form.items() if value not in (None, "", [])}
     if not isinstance(given.get("plan_only", False), bool):
         raise _refused("plan_only", given["plan_only"], "true, false")
     if not isinstance(given.get("reason", ""), str):
         raise _refused("reason", given["reason"], "text")
+    if problem := reason_problem(given.get("reason", "")):
+        raise BadInput(f"the run's request: reason: {problem}", key="reason")
     ranges = _read_ranges(given["ranges"]) if "ranges" in given else ()
     window = None
     if "from" in given or "to" in given:
@@ -149,16 +156,20 @@ def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _refused("ranges", value, allowed) from None
     if not isinstance(value, list) or not value:
         raise _refused("ranges", value, allowed)
+    if len(value) > MOST_RANGES:
+        problem = f"got {len(value):,} ranges; allowed: {MOST_RANGES:,}"
+        raise BadInput(f"the run's request: ranges: {problem}", key="ranges")
     ranges = [_read_range(f"ranges[{number}]", item) for number, item in enumerate(value)]
-    partitions = [r.topic_partition for r in ranges]
-    for partition in partitions:
-        if partitions.count(partition) > 1:
+    seen: set[TopicPartition] = set()
+    for partition in (r.topic_partition for r in ranges):
+        if partition in seen:
             allowed = "one range per partition; a second range needs a run of its own"
             raise _refused("ranges", f"{partition} twice", allowed)
+        seen.add(partition)
     return tuple(sorted(ranges, key=lambda r: r.topic_partition))
 
 
@@ -168,8 +179,9 @@ def _read_range(key: str, item: Any) -> RequestedRange:
     if not isinstance(item["topic"], str):
         raise _refused(f"{key}.topic", item["topic"], "a topic name")
     for name in _RANGE[1:]:
-        if not isinstance(item[name], int) or isinstance(item[name], bool) or item[name] < 0:
-            raise _refused(f"{key}.{name}", item[name], "a whole number, 0 or more")
+        is_number = isinstance(item[name], int) and not isinstance(item[name], bool)
+        if not is_number or not 0 <= item[name] <= _LARGEST:
+            raise _refused(f"{key}.{name}", item[name], f"a whole number from 0 to {_LARGEST}")
     if item["end_offset"] <= item["start_offset"]:
         raise _refused(
             f"{key}.end_offset",
@@ -180,5 +192,5 @@ def _read_range(key: str, item: Any) -> RequestedRange:
 
 
 def _refused(key: str, value: Any, allowed: str) -> BadInput:
-    shown = "nothing" if value is None else repr(value)
-    return BadInput(f"the run's request: {key}: got {shown}; allowed: {allowed}", key=key)
+    got = "nothing" if value is None else shown(value)
+    return BadInput(f"the run's request: {key}: got {got}; allowed: {allowed}", key=key)

@@ -1,8 +1,15 @@
-"""Lists as messages show them."""
+"""Lists and values as messages show them, and how long a person's own words may be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from reprlib import Repr
+
+LONGEST_REASON = 2000
+"""Characters of a reason; it becomes part of what every task reads."""
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 70
+_SHORT.maxlevel = 3
 
 
 def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> str:
@@ -18,3 +25,29 @@ def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> 
     every = list(items)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{separator.join(map(str, every[:most]))}{more}"
+
+
+def shown(value: object, most: int = 80) -> str:
+    """A value that somebody gave, as `repr` shows it, but never long and never too deep.
+
+    Args:
+        value: It may be of any size and nested as deeply as memory allows.
+        most: Characters.
+    """
+    try:
+        text = _SHORT.repr(value)
+    except ValueError:  # a number with more digits than Python prints
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def kept_reason(text: str) -> str:
+    """What is kept of a reason that cannot be refused any more."""
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
+
+
+def reason_problem(text: str) -> str | None:
+    """What is wrong with the length of a reason; None if nothing is."""
+    if len(text) <= LONGEST_REASON:
+        return None
+    return f"got {len(text):,} characters; allowed: {LONGEST_REASON:,}"

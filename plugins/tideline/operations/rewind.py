@@ -14,7 +14,7 @@ from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.rewind import Closing, Rewind
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, reason_problem, shown
 from tideline.operations.rewind_losses import unavailable, with_losses
 from tideline.pipeline.attempts import begin_attempt, removal
 from tideline.pipeline.closing import commit_group_offsets
@@ -64,6 +64,8 @@ def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
     """
     if not asked.reason.strip():
         raise BadInput("--reason: got nothing; allowed: why you rewind, in words")
+    if problem := reason_problem(asked.reason):
+        raise BadInput(f"--reason: {problem}")
     finished = _rewind(run, asked)
     if finished is not None:
         _remove_typed(run, finished)
@@ -154,7 +156,7 @@ def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
         why = "it closed before the ledger kept heads to go back to"
     newest = first_few((c.first.run_id for c in reversed(possible)), 10)
     raise BadInput(
-        f"--to-run: got {to_run!r}: {why}; allowed, newest first: {newest or 'none yet'}"
+        f"--to-run: got {shown(to_run)}: {why}; allowed, newest first: {newest or 'none yet'}"
     )
 
 
