@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -21,6 +22,7 @@ CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 
 
+_SERVER = re.compile(r"[\w.:\[\]-]+")
 LOCAL_MASTER = "local[*]"
 """Spark's master where the connection is not defined."""
 
@@ -135,11 +137,20 @@ def _required(connection_id: str, conn_type: str, *, key: str, example: str) -> 
     return connection
 
 
-def spark_master(connection: Connection | None) -> str:
-    """The Spark master that a connection names; `local[*]` if it is not defined."""
+def spark_master(connection_id: str, connection: Connection | None) -> str:
+    """The Spark master that a connection names; `local[*]` if it is not defined.
+
+    Raises:
+        ConnectionMissing: There is a login in the host.
+    """
     if connection is None:
         return LOCAL_MASTER
     host = connection.host or ""
+    if "@" in host:
+        raise ConnectionMissing(
+            f"connection {connection_id}: host: a login in it; allowed: a master's address",
+            connection=connection_id,
+        )
     if connection.conn_type == "spark" and ("://" in host or connection.port is None):
         master = host
     else:
@@ -159,9 +170,11 @@ def connect_url(connection_id: str, connection: Connection | None) -> str | None
     if connection is None or connection.conn_type != "spark_connect":
         return None
     host = (connection.host or "").removeprefix("sc://")
-    if not host or "/" in host:
+    # It is not shown: somebody may have put the token into it.
+    if not host or not _SERVER.fullmatch(host):
         raise ConnectionMissing(
-            f"connection {connection_id}: host {connection.host!r}; allowed: a server's name",
+            f"connection {connection_id}: host: not usable; allowed: a server's name, and perhaps a"
+            " port; user id, token and TLS are login, password and use_ssl in the extra",
             connection=connection_id,
         )
     given = {"user_id": connection.login, "use_ssl": connection.extra.get("use_ssl")}

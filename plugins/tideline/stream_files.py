@@ -12,8 +12,10 @@ from croniter import croniter
 from pydantic import BaseModel, ValidationError
 
 from tideline.errors import StreamFileError
+from tideline.model.addresses import without_login
 from tideline.model.stream import Stream
 from tideline.model.stream_decoding import FOLDER
+from tideline.model.wording import shown
 from tideline.stream_text import check_structure, read_text
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
@@ -25,6 +27,8 @@ _WITHOUT_INTERVALS = {
 Location = tuple[str | int, ...]
 _SHOWN = 20
 """Problems of one file in a message."""
+_MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
+"""pydantic's names of what is wrong with a value that belongs somewhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,17 @@ def parse_stream(text: str, file: str) -> Stream:
         for where, line in twice
     ]
     if not isinstance(data, dict):
-        raise _refuse([Problem(file, 1, "(file)", repr(data), "a mapping with stream, kafka, ...")])
+        raise _refuse(
+            [
+                Problem(
+                    file,
+                    1,
+                    "(file)",
+                    f"a {type(data).__name__}",
+                    "a mapping with stream, kafka, ...",
+                )
+            ]
+        )
     stream = None
     try:
         stream = Stream.model_validate(data, context={FOLDER: Path(file).absolute().parent})
@@ -94,7 +108,7 @@ def parse_stream(text: str, file: str) -> Stream:
     schedule = data.get("schedule")
     if isinstance(schedule, str) and (allowed := _refused_schedule(schedule)):
         problems.append(
-            Problem(file, lines.get(("schedule",), 1), "schedule", repr(schedule), allowed)
+            Problem(file, lines.get(("schedule",), 1), "schedule", _value("", schedule), allowed)
         )
     if problems or stream is None:
         raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
@@ -166,7 +180,7 @@ def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
         if known is not None:
             line = known
             break
-    value = "nothing" if error["type"] == "missing" else _short(given)
+    value = "nothing" if error["type"] == "missing" else _value(error["type"], given)
     return Problem(file, line, _dotted(location) or "(file)", value, _allowed(error, location))
 
 
@@ -213,6 +227,10 @@ def _dotted(location: Location) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _value(problem: str, given: Any) -> str:
+    """A value as a message shows it; what stands in the wrong place may be a secret."""
+    if problem in _MISPLACED:
+        return "a value that is not shown"
+    if isinstance(given, dict | list):
+        return "a mapping" if isinstance(given, dict) else "a list"
+    return without_login(shown(given))

@@ -258,4 +258,4 @@ def test_a_spark_connect_server_needs_a_name(host):
 def test_a_spark_connection_names_its_master_as_the_provider_reads_it(value, master):
     """SparkSubmitHook._resolve_connection."""
     with connection("spark_here", value):
-        assert spark_master(find_connection("spark_here")) == master
+        assert spark_master("spark_here", find_connection("spark_here")) == master

@@ -105,8 +105,8 @@ class RewindStream(BaseOperator):
             check_form(form, REWIND_FORM, needed=("stream", "to_run", "reason", "confirm"))
             if form["confirm"] != form["stream"]:
                 raise BadInput(
-                    f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the stream's"
-                    " name once more. Nothing has moved"
+                    f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the"
+                    " stream's name once more. Nothing has moved"
                 )
             asked = RewindRequest(
                 to_run=form["to_run"],

@@ -11,6 +11,7 @@ from tideline.cli.output import Output
 from tideline.contract.building import build_move
 from tideline.errors import BadInput
 from tideline.ledger.move import move_ledger
+from tideline.model.addresses import without_login
 from tideline.model.ledger_location import LedgerKind, LedgerLocation
 from tideline.model.stream import Stream
 from tideline.stream_files import read_stream
@@ -49,4 +50,4 @@ def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLo
     try:
         return Stream.model_validate(data).ledger_location
     except ValidationError as error:
-        raise BadInput(f"--at {address}: {error.errors()[0]['msg']}") from error
+        raise BadInput(f"--at {without_login(str(address))}: {error.errors()[0]['msg']}") from error

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tideline.errors import ConnectionMissing
 from tideline.kafka_io.mechanisms import MECHANISMS, jaas
+from tideline.model.addresses import path_shown
 
 _FOR_PYTHON = {
     "bootstrap.servers": "bootstrap_servers",
@@ -94,16 +95,18 @@ class KafkaSettings:
             raise self._refused(unknown[0], "unknown property", f"one of {', '.join(ALLOWED)}")
         if not self.properties.get("bootstrap.servers"):
             raise self._refused("bootstrap.servers", "missing", "host:port[,host:port...]")
+        if "@" in str(self.properties["bootstrap.servers"]):
+            raise self._refused("bootstrap.servers", "a login in it", "host:port[,host:port...]")
         self._check_security()
         for name in _NUMBERS:
             value = self.properties.get(name)
             if value is not None and not str(value).isdecimal():
-                raise self._refused(name, repr(value), "a whole number")
+                raise self._refused(name, "no number", "a whole number")
 
     def _check_security(self) -> None:
         protocol = self.protocol
         if protocol not in _PROTOCOLS:
-            raise self._refused("security.protocol", repr(protocol), ", ".join(_PROTOCOLS))
+            raise self._refused("security.protocol", "another value", ", ".join(_PROTOCOLS))
         if protocol.startswith("SASL"):
             self._check_login(protocol)
         if "ssl.certificate.location" in self.properties and not self.properties.get(
@@ -113,14 +116,14 @@ class KafkaSettings:
         for name in _FILES:
             path = self.properties.get(name)
             if path is not None and not Path(path).is_file():
-                raise self._refused(name, repr(path), "a file that can be read")
+                raise self._refused(name, path_shown(path), "a file that can be read")
 
     def _check_login(self, protocol: str) -> None:
         given = self.properties
         name = given.get("sasl.mechanism")
         mechanism = MECHANISMS.get(str(name))
         if mechanism is None:
-            raise self._refused("sasl.mechanism", repr(name), ", ".join(MECHANISMS))
+            raise self._refused("sasl.mechanism", "another value", ", ".join(MECHANISMS))
         if protocol not in mechanism.protocols:
             raise self._refused(
                 "security.protocol", protocol, f"{', '.join(mechanism.protocols)} with {name}"
@@ -137,9 +140,9 @@ class KafkaSettings:
     def _check_tokens(self) -> None:
         method = self.properties.get("sasl.oauthbearer.method", "oidc")
         if method != "oidc":
-            raise self._refused("sasl.oauthbearer.method", repr(method), "oidc")
+            raise self._refused("sasl.oauthbearer.method", "another value", "oidc")
         if str(self.properties.get(_ENCODING, False)).lower() not in ("true", "false"):
-            raise self._refused(_ENCODING, repr(self.properties[_ENCODING]), "true or false")
+            raise self._refused(_ENCODING, "another value", "true or false")
         try:
             url = urlsplit(str(self.properties.get(ENDPOINT) or ""))
             usable = url.scheme in ("http", "https") and url.hostname and url.port != 0

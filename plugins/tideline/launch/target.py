@@ -77,7 +77,7 @@ def target_of(connection_id: str, connection: Connection | None) -> Target:
     Raises:
         ConnectionMissing: A key or a value is not allowed, or the master has no such deploy mode.
     """
-    master = spark_master(connection)
+    master = spark_master(connection_id, connection)
     if connection is None:
         return Target(master, is_default=True)
     given = {key: value for key, value in connection.extra.items() if value not in (None, "")}
@@ -107,7 +107,7 @@ def target_of(connection_id: str, connection: Connection | None) -> Target:
 def _check(connection_id: str, given: Mapping[str, Any]) -> None:
     for key, allowed in _ALLOWED.items():
         if key in given and given[key] not in allowed:
-            raise _refused(connection_id, key, repr(given[key]), ", ".join(allowed))
+            raise _refused(connection_id, key, "another value", ", ".join(allowed))
     try:
         base64.b64decode(str(given.get("keytab", "")), validate=True)
     except binascii.Error:

@@ -55,6 +55,11 @@ def _postgres(connection_id: str, found: Connection) -> URL:
             " and schema (the database), usually also login and password",
             connection=connection_id,
         )
+    if "@" in str(found.host):
+        raise ConnectionMissing(
+            f"connection {connection_id}: host: a login in it; allowed: a server's name",
+            connection=connection_id,
+        )
     unknown = sorted(set(found.extra) - set(_POSTGRES_EXTRA))
     if unknown:
         raise ConnectionMissing(

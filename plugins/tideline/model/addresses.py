@@ -16,8 +16,8 @@ def safe_uri(value: str) -> str:
         The address, unchanged.
 
     Raises:
-        ValueError: A scheme other than file and s3a, a relative path, `..`, or a character that
-            is not allowed in a path.
+        ValueError: A scheme other than file and s3a, a login, a relative path, `..`, or a character
+            that is not allowed in a path.
     """
     scheme, separator, rest = value.partition("://")
     path = rest if separator else value
@@ -25,11 +25,27 @@ def safe_uri(value: str) -> str:
         raise ValueError("allowed are an absolute path, file:///... and s3a://bucket/...")
     if scheme != "s3a" and not path.startswith("/"):
         raise ValueError("needs an absolute path, file:///... or s3a://bucket/...")
+    if separator and re.search("[@:]", rest.partition("/")[0]):
+        raise ValueError(
+            "a login or a port does not belong into an address; credentials come from a connection"
+        )
     if ".." in PurePosixPath(path).parts:
         raise ValueError("'..' is not allowed")
     if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
         raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
     return value
+
+
+def path_shown(path: object) -> str:
+    """A path in a connection, for messages; what is none may be the file's content."""
+    text = str(path)
+    return repr(text) if text.startswith(("/", ".")) and len(text) < 300 else "no path"
+
+
+def without_login(text: str) -> str:
+    """A text with everything taken out that may be a login in an address, for messages."""
+    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", text)
+    return re.sub(r"[^/\s'\",]+@", "***@", text)
 
 
 def is_in_object_store(uri: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tideline.errors import ConnectionMissing
+from tideline.model.addresses import path_shown
 
 ALLOWED = ("token", "path", "ca", "certificate", "key", "verify")
 _FILES = ("ca", "certificate", "key")
@@ -107,7 +108,7 @@ def _check_tls(connection: str, extra: Mapping[str, Any], url: str) -> None:
     for name in _FILES:
         path = extra.get(name)
         if path is not None and not Path(path).is_file():
-            raise _refused(connection, f"extra {name}", repr(path), "a file that can be read")
+            raise _refused(connection, f"extra {name}", path_shown(path), "a file that can be read")
     verify = extra.get("verify", True)
     if not isinstance(verify, bool):
         raise _refused(connection, "extra verify", repr(verify), "true or false")
@@ -133,12 +134,14 @@ def _url(connection: str, host: str, port: int | None, scheme: str | None, path:
             connection, "host", "not usable", "a name or an address, without a user or a query"
         )
     if parts.scheme not in _SCHEMES or scheme not in (None, parts.scheme):
-        given = f"{scheme!r}, and the host says {parts.scheme!r}"
+        given = "not one of them"
+        if scheme in _SCHEMES and parts.scheme in _SCHEMES:
+            given = f"{scheme!r}, and the host says {parts.scheme!r}"
         raise _refused(connection, "schema", given, " or ".join(_SCHEMES))
     if len(ports) > 1:
         raise _refused(connection, "port", f"{port}, and the host says another", "one of them")
     if path is not None and not (isinstance(path, str) and path.startswith("/")):
-        raise _refused(connection, "extra path", repr(path), "a path that begins with /")
+        raise _refused(connection, "extra path", "no path", "a path that begins with /")
     own = parts.path.rstrip("/")
     if own and path is not None:
         raise _refused(connection, "extra path", "given beside a path in the host", "one of them")

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tideline.errors import ConnectionMissing
+from tideline.model.addresses import without_login
 
 ALLOWED = ("aws_session_token", "region_name", "endpoint_url", "role_arn", "sts_endpoint_url")
 DEFAULT_REGION = "us-east-1"
@@ -171,7 +172,7 @@ def _check_extra(connection: str, extra: Mapping[str, Any]) -> None:
             raise _refused(connection, f"extra {name}", "no text, or empty", "a text")
         form, example = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):
-            raise _refused(connection, f"extra {name}", repr(value), example)
+            raise _refused(connection, f"extra {name}", "another form", example)
         if name.endswith("_url"):
             _check_url(connection, name, value)
 
@@ -184,11 +185,11 @@ def _check_url(connection: str, name: str, url: str) -> None:
     except ValueError:
         is_url = False
     if not is_url:
-        raise _refused(connection, f"extra {name}", repr(url), allowed)
+        raise _refused(connection, f"extra {name}", without_login(repr(url)), allowed)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise _refused(connection, f"extra {name}", "a login, a query or a fragment", allowed)
     if parts.path not in ("", "/"):
-        raise _refused(connection, f"extra {name}", f"the path {parts.path}", allowed)
+        raise _refused(connection, f"extra {name}", "a path", allowed)
 
 
 def _refused(connection: str, name: str, actual: str, allowed: str) -> ConnectionMissing:
