@@ -181,9 +181,22 @@ class AirflowClient:
         return state()
 
     def wait_for_question(
-        self, dag_id: str, run_id: str, task_id: str = "resolve_reset", timeout_seconds: float = 120
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str = "resolve_reset",
+        timeout_seconds: float = 120,
+        *,
+        times: int = 1,
     ) -> Data:
         """Wait until a task waits for a person's answer; its form.
+
+        Args:
+            dag_id: Which Dag.
+            run_id: Which run of it.
+            task_id: Which task of the run.
+            timeout_seconds: How long.
+            times: How often this try has asked then, if an answer did not count.
 
         Airflow 3.3 fails the task's try if the answer comes before the scheduler has processed the
         end of the process that asked. So this waits for the scheduler, too.
@@ -191,20 +204,21 @@ class AirflowClient:
 
         def is_waiting() -> bool:
             task = self.tasks(dag_id, run_id)[task_id]
-            return task["state"] == "awaiting_input" and self._scheduler_processed_end(task)
+            return task["state"] == "awaiting_input" and self._scheduler_processed_ends(task, times)
 
         wait_until(is_waiting, f"{dag_id} {run_id} {task_id} does not ask", timeout_seconds, 0.5)
         api = self.api(TaskInstanceApi)
         return _data(api.get_hitl_detail(dag_id, run_id, task_id, _NOT_MAPPED))
 
-    def _scheduler_processed_end(self, task: Data) -> bool:
-        """Whether a scheduler has logged that the process of a task's try has ended well."""
+    def _scheduler_processed_ends(self, task: Data, times: int) -> bool:
+        """Whether schedulers have logged that processes of a task's try have ended well."""
         key = (
             f"dag_id='{task['dag_id']}', task_id='{task['task_id']}',"
             f" run_id='{task['dag_run_id']}', try_number={task['try_number']}"
         )
         event = f"event with state success for task instance TaskInstanceKey({key},"
-        return any(event in log.read_text(errors="replace") for log in self._scheduler_logs)
+        logged = (log.read_text(errors="replace") for log in self._scheduler_logs)
+        return sum(text.count(event) for text in logged) >= times
 
     def answer(
         self,

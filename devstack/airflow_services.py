@@ -72,6 +72,8 @@ class EmbeddedAirflow:
         environment: More variables for all services, for example connections.
         database_url: The metadata database; a SQLite file in the folder when None.
         schedulers: Number of schedulers; more than one needs PostgreSQL.
+        users: More users beside the administrator, each with a role of the simple auth manager:
+            viewer, user, op or admin.
 
     Raises:
         BadInput: More than one scheduler on SQLite.
@@ -86,12 +88,15 @@ class EmbeddedAirflow:
         environment: Mapping[str, str],
         database_url: str | None = None,
         schedulers: int = 1,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.schedulers = schedulers
         self._database = _database(folder, database_url, schedulers)
         self.port = free_ports(1)[0]
-        self.password = secrets.token_urlsafe(12)
+        self._roles = {self.username: "admin", **(users or {})}
+        self._passwords = {name: secrets.token_urlsafe(12) for name in self._roles}
+        self.password = self._passwords[self.username]
         self._environment = self._build_environment(streams, environment)
         self.servers: dict[str, Server] = {}
 
@@ -110,10 +115,10 @@ class EmbeddedAirflow:
         """Airflow connection (JSON) to the metadata database, as `ledger: airflow` needs it."""
         return connection_to(self._database)
 
-    def client(self) -> AirflowClient:
-        """A client of the REST API, with the administrator's login."""
+    def client(self, username: str = username) -> AirflowClient:
+        """A client of the REST API, with the login of one of the users."""
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
-        return AirflowClient(self.url, self.username, self.password, logs)
+        return AirflowClient(self.url, username, self._passwords[username], logs)
 
     def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
         """Migrate the database, start the services, wait until all are healthy.
@@ -128,7 +133,7 @@ class EmbeddedAirflow:
         self.dags.mkdir(parents=True, exist_ok=True)
         passwords = self.folder / "passwords.json"
         passwords.touch(mode=0o600)
-        passwords.write_text(json.dumps({self.username: self.password}))
+        passwords.write_text(json.dumps(self._passwords))
         self._migrate()
         try:
             for service in _SERVICES:
@@ -195,7 +200,9 @@ class EmbeddedAirflow:
             "CORE__PARALLELISM": "4",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "CORE__FERNET_KEY": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-            "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.username}:admin",
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
+                f"{name}:{role}" for name, role in self._roles.items()
+            ),
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / "passwords.json"),
             "DATABASE__SQL_ALCHEMY_CONN": self._database.render_as_string(hide_password=False),
             "DATABASE__EXTERNAL_DB_MANAGERS": MANAGER,

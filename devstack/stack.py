@@ -48,6 +48,7 @@ class Stack:
         schedulers: int = 1,
         settings: Mapping[str, str] | None = None,
         broker: Broker | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> Stack:
         """A stack on free ports, not started yet.
 
@@ -57,6 +58,7 @@ class Stack:
             schedulers: Number of Airflow's schedulers.
             settings: More environment variables for Airflow's services.
             broker: One that runs already and outlives the stack; one of its own when None.
+            users: More users of Airflow, each with a role, as `EmbeddedAirflow` takes them.
 
         Raises:
             BadInput: Less than 2 GiB of disk space, or more than one scheduler on SQLite.
@@ -80,7 +82,7 @@ class Stack:
         }
         environment = {**connections, **_runtime(folder), **(settings or {})}
         airflow = EmbeddedAirflow(
-            folder / "airflow", streams, environment, database_url, schedulers
+            folder / "airflow", streams, environment, database_url, schedulers, users
         )
         return cls(folder, broker, airflow, kafka, owns_broker)
 

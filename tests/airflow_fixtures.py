@@ -8,6 +8,9 @@ from devstack.airflow_client import AirflowClient
 from devstack.airflow_harness import AirflowHarness
 from devstack.stack import Stack
 
+USERS = {"vera": "viewer", "olga": "user", "otto": "user"}
+"""Beside the administrator: one who may look, and two who may trigger and answer."""
+
 
 @pytest.fixture(scope="session")
 def spark_connections(connect_server):
@@ -31,6 +34,7 @@ def stack(broker, postgres, spark_connections, tmp_path_factory):
         database_url=database,
         settings=spark_connections,
         broker=broker,
+        users=USERS,
     ).start()
     yield running
     running.stop()

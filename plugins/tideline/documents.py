@@ -125,6 +125,7 @@ _UPGRADES: tuple[Mapping[str, _Upgrade], ...] = (
         "SparkJob": _job_3,
         "SparkResult": _result_3,
     },
+    {},  # 3 -> 4: who has asked for a run or a redrive, with a default
 )
 """Step n turns format n + 1 into n + 2: a pure function of the parsed JSON per kind of document.
 

@@ -13,6 +13,7 @@
     |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
     |   |-- UnreadableDocument         a stored document is damaged or has unknown fields
     |   |   `-- NewerFormat            a newer version of Tideline wrote it: upgrade this one
+    |   |-- NotEntitled                a user may not do that with the stream
     |   `-- RequestConflict            the run id already stands for a different request
     |-- Halted                         exit 3, a person has to decide; trying again changes nothing
     |   |-- ResetDetected              log or table differ from the ledger: see the incidents
@@ -87,6 +88,10 @@ class ConnectionMissing(BadInput):
 
 class AccessRefused(BadInput):
     """Brokers refuse a connection for good; `cause`, if not Spark was refused, is why."""
+
+
+class NotEntitled(BadInput):
+    """An Airflow user may not do something with a stream, by the names in its file."""
 
 
 class RegistryRefused(AccessRefused):

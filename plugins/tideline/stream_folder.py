@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.stream import Stream
+from tideline.model.wording import shown
 from tideline.stream_files import read_stream
 
 _OF_CHECKOUT = Path(__file__).parents[3] / "dags" / "streams"
@@ -50,18 +51,20 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
         folder: Folder of stream files; None: `streams_folder` says which.
 
     Raises:
-        BadInput: There is none; the message lists the streams. Or there is no such folder.
+        BadInput: There is none, or no such folder. The message names no other stream: whoever asks
+            may not know of it.
     """
-    known = []
+    refused = 0
     for path in sorted(stream_paths(folder), key=lambda path: path.stem != name):
         try:
             stream = read_stream(path)
-        except StreamFileError as error:
-            known.append(f"({error})")
+        except StreamFileError:
+            refused += 1
             continue
         if stream.stream == name:
             return stream
-        known.append(stream.stream)
+    broken = f"; {refused} files there are refused" if refused else ""
     raise BadInput(
-        f"stream: got {name!r}; allowed: {', '.join(known) or 'no stream file is there yet'}"
+        f"stream: got {shown(name)}; allowed: the name of a stream file in the streams folder"
+        f"{broken}. Its Dag has that name; `tideline validate FOLDER/*.yaml` lists all names"
     )

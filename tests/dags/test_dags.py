@@ -246,7 +246,7 @@ def test_an_operation_s_stream_is_found_in_the_named_folder(streams, monkeypatch
 
     monkeypatch.setenv("TIDELINE_STREAMS", "/no/such/folder")
     task = operation_dags(streams)["tideline_maintenance"].get_task("maintain_stream")
-    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: orders"):
+    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: the name"):
         task.execute({"dag_run": SimpleNamespace(conf={"stream": "payments"})})
 
 
@@ -366,15 +366,15 @@ def test_a_redrive_s_errors_are_translated_as_everywhere(streams, monkeypatch, e
     assert type(raised.value) is expected
 
 
-def test_a_stream_that_is_not_there_is_named_with_those_that_are(streams, monkeypatch):
-    """Found in the streams folder, as its Dag is."""
+def test_a_stream_that_is_not_there_is_named_without_those_that_are(streams, monkeypatch):
+    """Found in the streams folder, as its Dag is. Not everybody may know of every stream."""
     from airflow.sdk.exceptions import AirflowFailException
 
     from tideline.airflow.operations import AuditStream
 
     monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
     task = AuditStream(task_id="audit", stream="payments")
-    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: orders"):
+    with pytest.raises(AirflowFailException, match="stream: got 'payments'; allowed: the name"):
         task.execute({})
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from tests.harness import head
+from tideline.cli.who import os_user
 from tideline.stream_files import read_stream
 
 
@@ -51,7 +52,10 @@ def test_an_incident_is_shown_decided_and_carried_out(harness, halted):
     status, answer, errors = finished(tideline("run", halted, "--run-id", "halted", "--json"))
     assert (status, answer["status"], answer["rows"]) == (0, "done", 20), errors
     (incident,) = answer["incidents"]
-    assert (incident["decision"], incident["decided_by"]) == ("accept_loss", "ann")
+    assert (incident["decision"], incident["decided_by"]) == (
+        "accept_loss",
+        f"{os_user()} (for ann)",
+    )
     assert head(stream) == {(harness.topic(), 0): 50}
     _, ledger, _ = finished(tideline("ledger", halted, "--json"))
     (incident,) = ledger["incidents"]
@@ -62,7 +66,7 @@ def test_an_incident_is_shown_decided_and_carried_out(harness, halted):
     )
     assert "lost: [10, 30): 20 offsets" in incident["outcome"]
     status, answer, _ = finished(tideline("incident", halted, "incident-1", "--json"))
-    assert (status, answer["incidents"][0]["decided_by"]) == (0, "ann")
+    assert (status, answer["incidents"][0]["decided_by"]) == (0, f"{os_user()} (for ann)")
     assert finished(tideline("audit", halted))[0] == 0
 
 

@@ -12,6 +12,7 @@ from tests.integration.aging import age
 from tests.lake import rows
 from tests.output_schema import assert_fits
 from tideline.cli.main import main
+from tideline.cli.who import os_user
 from tideline.operations.audit import require_clean
 from tideline.wiring import open_ledger
 
@@ -54,6 +55,8 @@ def test_what_was_done_is_told_per_table(lake, file, capsys):
     assert table["merged"] == asked["tables"][0]["merged"] == table["before"]["active"]
     assert table["written"] == table["after"]["active"]
     assert (table["merged"]["files"], table["written"]["files"]) == (4, 2)
+    commit = json.loads(DeltaTable(lake.uri).history(1)[0]["userMetadata"])
+    assert commit["by"] == os_user()
     assert maintain(capsys, file)[1]["status"] == "nothing_to_do"
 
 

@@ -75,6 +75,7 @@ def test_a_run_with_everything():
         "superseded_by": None,
         "window": "[2026-01-01T12:00:00.123456Z, 2026-01-02T12:00:00.123456Z)",
         "reason": "again",
+        "by": None,
     }
     assert incident == {
         "id": "incident-1",
@@ -130,6 +131,7 @@ def test_a_run_with_nothing():
         "superseded_by": "run-4",
         "window": None,
         "reason": None,
+        "by": None,
     }
 
 

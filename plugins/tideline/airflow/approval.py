@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tideline.errors import BadInput
@@ -34,8 +34,13 @@ def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
     return f"{stream}: {first_few(places, 3)}"
 
 
-def body_for(incidents: Iterable[Incident]) -> str:
-    """What was found, what is at stake, and what each choice does, in Markdown."""
+def body_for(incidents: Iterable[Incident], deciders: Collection[str] | None = None) -> str:
+    """What was found, what is at stake, and what each choice does, in Markdown.
+
+    Args:
+        incidents: What is asked about.
+        deciders: Whose answers count; None for everybody's.
+    """
     asked = list(incidents)
     lines = [line for i in asked[:_SHOWN] for line in _paragraph(i)]
     if len(asked) > _SHOWN:
@@ -45,6 +50,11 @@ def body_for(incidents: Iterable[Incident]) -> str:
         texts = VERDICTS[kind].choices  # type: ignore[index]
         lines += [f"- `{choice}` ({kind}): {text}" for choice, text in texts.items()]
     lines += ["- `fail`: this run fails and the incidents stay open"]
+    if deciders is not None:
+        lines += [
+            "",
+            f"An answer counts from {first_few(deciders, 10)}; after others it asks again.",
+        ]
     return "\n".join(lines)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, Param, chain
 
@@ -34,6 +36,7 @@ def build_dag(stream: Stream) -> DAG:
         # With `proceed`, other runs go on while one waits for an answer.
         max_active_runs=16 if stream.on_incident == "proceed" else 1,
         tags=sorted({"tideline", *settings.tags}),
+        access_control=_access(settings.access_control),
         default_args={
             "owner": settings.owner,
             "retries": settings.retries,
@@ -127,6 +130,18 @@ def _field(default: object, description: str, **schema: object) -> Param:
 
 def _topics(stream: Stream) -> str:
     return ", ".join(stream.kafka.topics) or f"topics matching {stream.kafka.topic_pattern}"
+
+
+def _access(
+    given: Mapping[str, Mapping[Any, Collection[str]]] | None,
+) -> dict[str, dict[str, set[str]]] | None:
+    """Rights by role, as Airflow's Dags take them."""
+    if given is None:
+        return None
+    return {
+        role: {resource: set(actions) for resource, actions in resources.items()}
+        for role, resources in given.items()
+    }
 
 
 def _asset_uri(table_uri: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
+from tideline.airflow.rights import NOBODY, require_approver, require_operator
 from tideline.airflow.translate import translated_errors
 from tideline.contract.building import build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
@@ -65,6 +66,7 @@ class AuditStream(BaseOperator):
         self.alias = AssetAlias("tideline/audited")
         super().__init__(outlets=[self.alias], **arguments)
         self.stream = stream
+        self._is_chosen = "{{" in stream
         self.form = form
         self.folder = folder
 
@@ -74,7 +76,8 @@ class AuditStream(BaseOperator):
             if self.form is not None:
                 check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
             stream = find_stream(self.stream, self.folder)
-            with open_run(stream, "audit", RunRequest()) as run:
+            by = require_operator(stream, context.get("dag_run"), from_form=self._is_chosen)
+            with open_run(stream, "audit", RunRequest(by=by)) as run:
                 audit = require_clean(run)
         event = build_audited_event(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
@@ -108,13 +111,17 @@ class RewindStream(BaseOperator):
                     f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the"
                     " stream's name once more. Nothing has moved"
                 )
+            stream = find_stream(form["stream"], self.folder)
+            by = require_operator(stream, dag_run, from_form=True)
             asked = RewindRequest(
                 to_run=form["to_run"],
                 reason=form["reason"],
-                by=str(getattr(dag_run, "triggering_user_name", None) or "airflow"),
+                by=by or NOBODY,
                 accept_loss=form.get("accept_loss", False),
             )
-            with open_run(find_stream(form["stream"], self.folder), "rewind", RunRequest()) as run:
+            if asked.accept_loss:
+                require_approver(stream, by)
+            with open_run(stream, "rewind", RunRequest(by=asked.by)) as run:
                 rewind = rewind_stream(run, asked)
         if rewind is None:
             self.log.info("nothing to do: this is the state after run %s", asked.to_run)
@@ -149,7 +156,9 @@ class MaintainStream(BaseOperator):
                 check_form(form, MAINTENANCE_FORM, needed=("stream",))
                 name, dry_run = form["stream"], form.get("dry_run", False)
             stream = find_stream(name, self.folder)
-            with open_run(stream, "maintain", RunRequest()) as run:
+            chosen = self.stream is None
+            by = require_operator(stream, context.get("dag_run"), from_form=chosen)
+            with open_run(stream, "maintain", RunRequest(by=by)) as run:
                 upkeeps = maintain_stream(run, open_tables(stream), dry_run=dry_run)
         for upkeep in upkeeps:
             self.log.info("%s", upkeep)
@@ -193,8 +202,10 @@ class RedriveRecords(BaseOperator):
                 name, classes = form["stream"], _classes(form.get("class"))
                 since = read_time("since", form["since"]) if form.get("since") else None
             stream = find_stream(name, self.folder)
+            chosen = self.stream is None
+            by = require_operator(stream, context["dag_run"], from_form=chosen)
             self._launcher = Launcher(stream.spark, store=find_store(stream))
-            with open_run(stream, run_id, RunRequest(), self._launcher) as run:
+            with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))
         self.log.info("%s of %s records have typed rows now", answer.moved, answer.asked)
         return answer.data()

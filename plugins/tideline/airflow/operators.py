@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from tideline.airflow import approval
 from tideline.airflow.metrics import publish_gauge, publish_headroom
 from tideline.airflow.mirror import show_position
+from tideline.airflow.rights import may_decide
 from tideline.airflow.step_operators import SparkStep, StreamOperator
 from tideline.airflow.translate import airflow_run, plan_only, skip_tasks, translated_errors
 from tideline.contract.events import (
@@ -138,7 +139,7 @@ class ResolveReset(HITLOperator):
         if not asked:
             return None
         self.subject = approval.subject_for(self.stream.stream, asked)
-        self.body = approval.body_for(asked)
+        self.body = approval.body_for(asked, self.stream.airflow.deciders)
         self.options = approval.options_for(asked)
         self.multiple = len({i.finding.kind for i in asked}) > 1
         self.log.info("%s\n%s", self.subject, self.body)
@@ -153,14 +154,21 @@ class ResolveReset(HITLOperator):
                     f"nobody answered: {event['error_type']}: {event['error']}. The incidents stay"
                     " open. Clear this task to ask again, or use tideline resolve"
                 )
+            by = approval.who(event)
+            if not may_decide(self.stream, by):
+                # Not every auth manager keeps others from answering, and tasks cannot name users
+                # by the ids that it would need for that.
+                self.log.warning("%s may not decide about %s: asking again", by, self.stream.stream)
+                return self.execute(context)
             ledger, run_id = open_ledger(self.stream), context["dag_run"].run_id
             asked = asked_incidents(ledger, run_id)
             choices = approval.choices_from(event["chosen_options"], asked)
             comment = (event.get("params_input") or {}).get(approval.COMMENT)
             reason = kept_reason(str(comment or ""))
-            answer(ledger, run_id, choices, by=approval.who(event), reason=reason)
+            answer(ledger, run_id, choices, by=by, reason=reason)
         with airflow_run(self.stream, context) as run:
             resolve_reset(run)
+        return None
 
 
 class IngestRanges(SparkStep):

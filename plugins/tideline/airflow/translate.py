@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from tideline.airflow.rights import require_operator
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.job import SparkPort
 from tideline.model.request import RunRequest, make_window, read_form
@@ -38,7 +39,8 @@ def airflow_run(
     """
     with translated_errors():
         dag_run = context["dag_run"]
-        with open_run(stream, dag_run.run_id, _request(dag_run), spark) as run:
+        request = replace(_request(dag_run), by=require_operator(stream, dag_run))
+        with open_run(stream, dag_run.run_id, request, spark) as run:
             run.can_ask = True
             with nullcontext() if plan_only(context) else hold_lane(run):
                 yield run

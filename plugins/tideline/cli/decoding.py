@@ -7,6 +7,7 @@ import uuid
 from datetime import UTC, datetime
 
 from tideline.cli.output import Output
+from tideline.cli.who import os_user
 from tideline.contract.building import build_decoded, build_redriven
 from tideline.errors import BadInput
 from tideline.model.decoding import DecodeRecord
@@ -23,7 +24,7 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
     run_id = options.run_id or new_run_id()
-    with open_run(stream, run_id, RunRequest()) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
         decode_batch(context)
     lines = decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
@@ -36,7 +37,7 @@ def redrive(options: argparse.Namespace, output: Output) -> int:
 
     stream = read_stream(options.file)
     run_id = options.run_id or new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest()) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
         redriven = redrive_records(context, options.classes or (), parsed_time(options.since))
     answer = build_redriven(run_id, redriven)
     output.answer(

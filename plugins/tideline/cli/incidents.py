@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from datetime import UTC, datetime
 
 from tideline.cli.output import Output, closed_line
+from tideline.cli.who import os_user
 from tideline.contract.answers import Incidents, Resolution
 from tideline.contract.parts import build_incident, build_incident_details
 from tideline.errors import BadInput
@@ -47,7 +47,7 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
         raise BadInput("--reason: got nothing; allowed: the reason for the decision, in words")
     if problem := reason_problem(options.reason):
         raise BadInput(f"--reason: {problem}")
-    by = options.by or getpass.getuser()
+    by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
 
     def decide(state: LedgerState) -> LedgerState:

@@ -157,7 +157,7 @@ def _add_decision_commands(add: AddCommand) -> None:
     resolve.add_argument("--incident", required=True, metavar="ID")
     resolve.add_argument("--choice", required=True, metavar="CHOICE")
     resolve.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
-    resolve.add_argument("--by", metavar="NAME", help="who decides; default: the user")
+    resolve.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")
 
 
 def _add_operation_commands(add: AddCommand) -> None:
@@ -171,7 +171,7 @@ def _add_operation_commands(add: AddCommand) -> None:
         action="store_true",
         help="rewind although Kafka can no longer give back some of the rows",
     )
-    rewind.add_argument("--by", metavar="NAME", help="who rewinds; default: the user")
+    rewind.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")
     text = "merge small files of the stream's tables, delete those that nobody needs"
     maintain = add("maintain", maintaining.maintain, text)
     maintain.add_argument("file", metavar="FILE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tideline.cli.output import Output, grid
+from tideline.cli.who import os_user
 from tideline.contract.building import build_maintenance
 from tideline.contract.shapes import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest
@@ -28,7 +29,7 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
     stream = read_stream(options.file)
-    with open_run(stream, "maintain", RunRequest()) as run:
+    with open_run(stream, "maintain", RunRequest(by=os_user())) as run:
         upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)
     answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
     summary = "done" if answer.status == "done" else "nothing to do"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 
 from tideline.cli.output import Output
+from tideline.cli.who import os_user
 from tideline.contract.building import (
     build_not_rewound,
     build_rewind_failure,
@@ -21,10 +21,10 @@ from tideline.wiring import open_run
 def rewind(options: argparse.Namespace, output: Output) -> int:
     """Undo every run after one; the same command again finishes an interrupted rewind."""
     stream = read_stream(options.file)
-    by = options.by or getpass.getuser()
+    by = os_user(options.by)
     asked = RewindRequest(options.to_run, options.reason, by, options.accept_loss)
     try:
-        with open_run(stream, "rewind", RunRequest()) as run:
+        with open_run(stream, "rewind", RunRequest(by=by)) as run:
             finished = rewind_stream(run, asked)
             head = run.ledger.read().head
     except TidelineError as error:

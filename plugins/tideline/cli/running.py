@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tideline.cli.decoding import decoded_lines, new_run_id
 from tideline.cli.output import Output, grid_of, headroom_lines
+from tideline.cli.who import os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import build_plan, build_run, build_run_failure
 from tideline.errors import Halted, ServiceAway, TidelineError
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _request(options: argparse.Namespace) -> RunRequest:
     """What --from, --to and --ranges ask for."""
     form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
-    return read_form(form, datetime.now(UTC))
+    return replace(read_form(form, datetime.now(UTC)), by=os_user())
 
 
 def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequest) -> RunFailure:

@@ -135,6 +135,7 @@ class RunFacts(Shape):
     superseded_by: str | None
     window: str | None
     reason: str | None
+    by: str | None
 
 
 class Run(RunFacts):

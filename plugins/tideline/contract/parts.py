@@ -73,6 +73,7 @@ def run_facts(record: RunRecord) -> dict[str, Any]:
         "superseded_by": record.superseded_by,
         "window": str(record.request.window) if record.request.window is not None else None,
         "reason": record.request.reason,
+        "by": record.request.by,
     }
 
 
@@ -152,6 +153,7 @@ def build_summary(record: RunRecord) -> shapes.RunSummary:
         offsets=None if planned is None else sum(len(r.offsets) for r in planned),
         rows=sum(v.rows for v in record.verified) if record.verified else None,
         table_version=_commit_version(record),
+        by=record.request.by,
         ranges=[build_range(r) for r in planned or ()],
     )
 

@@ -261,6 +261,7 @@ class RunSummary(Shape):
     offsets: int | None
     rows: int | None
     table_version: int | None
+    by: str | None
     ranges: tuple[RangeWithRows, ...]
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tideline.model.section import Section
 
 OPERATION_DAGS = ("tideline_audit", "tideline_rewind", "tideline_maintenance", "tideline_redrive")
 """Ids of the Dags that work on any stream; no stream may be called so."""
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+RoleName = Annotated[str, Field(min_length=1, max_length=64)]
+Resource = Literal["DAGs", "DAG Runs"]
+Action = Literal["can_read", "can_edit", "can_create", "can_delete", "menu_access"]
+_ACTIONS = {
+    "DAGs": {"can_read", "can_edit", "can_delete"},
+    "DAG Runs": {"can_read", "can_create", "can_delete", "menu_access"},
+}
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -27,3 +35,36 @@ class AirflowSettings(Section):
     approval_timeout_seconds: int = Field(
         86_400, ge=1, strict=True, description="Seconds until an unanswered approval fails."
     )
+    access_control: dict[RoleName, dict[Resource, list[Action]]] | None = Field(
+        None, description="Roles of Airflow's auth manager, and what each may do with the Dag."
+    )
+    operators: list[UserName] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Airflow users who may trigger runs and operations of the stream; without it,"
+        " whoever may trigger the Dag.",
+    )
+    approvers: list[UserName] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Airflow users whose decisions count; without it, the operators.",
+    )
+
+    @field_validator("access_control")
+    @classmethod
+    def _actions_of_the_resource(
+        cls, value: dict[str, dict[str, list[str]]] | None
+    ) -> dict[str, dict[str, list[str]]] | None:
+        for role, resources in (value or {}).items():
+            for resource, actions in resources.items():
+                if wrong := sorted(set(actions) - _ACTIONS[resource]):
+                    allowed = ", ".join(sorted(_ACTIONS[resource]))
+                    raise ValueError(f"{role}: {resource}: no {wrong[0]}; allowed: {allowed}")
+        return value
+
+    @property
+    def deciders(self) -> list[str] | None:
+        """Whose decisions about incidents count; None for everybody whom Airflow lets answer."""
+        return self.approvers or self.operators

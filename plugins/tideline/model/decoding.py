@@ -186,6 +186,7 @@ class DecodePlan:
         redrives: Error classes whose quarantined records are decoded again; empty for a plan that
             decodes what was landed.
         own_columns: Which of `typed_columns.CHOOSABLE` the typed table gets.
+        by: Who has asked for the redrive; None otherwise.
     """
 
     plan_id: str
@@ -204,6 +205,7 @@ class DecodePlan:
     quarantine_uri: str
     redrives: tuple[str, ...] = ()
     own_columns: tuple[str, ...] = KEPT_BY_DEFAULT
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

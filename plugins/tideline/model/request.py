@@ -54,11 +54,14 @@ class RunRequest:
         window: Backfill the records of that time; None for a live run and for ranges.
         ranges: Backfill these offsets, at most one range per partition; empty otherwise.
         reason: In the words of the person who requested it; not part of the digest.
+        by: Who that is: a user of Airflow's, or `os:` and a user of the operating system; None
+            for a schedule. Not part of the digest.
     """
 
     window: Window | None = None
     ranges: tuple[RequestedRange, ...] = ()
     reason: str | None = None
+    by: str | None = None
 
     @property
     def lane(self) -> Lane:

@@ -57,7 +57,7 @@ def let_go(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
     gone = LetGo(
         let_go_id=f"{_NAME}-{attempt.token}",
         run_id=run.run_id,
-        by=f"maintenance.quarantine_days: {run.stream.maintenance.quarantine_days}",
+        by=f"maintenance.quarantine_days: {run.stream.maintenance.quarantine_days}{_asked(run)}",
         at=now(),
         ranges=found.ranges(found.chosen),
     )
@@ -72,3 +72,7 @@ def let_go(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
     reach("maintain:let_go")
     log.info("%s: %d quarantined rows were removed (%s)", table.uri, found.count.rows, gone.by)
     return found.count
+
+
+def _asked(run: RunContext) -> str:
+    return "" if run.request.by is None else f", asked by {run.request.by}"

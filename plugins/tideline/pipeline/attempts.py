@@ -98,6 +98,7 @@ def _change(
         run_id=run.run_id,
         token=attempt.token,
         ranges=tuple(r.as_coordinates for r in ranges),
+        by=run.request.by,
     )
 
 

@@ -62,6 +62,7 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
         run_id=run.run_id,
         token=state.control.token,
         ranges=(*plan.ranges, *plan.removes),
+        by=plan.by,
     )
     return TypedAttempt(plan, change)
 

@@ -108,6 +108,7 @@ def new_plan(
         quarantine_uri=decode.quarantine.uri,
         redrives=redrives,
         own_columns=tuple(decode.table.own_columns),
+        by=run.request.by if redrives else None,
     )
     refuse_event_time(run, plan)
     return plan

@@ -21,6 +21,7 @@ class TableChange:
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
         merges: Files that others with the same rows replace: no row changes.
+        by: Who has asked for it; None for a schedule.
     """
 
     ledger_id: str
@@ -29,6 +30,7 @@ class TableChange:
     token: int
     ranges: tuple[CoordinateRange, ...]
     merges: tuple[FileMerge, ...] = ()
+    by: str | None = None
 
     @property
     def app_id(self) -> str:
@@ -56,6 +58,7 @@ class TableChange:
             run_id=self.run_id,
             token=self.token,
             ranges=self.ranges,
+            by=self.by,
             rows=rows,
             bytes=bytes,
         )

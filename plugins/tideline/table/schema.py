@@ -142,6 +142,7 @@ def commit_metadata(
     run_id: str,
     token: int,
     ranges: Iterable[CoordinateRange],
+    by: str | None = None,
     **counts: int,
 ) -> str:
     """The user metadata of a commit. With it, the table alone proves which plans it holds.
@@ -152,6 +153,7 @@ def commit_metadata(
         run_id: The run that executes it.
         token: The attempt's fencing token.
         ranges: The coordinates that were written or replaced.
+        by: Who has asked for the run; None, and left out, for a schedule.
         counts: `rows` and `bytes`, for a commit without Spark's metrics.
 
     Returns:
@@ -165,6 +167,7 @@ def commit_metadata(
             "run_id": run_id,
             "token": token,
             "ranges": [r.coordinates for r in ranges],
+            **({} if by is None else {"by": by}),
             **counts,
         },
         separators=(",", ":"),

@@ -1,0 +1,181 @@
+"""Four kinds of users of a real Airflow, two streams, every action: the table in docs/rights.md."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from devstack.airflow_client import AirflowClient
+from devstack.airflow_harness import started
+from devstack.process import wait_until
+from tests.harness import closed_incidents, head
+from tideline.errors import ServiceAway
+from tideline.wiring import open_ledger
+
+DOCS = Path(__file__).parents[2] / "docs" / "rights.md"
+USERS = ("nobody", "vera", "olga", "admin")
+DAGS = {
+    "audit": ("tideline_audit", "audit_stream", {}),
+    "rewind": (
+        "tideline_rewind",
+        "rewind_stream",
+        {"to_run": "no-such-run", "reason": "a test", "confirm": "{stream}"},
+    ),
+    "maintain": ("tideline_maintenance", "maintain_stream", {"dry_run": True}),
+    "redrive": ("tideline_redrive", "redrive_records", {}),
+}
+REFUSED = "refused by Tideline"
+NOT_NAMED = "is not among airflow."
+
+
+def people(*names):
+    """The section of a stream file that names operators, who approve as well."""
+    return {"operators": [*names], "retries": 0}
+
+
+@pytest.fixture
+def harness(airflow_harness):
+    return airflow_harness
+
+
+@pytest.fixture
+def users(stack):
+    """A client for each kind: without a login, may look, operates one stream, administrator."""
+    nobody = AirflowClient(stack.airflow.url, "nobody", secrets.token_urlsafe(12))
+    return {"nobody": nobody} | {name: stack.airflow.client(name) for name in USERS[1:]}
+
+
+def asking(harness, client, name, section):
+    """A stream that has landed [0, 10), lost [10, 30), and has a run that asks about it."""
+    harness.create(name, partitions=1)
+    harness.send(10, name)
+    ask = {"retention_loss": "approve"}
+    topics = {"topics": [harness.topic(name)]}
+    stream = started(
+        harness, client, name, kafka=topics, on_reset=ask, on_incident="proceed", airflow=section
+    )
+    client.trigger(name, "lands")
+    assert client.wait_for_run(name, "lands") == "success"
+    harness.send(40, name)
+    harness.delete_records(before=30, suffix=name)
+    client.trigger(name, "asks")
+    client.wait_for_question(name, "asks")
+    return stream
+
+
+def outcome(client, dag_id, run_id, task_id):
+    """What became of a run that Airflow has taken: whether its task has refused the user."""
+    client.wait_for_run(dag_id, run_id)
+    return REFUSED if NOT_NAMED in client.log(dag_id, run_id, task_id) else "yes"
+
+
+def operated(client, user, stream, operation, run_id):
+    """Trigger an operation on a stream as a user."""
+    dag_id, task_id, form = DAGS[operation]
+    conf = {k: stream if v == "{stream}" else v for k, v in form.items()}
+    try:
+        user.trigger(dag_id, run_id, {"stream": stream, **conf})
+    except ServiceAway as error:
+        return refused_by_airflow(error)
+    return outcome(client, dag_id, run_id, task_id)
+
+
+def refused_by_airflow(error):
+    """The status with which Airflow refuses somebody."""
+    (status,) = (s for s in ("401", "403") if f"Airflow answers {s}" in str(error))
+    return f"refused by Airflow, {status}"
+
+
+def ready(client, *operations):
+    """Unpause the operations' Dags."""
+    for operation in operations:
+        client.wait_for_dag(DAGS[operation][0])
+        client.pause(DAGS[operation][0], False)
+
+
+def test_only_those_whom_the_file_names_rewind_and_decide(harness, client, users):
+    """Airflow lets everybody trigger and answer who may do it with any Dag; then we look."""
+    stream = asking(harness, client, "named", people("admin"))
+    ready(client, "rewind")
+    before = head(stream)
+    assert operated(client, users["olga"], "named", "rewind", "by-olga") == REFUSED
+    assert operated(client, users["vera"], "named", "rewind", "by-vera") != REFUSED
+
+    users["olga"].answer("named", "asks", ["accept_loss"], "it is gone")
+    client.wait_for_question("named", "asks", times=2)
+    (incident,) = open_ledger(stream).read().open_incidents
+    assert (incident.decision, head(stream)) == (None, before)
+
+    users["admin"].answer("named", "asks", ["accept_loss"], "it is gone")
+    assert client.wait_for_run("named", "asks") == "success"
+    (closed,) = closed_incidents(stream)
+    assert (closed.decision.by, closed.decision.reason) == ("admin", "it is gone")
+    assert open_ledger(stream).find_run("asks").request.by == "admin"
+
+
+@pytest.mark.slow
+def test_every_user_every_action_on_ones_own_stream_and_on_another(harness, client, users):
+    """What happens is the table in the documents, line by line."""
+    streams = {"hers": people("olga", "admin"), "others": people("otto", "admin")}
+    for name, section in streams.items():
+        asking(harness, client, name, section)
+    ready(client, *DAGS)
+    lines = []
+    for user in USERS:
+        for stream in streams:
+            cells = cells_of(client, users[user], user, stream)
+            lines.append(f"| {user} | {stream} | {' | '.join(cells)} |")
+    table = "\n".join(lines)
+    print(table)
+    assert table in DOCS.read_text()
+
+
+def cells_of(client, user, name, stream):
+    """One line: see, trigger, clear, approve, and the operations."""
+    yield attempted(lambda: user.run(stream, "lands"))
+    run_id = f"look-by-{name}"
+    triggered = attempted(lambda: user.trigger(stream, run_id, {"plan_only": True}))
+    if triggered == "yes":
+        triggered = outcome(client, stream, run_id, "plan_offset_ranges")
+    yield triggered
+    yield attempted(lambda: cleared(client, user, stream))
+    yield approved(client, user, stream)
+    for operation in DAGS:
+        yield operated(client, user, stream, operation, f"{stream}-by-{name}")
+
+
+def attempted(call):
+    """Whether Airflow takes a call."""
+    try:
+        call()
+    except ServiceAway as error:
+        return refused_by_airflow(error)
+    return "yes"
+
+
+def cleared(client, user, stream):
+    """Clear the last task of the run that has landed; it reads nothing again."""
+    user.clear(stream, "lands", ["advance_offsets"])
+    client.wait_for_run(stream, "lands")
+
+
+def approved(client, user, stream):
+    """Answer `fail`, which moves nothing. If it counts, the run ends, and is made to ask again."""
+    answer = attempted(lambda: user.answer(stream, "asks", ["fail"], "a test"))
+    if answer != "yes":
+        return answer
+
+    def has_read_it():
+        ended = client.run(stream, "asks")["state"] == "failed"
+        return ended or "asking again" in client.log(stream, "asks", "resolve_reset", tries())
+
+    def tries():
+        return client.tasks(stream, "asks")["resolve_reset"]["try_number"]
+
+    wait_until(has_read_it, "nobody reads the answer", 120, 1.0)
+    if client.run(stream, "asks")["state"] == "failed":
+        client.clear(stream, "asks", ["resolve_reset"])
+        client.wait_for_question(stream, "asks")
+        return "yes"
+    client.wait_for_question(stream, "asks", times=2)
+    return REFUSED
