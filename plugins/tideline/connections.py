@@ -8,16 +8,21 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from configparser import Error as ConfigParserError
+from configparser import RawConfigParser
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from tideline.errors import ConnectionMissing
-from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka_io.settings import NO_SECRETS, KafkaSettings
 from tideline.registry_io.connecting import RegistrySettings, read_settings
+from tideline.secrecy import mask, secrets_in
 from tideline.store_io import settings as store_io
 
+_BACKENDS = (("secrets", "backend"), ("workers", "secrets_backend"))
+"""Section and key of Airflow's options that name a secrets backend."""
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 
@@ -43,17 +48,54 @@ class Connection:
 def find_connection(connection_id: str) -> Connection | None:
     """A connection by its id; None if Airflow does not know it.
 
-    A connection in the environment, in JSON form, is read here, unless a secrets backend is
-    configured. Airflow would read the same, but its import takes seconds. Airflow looks up
-    everything else.
+    A connection in the environment, in JSON form, is read here, unless a secrets backend comes
+    first. Airflow would read the same, but its import takes seconds. Airflow looks up everything
+    else. Its secrets are masked in a task's log.
 
     Raises:
         ConnectionMissing: The JSON in the environment is not a connection.
     """
     in_environment = os.environ.get(f"AIRFLOW_CONN_{connection_id.upper()}", "")
-    if in_environment.lstrip().startswith("{") and not os.environ.get("AIRFLOW__SECRETS__BACKEND"):
-        return _from_json(connection_id, in_environment)
-    return _from_airflow(connection_id)
+    if in_environment.lstrip().startswith("{") and not has_backend():
+        found: Connection | None = _from_json(connection_id, in_environment)
+    else:
+        found = _from_airflow(connection_id)
+    if found is not None:
+        mask([found.password, *secrets_in(found.extra)])
+    return found
+
+
+def has_backend() -> bool:
+    """Whether Airflow is configured to ask a secrets backend before the environment.
+
+    Where Airflow is loaded it is asked. Elsewhere the same places are looked at, without the
+    seconds that its import takes: variables, and the file that `AIRFLOW_CONFIG` names or that lies
+    in `AIRFLOW_HOME`.
+    """
+    airflow = sys.modules.get("airflow.sdk.configuration") or sys.modules.get(
+        "airflow.configuration"
+    )
+    if airflow is not None and hasattr(airflow, "conf"):
+        return any(airflow.conf.get(*option, fallback="") for option in _BACKENDS)
+    if any(
+        value and name.startswith(f"AIRFLOW__{section}__{key}".upper())
+        for name, value in os.environ.items()
+        for section, key in _BACKENDS
+        if not name.upper().endswith("_KWARGS")
+    ):
+        return True
+    home = os.environ.get("AIRFLOW_HOME") or "~/airflow"
+    path = os.environ.get("AIRFLOW_CONFIG") or os.path.join(home, "airflow.cfg")
+    written = RawConfigParser(strict=False)
+    try:
+        written.read(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8")
+    except (ConfigParserError, UnicodeDecodeError):
+        return True  # it is Airflow's to say what is wrong with it
+    return any(
+        written.get(section, f"{key}{how}", fallback="").strip()
+        for section, key in _BACKENDS
+        for how in ("", "_cmd", "_secret")
+    )
 
 
 def kafka_settings(connection_id: str) -> KafkaSettings:
@@ -65,7 +107,10 @@ def kafka_settings(connection_id: str) -> KafkaSettings:
     """
     example = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
     connection = _required(connection_id, "kafka", key="kafka.connection", example=example)
-    return KafkaSettings(connection_id, connection.extra)
+    settings = KafkaSettings(connection_id, connection.extra)
+    options = settings.for_spark()  # with the client's key, and the login as Java has it
+    mask(value for name, value in options.items() if name not in NO_SECRETS)
+    return settings
 
 
 def registry_settings(connection_id: str) -> RegistrySettings:

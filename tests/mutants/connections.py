@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "the client logs no secret",
-        "    _keep_secrets_out_of_logs()\n    made",
+        "    clamp_kafka_logs()\n    made",
         "    made",
         REFUSALS,
     ),

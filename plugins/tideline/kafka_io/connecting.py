@@ -5,7 +5,6 @@ By itself the client goes on trying until its time is up, and then says "Unable 
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from tideline.kafka_io.python_errors import is_cut, refusal_of
+from tideline.secrecy import clamp_kafka_logs
 
 
 class CutAtConnect(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
@@ -71,13 +71,6 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             self._refused[node_id] = cut
 
 
-def _keep_secrets_out_of_logs() -> None:
-    """kafka-python logs passwords at DEBUG: the whole configuration, and each request."""
-    logger = logging.getLogger("kafka")
-    if logger.getEffectiveLevel() < logging.INFO:
-        logger.setLevel(logging.INFO)
-
-
 def connected(**configs: Any) -> KafkaAdminClient:
     """A client that has found the cluster.
 
@@ -89,7 +82,7 @@ def connected(**configs: Any) -> KafkaAdminClient:
         CutAtConnect: A server has cut the connection.
         OSError: Certificates cannot be read, or TLS has failed.
     """
-    _keep_secrets_out_of_logs()
+    clamp_kafka_logs()
     made: list[KafkaNetClient] = []
 
     def client(**settings: Any) -> KafkaNetClient:

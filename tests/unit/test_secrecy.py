@@ -1,0 +1,193 @@
+"""Secrets that a task reads are masked in its log, and kafka-python is kept from logging them."""
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tideline.connections import (
+    find_connection,
+    has_backend,
+    kafka_settings,
+    registry_settings,
+    store_settings,
+)
+from tideline.secrecy import clamp_kafka_logs
+
+ROOT = Path(__file__).parents[2]
+KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwcanaryLINEONE
+BKgwggSkAgEAAoIBAQC7VJTUt9Us8cKjcanaryLINETWO
+-----END PRIVATE KEY-----
+"""
+
+
+def masked(text):
+    """What Airflow makes of a line of a task's log."""
+    from airflow.sdk.log import mask_logs
+
+    return str(mask_logs(None, "info", {"event": text}))
+
+
+@pytest.fixture(autouse=True)
+def masker():
+    """Airflow's own, as a task has it; and as it was, afterwards."""
+    import airflow.sdk.log
+    from airflow.sdk._shared.secrets_masker import _secrets_masker
+
+    found = _secrets_masker()
+    before = set(found.patterns), found.replacer
+    yield airflow.sdk.log
+    found.patterns, found.replacer = before
+
+
+def test_every_secret_of_a_kafka_connection_is_masked(monkeypatch, tmp_path):
+    """Connections in the environment pass Airflow by, and so does what files hold."""
+    (tmp_path / "key.pem").write_text(KEY)
+    extra = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": 'canary"quoted',
+        "ssl.certificate.location": str(tmp_path / "key.pem"),
+        "ssl.key.location": str(tmp_path / "key.pem"),
+        "ssl.key.password": "canary-of-the-key",
+    }
+    value = json.dumps({"conn_type": "kafka", "password": "canary-itself", "extra": extra})
+    monkeypatch.setenv("AIRFLOW_CONN_MASKED", value)
+    options = kafka_settings("masked").for_spark()
+    for secret in ('canary"quoted', "canary-of-the-key", "canary-itself", *KEY.splitlines()[1:3]):
+        assert "canary" not in masked(f"it is {secret}, they say")
+    assert "canary" not in masked(f"options: {options['kafka.sasl.jaas.config']}")
+    assert "a:1" in masked("asking a:1")
+
+
+@pytest.mark.parametrize(
+    ("look_up", "connection"),
+    [
+        (
+            store_settings,
+            {
+                "conn_type": "aws",
+                "login": "ACCESS",
+                "password": "canary-of-aws",
+                "extra": {"aws_session_token": "canary-session"},
+            },
+        ),
+        (
+            registry_settings,
+            {"conn_type": "http", "host": "r", "login": "me", "password": "canary-of-http"},
+        ),
+        (registry_settings, {"conn_type": "http", "host": "r", "extra": {"token": "canary-token"}}),
+        (
+            find_connection,
+            {"conn_type": "spark", "host": "yarn", "extra": {"keytab": "canaryktab"}},
+        ),
+        (
+            find_connection,
+            {"conn_type": "spark_connect", "host": "s", "password": "canary"},
+        ),
+        (find_connection, {"conn_type": "postgres", "host": "s", "password": "canaryp"}),
+    ],
+)
+def test_every_secret_of_the_other_connections_is_masked(monkeypatch, look_up, connection):
+    """Whatever its type is."""
+    monkeypatch.setenv("AIRFLOW_CONN_MASKED", json.dumps(connection))
+    look_up("masked")
+    for secret in (connection.get("password"), *connection.get("extra", {}).values()):
+        assert "canary" not in masked(f"it is {secret}")
+
+
+@pytest.mark.parametrize("name", ["", "kafka", "kafka.admin.client", "kafka.conn"])
+def test_kafka_python_logs_nothing_below_info(name):
+    """Whichever level was set to DEBUG: all, kafka's, or one module's."""
+    heard = io.StringIO()
+    loggers = [logging.getLogger(n) for n in ("", "kafka", "kafka.admin.client", "kafka.conn")]
+    before = [logger.level for logger in loggers]
+    handler = logging.StreamHandler(heard)
+    logging.getLogger().addHandler(handler)
+    try:
+        for logger in loggers[1:]:
+            logger.setLevel(logging.NOTSET)
+        logging.getLogger(name).setLevel(logging.DEBUG)
+        clamp_kafka_logs()
+        for logger in loggers[1:]:
+            logger.debug("sasl_plain_password: canary")
+            logger.info("heard")
+    finally:
+        logging.getLogger().removeHandler(handler)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+    assert "canary" not in heard.getvalue()
+    assert "heard" in heard.getvalue()
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """An Airflow home of its own, in a process that has not loaded Airflow."""
+    for name in list(os.environ):
+        if name.startswith(("AIRFLOW__SECRETS", "AIRFLOW__WORKERS", "AIRFLOW_CONFIG")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    for name in ("airflow.configuration", "airflow.sdk.configuration"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "variables", "expected"),
+    [
+        ("", {}, False),
+        ("[secrets]\n# backend = a.B\nbackend =\n", {}, False),
+        ("[secrets]\nbackend = a.B\n", {}, True),
+        ("[secrets]\nbackend_cmd = echo a.B\n", {}, True),
+        ("[workers]\nsecrets_backend = a.B\n", {}, True),
+        ("no section\n", {}, True),
+        ("", {"AIRFLOW__SECRETS__BACKEND": "a.B"}, True),
+        ("", {"AIRFLOW__SECRETS__BACKEND_CMD": "echo a.B"}, True),
+        ("", {"AIRFLOW__WORKERS__SECRETS_BACKEND": "a.B"}, True),
+        ("", {"AIRFLOW__SECRETS__BACKEND_KWARGS": "{}"}, False),
+        ("", {"AIRFLOW__SECRETS__BACKEND": ""}, False),
+    ],
+)
+def test_a_secrets_backend_is_seen_wherever_airflow_may_be_told_of_one(
+    home, monkeypatch, written, variables, expected
+):
+    """One that airflow.cfg names was passed over: the environment's connection was taken."""
+    (home / "airflow.cfg").write_text(written)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert has_backend() is expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loaded", [False, True], ids=["command line", "in Airflow"])
+def test_a_backend_of_airflow_s_file_is_asked_first(tmp_path, loaded):
+    """A real one of Airflow's, which reads a file."""
+    (tmp_path / "connections.json").write_text('{"here": {"conn_type": "a", "host": "backend"}}')
+    local = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+    where = json.dumps({"connections_file_path": str(tmp_path / "connections.json")})
+    config = f"[secrets]\nbackend = {local}\nbackend_kwargs = {where}\n"
+    (tmp_path / "airflow.cfg").write_text(config)
+    program = "from tideline.connections import find_connection as f; print(f('here').host)"
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")},
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW_CONN_HERE": '{"conn_type": "kafka", "host": "environment"}',
+        "PYTHONPATH": str(ROOT / "plugins"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", f"import airflow.sdk\n{program}" if loaded else program],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "backend", done.stderr
