@@ -124,3 +124,10 @@ def test_mounted_and_copied_files_exist_and_nobody_copies_the_checkout():
         assert f"!{path}" in ignored
     assert ignored[0] == "*"
     assert lines[-1] == "USER 50000:0"
+
+
+def test_no_connection_hands_tasks_airflow_s_whole_database():
+    """Its user reads every connection and every password there."""
+    for service in SERVICES.values():
+        found = {k: v for k, v in (service.get("environment") or {}).items() if "_CONN_" in k}
+        assert not [k for k, v in found.items() if k.startswith("AIRFLOW_CONN_") and "airflow" in v]

@@ -125,3 +125,9 @@ def test_every_path_that_a_page_mentions_exists(page):
     """A module that moved takes its mentions along."""
     paths = set(_PATH.findall(prose(page)))
     assert not {path for path in paths if found_at(path, ROOT / "docs", ROOT / "tests") is None}
+
+
+def test_no_page_puts_a_password_on_a_command_line():
+    """Everybody on the machine sees it there, in the list of processes."""
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        assert not re.search(r"--conn-(uri|password|json)\b", page.read_text()), page
