@@ -66,7 +66,8 @@ def _rewind(dag_id: str, folder: Folder) -> DAG:
         doc_md="""Removes the rows of every later run and moves the position back; see the runbook.
 
 It refuses to remove rows that Kafka can no longer give back, unless `accept_loss` is set. To finish
-an interrupted rewind, clear the task: until then no other run of the stream starts.
+an interrupted rewind, clear the task, or trigger it once more where the stream names operators:
+until then no other run of the stream starts.
 """,
     ) as dag:
         RewindStream(task_id="rewind_stream", folder=folder)

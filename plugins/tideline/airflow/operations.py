@@ -90,7 +90,7 @@ class RewindStream(BaseOperator):
     """Puts table and ledger of a stream back to the state after a run.
 
     The form's `confirm` must repeat the stream's name. Clearing the task finishes an interrupted
-    rewind.
+    rewind; where the stream names operators, the same form in a new run does.
 
     Args:
         folder: Folder of stream files; None: `streams_folder` says which.
