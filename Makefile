@@ -103,11 +103,11 @@ lint: $(READY)  ## ruff, mypy, import contracts, spelling, the pages' site, comp
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yaml
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml docker/streams/*.yaml
 
 docs: $(READY)  ## Build the pages as a site, strictly, into .site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from tideline.launch.committer import committer_class
 from tideline.errors import SparkRefused
+from tideline.launch.committer import committer_class
 from tideline.launch.programs import CONNECTION, TOKEN
 
 APPLICATION = {
