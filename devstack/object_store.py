@@ -154,6 +154,7 @@ class S3Proxy(ObjectStore):
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": self.access_key,
             "s3proxy.credential": self.secret_key,
+            "s3proxy.ignore-unknown-headers": "true",  # that of a session's token
             "jclouds.provider": "filesystem-nio2",
             "jclouds.filesystem.basedir": str(self.folder / "objects"),
         }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-_HOLD_SECONDS = 60
+_HOLD_SECONDS = 120
 _SPARK = "hadoop"
 """In lower case, in the user agent of Hadoop's client."""
 _numbers = itertools.count(1)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qs
 
 from devstack.object_store import ObjectStore
-from devstack.store_faults import IgnoreCondition, LoseAnswer, Rule
+from devstack.store_faults import (
+    Answer,
+    Forward,
+    Hold,
+    IgnoreCondition,
+    LoseAnswer,
+    Rule,
+    StoreAnswer,
+    StoreRequest,
+)
 from devstack.store_proxy import StoreProxy
 from tideline.store_io.options import for_obstore
 
 BUCKET = "lake"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,41 @@ class Fronted:
         return Bucket(self.store, self.proxy, folder)
 
 
+@dataclass(frozen=True)
+class AssumeRole:
+    """The service beside a store that gives out a role's credentials; other requests pass.
+
+    Args:
+        role: The ARN that it knows.
+        access_key, secret_key: What it gives out.
+    """
+
+    role: str
+    access_key: str
+    secret_key: str
+
+    def __call__(self, request: StoreRequest, forward: Forward) -> StoreAnswer:
+        """Give them out, or pass the request on."""
+        wanted = parse_qs(request.body.decode(errors="replace"))
+        if wanted.get("Action") != ["AssumeRole"]:
+            return forward()
+        if wanted["RoleArn"] != [self.role]:
+            return Answer(403, "AccessDenied")(request, forward)
+        parts = {
+            "AccessKeyId": self.access_key,
+            "SecretAccessKey": self.secret_key,
+            "SessionToken": "of-the-role",
+            "Expiration": "2099-01-01T00:00:00Z",
+        }
+        given = "".join(f"<{name}>{value}</{name}>" for name, value in parts.items())
+        text = (
+            '<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
+            f"<AssumeRoleResult><Credentials>{given}</Credentials></AssumeRoleResult>"
+            "</AssumeRoleResponse>"
+        )
+        return StoreAnswer(200, (("Content-Type", "text/xml"),), text.encode())
+
+
 @contextmanager
 def fronted(store: ObjectStore) -> Iterator[Fronted]:
     """Start a server with a bucket, and a proxy before it."""
@@ -68,9 +116,46 @@ def fronted(store: ObjectStore) -> Iterator[Fronted]:
         store.stop()
 
 
-def losing_commit(version: int, times: int = 1) -> Rule:
-    """The store takes the commit of a version, and nobody hears of it."""
-    return Rule(LoseAnswer(), "PUT", f"_delta_log/{version:020d}.json", times=times)
+def commit_key(version: int, table: str = "") -> str:
+    """What the key of a version's commit ends with.
+
+    Args:
+        version: The table's.
+        table: The last part of its address; any table if empty.
+    """
+    return f"{table}/_delta_log/{version:020d}.json"
+
+
+def losing_commit(version: int, table: str = "") -> Rule:
+    """The store takes the commit of a version, and nobody hears of it; arguments as above."""
+    return Rule(LoseAnswer(), "PUT", commit_key(version, table), times=1)
+
+
+def while_held(
+    bucket: Bucket,
+    version: int,
+    hold: Hold,
+    commit: Callable[[], Result],
+    meanwhile: Callable[[], object],
+) -> Result:
+    """Let others do something while a commit's request, or its answer, is held.
+
+    Args:
+        bucket: Where the table is.
+        version: The one that is to be committed first.
+        hold: How it is held.
+        commit: Commits; its result, or its error, is this function's.
+        meanwhile: What the others do.
+    """
+    rule = Rule(hold, "PUT", commit_key(version), times=1)
+    with bucket.proxy.applying(rule), ThreadPoolExecutor(1) as pool:
+        committing = pool.submit(commit)
+        try:
+            bucket.proxy.wait_reached(hold, 120)
+            meanwhile()
+        finally:
+            bucket.proxy.release(hold)
+        return committing.result()
 
 
 def ignoring_conditions(bucket: Bucket) -> Rule:

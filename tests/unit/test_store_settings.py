@@ -29,7 +29,7 @@ def test_a_connection_is_spelled_for_both_sides():
         "AWS_SECRET_ACCESS_KEY": "hidden",
         "AWS_SESSION_TOKEN": "temporary",
         "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:9000",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000",
     }
     assert found.for_spark() == {
         "fs.s3a.endpoint": "http://127.0.0.1:9000",
@@ -41,8 +41,14 @@ def test_a_connection_is_spelled_for_both_sides():
 
 
 def test_a_role_is_assumed_on_both_sides():
-    found = read(role_arn=ROLE, region_name="eu-central-1")
+    """With the environment's credentials, which Spark's process needs as well."""
+    found = read("", "", role_arn=ROLE, region_name="eu-central-1")
     assert found.for_delta()["AWS_IAM_ROLE_ARN"] == ROLE
+    assert found.within({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_REGION": "theirs"}) == {
+        "AWS_ACCESS_KEY_ID": "AKIA",
+        "AWS_REGION": "eu-central-1",
+        "AWS_IAM_ROLE_ARN": ROLE,
+    }
     assert found.for_spark()["fs.s3a.assumed.role.arn"] == ROLE
     assert "fs.s3a.endpoint" not in found.for_spark()
     assert "AWS_ALLOW_HTTP" not in found.for_delta()
@@ -78,7 +84,8 @@ def test_a_connection_replaces_what_the_environment_says():
         ({"region": "eu"}, "extra region: unknown; allowed: one of aws_session_token"),
         ({"region_name": "Frankfurt am Main"}, "allowed: a region as in eu-central-1"),
         ({"role_arn": "lake"}, "allowed: an ARN as in arn:aws:iam::"),
-        ({"sts_endpoint_url": "https://sts"}, "role_arn: missing"),
+        ({"sts_endpoint_url": "https://sts"}, "extra sts_endpoint_url: unknown"),
+        ({"role_arn": ROLE}, "login: given; allowed: none beside role_arn"),
         ({"endpoint_url": "store:9000"}, "'store:9000'; allowed: http:// or https://"),
         ({"endpoint_url": "http://store:9000/lake"}, "a path; allowed"),
         ({"endpoint_url": "http://me:hidden@store"}, "a login, a query or a fragment; allowed"),

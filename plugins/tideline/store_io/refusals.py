@@ -70,8 +70,9 @@ _BY_CODE: dict[str, Cause] = {
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
 _MESSAGE = re.compile(r"<Message>\s*([^<]*?)\s*</Message>")
 _STATUS = re.compile(r"status(?: code)?:? (\d{3})\b")
-_NO_CREDENTIALS = ("169.254.169.254", "IMDS", "no providers in chain")
+_NO_CREDENTIALS = ("169.254.169.254", "IMDS", "no providers in chain", "no credentials found")
 """Signs that nothing was configured: the machine's own role is asked for last."""
+_NO_REGION = "missing signing region"
 _NOT_SENT = "error sending request"
 _NOT_S3 = ("invalid list response", "Error parsing", "<html", "<!doctype html")
 _REDIRECT = "redirect without LOCATION"
@@ -99,6 +100,8 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
         return None if cause is None else refused(uri, options, cause, said)
     if any(sign in text for sign in _NO_CREDENTIALS):
         return refused(uri, options, "authentication", "there are no credentials for it")
+    if _NO_REGION in text:
+        return refused(uri, options, "authentication", "assuming a role needs AWS_REGION as well")
     status = _STATUS.search(text)
     if status is not None and status[1] in ("401", "403"):
         return refused(uri, options, "authorization", f"HTTP status {status[1]}")

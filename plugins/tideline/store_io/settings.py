@@ -19,17 +19,23 @@ from urllib.parse import urlsplit
 from tideline.errors import ConnectionMissing
 from tideline.model.addresses import without_login
 
-ALLOWED = ("aws_session_token", "region_name", "endpoint_url", "role_arn", "sts_endpoint_url")
+ALLOWED = ("aws_session_token", "region_name", "endpoint_url", "role_arn")
 DEFAULT_REGION = "us-east-1"
 """What S3-compatible stores expect where nobody has named a region."""
+_PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 _CREDENTIALS = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),
-    *("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
     *("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
 )
 """Variables that would mix with a connection's own: a process of ours is started without them."""
 _SESSION_NAME = "tideline"
 _ASSUMED_ROLE = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+_WHO_ASSUMES = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,"
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+)
+"""What Spark hands its executors, otherwise what the driver's process finds."""
 _FORMS = {
     "region_name": (re.compile(r"[a-z0-9-]{1,64}"), "a region as in eu-central-1"),
     "role_arn": (
@@ -52,8 +58,7 @@ class StoreSettings:
         session_token: Of temporary credentials.
         region: The bucket's.
         endpoint: URL of a store other than Amazon's.
-        role: ARN of a role to assume with these credentials.
-        sts_endpoint: URL of the service that is asked for the role, if not Amazon's.
+        role: ARN of a role to assume with the environment's credentials.
     """
 
     connection: str | None = None
@@ -63,7 +68,6 @@ class StoreSettings:
     region: str | None = None
     endpoint: str | None = None
     role: str | None = None
-    sts_endpoint: str | None = None
 
     def for_delta(self) -> dict[str, str]:
         """Options of delta-rs; what is not named here it takes from the environment."""
@@ -78,7 +82,8 @@ class StoreSettings:
             "AWS_ALLOW_HTTP": "true" if (endpoint or "").startswith("http:") else None,
             "AWS_IAM_ROLE_ARN": self.role,
             "AWS_IAM_ROLE_SESSION_NAME": _SESSION_NAME if self.role else None,
-            "AWS_ENDPOINT_URL_STS": self.sts_endpoint,
+            # With an endpoint, delta-rs would pass over the role without a word.
+            "AWS_FORCE_CREDENTIAL_LOAD": "true" if self.role else None,
         }
         return {name: value for name, value in options.items() if value is not None}
 
@@ -92,19 +97,25 @@ class StoreSettings:
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "AWS_SESSION_TOKEN": self.session_token,
             "AWS_REGION": self.region or (DEFAULT_REGION if self.endpoint else None),
-            "AWS_ENDPOINT_URL": self.endpoint,  # makes another warm driver for another store
+            # These two make another warm driver for another store, and for another role. The store
+            # is not asked for roles, as it were with `AWS_ENDPOINT_URL`.
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_IAM_ROLE_ARN": self.role,
         }
         return {name: value for name, value in variables.items() if value is not None}
 
     def within(self, variables: Mapping[str, str]) -> dict[str, str]:
         """A process's variables with those of this store instead of what was there.
 
+        Credentials stay where the connection has none.
+
         Args:
             variables: Of the process that starts it.
         """
         if self.connection is None:
             return dict(variables)
-        kept = {name: value for name, value in variables.items() if name not in _CREDENTIALS}
+        replaced = _PLACE if self.access_key is None else (*_PLACE, *_CREDENTIALS)
+        kept = {name: value for name, value in variables.items() if name not in replaced}
         return {**kept, **self.environment()}
 
     def for_spark(self) -> dict[str, str]:
@@ -121,8 +132,7 @@ class StoreSettings:
                 "fs.s3a.aws.credentials.provider": _ASSUMED_ROLE,
                 "fs.s3a.assumed.role.arn": self.role,
                 "fs.s3a.assumed.role.session.name": _SESSION_NAME,
-                "fs.s3a.assumed.role.sts.endpoint": self.sts_endpoint,
-                "fs.s3a.assumed.role.sts.endpoint.region": region if self.sts_endpoint else None,
+                "fs.s3a.assumed.role.credentials.provider": _WHO_ASSUMES,
             }
         return {name: value for name, value in properties.items() if value is not None}
 
@@ -148,8 +158,9 @@ def read_settings(
         raise _refused(connection, missing, "missing", f"required by the {beside}, or neither")
     if token and not login:
         raise _refused(connection, "login", "missing", "required by aws_session_token")
-    if "sts_endpoint_url" in extra and not role:
-        raise _refused(connection, "extra role_arn", "missing", "required by sts_endpoint_url")
+    if role and login:
+        allowed = "none beside role_arn, which is assumed with the environment's credentials"
+        raise _refused(connection, "login", "given", allowed)
     endpoint = extra.get("endpoint_url")
     return StoreSettings(
         connection=connection,
@@ -159,7 +170,6 @@ def read_settings(
         region=extra.get("region_name"),
         endpoint=endpoint.rstrip("/") if endpoint else None,
         role=role,
-        sts_endpoint=extra.get("sts_endpoint_url"),
     )
 
 
