@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -34,11 +34,15 @@ class DecodedLake:
 
     Args:
         folder: For the tables.
+        options: delta-rs options of the typed tables, where they are in an object store.
         decode: Keys of the stream file's section `decode`, beside a value in Avro and two tables.
     """
 
-    def __init__(self, folder: Path, **decode: object) -> None:
+    def __init__(
+        self, folder: Path, options: Mapping[str, str] | None = None, **decode: object
+    ) -> None:
         self.folder, self.store = folder, StoreState()
+        self.options = dict(options or {})
         self.registry, self.spark = FakeRegistry(), FakeDecoder()
         self.decode: dict[str, object] = {
             "value": {"format": "avro", "subject": "orders-value"},
@@ -120,8 +124,8 @@ class DecodedLake:
             table=self.raw,
             spark=self.spark,
             typed=TypedTables(
-                TargetTable(stream.decode.table.uri, columns=TYPED_COORDINATES),
-                TargetTable(stream.decode.quarantine.uri, columns=QUARANTINE_COLUMNS),
+                TargetTable(stream.decode.table.uri, self.options, TYPED_COORDINATES),
+                TargetTable(stream.decode.quarantine.uri, self.options, QUARANTINE_COLUMNS),
             ),
             connect_registry=lambda: self.registry,
         )
@@ -144,12 +148,19 @@ class DecodedLake:
 
     def typed(self, table: str = "table") -> list[int]:
         """Offsets in the typed table, each as often as it stands there."""
-        uri = self.decode[table]["uri"]  # type: ignore[index]
-        found = DeltaTable(uri).to_pyarrow_table(columns=["offset"])["offset"].to_pylist()
+        found = self._open(table).to_pyarrow_table(columns=["offset"])["offset"].to_pylist()
         return sorted(found)
 
     def bad(self) -> list[tuple[int, str]]:
         """Offsets in quarantine with their error classes."""
-        uri = self.decode["quarantine"]["uri"]  # type: ignore[index]
-        rows = DeltaTable(uri).to_pyarrow_table(columns=["offset", "error_class"]).to_pydict()
-        return sorted(zip(*rows.values(), strict=True))
+        found = self._open("quarantine").to_pyarrow_table(columns=["offset", "error_class"])
+        return sorted(zip(*found.to_pydict().values(), strict=True))
+
+    def versions(self) -> dict[str, int]:
+        """The newest version of each typed table, by the last part of its address."""
+        found = map(self._open, ("table", "quarantine"))
+        return {table.table_uri.rstrip("/").rpartition("/")[2]: table.version() for table in found}
+
+    def _open(self, table: str) -> DeltaTable:
+        uri = self.decode[table]["uri"]  # type: ignore[index]
+        return DeltaTable(uri, storage_options=self.options)

@@ -73,12 +73,16 @@ class FakeDecoder:
             elif not is_tombstone or job.plan.tombstones == "keep":
                 good.append({**kept, "is_tombstone": is_tombstone})
         return DecodeResult(
-            decoded=_written(job.decoded, good, _typed(job.plan)),
-            quarantined=_written(job.quarantine, bad, _QUARANTINED),
+            decoded=self.written(job.decoded, good, _typed(job.plan)),
+            quarantined=self.written(job.quarantine, bad, _QUARANTINED),
             raw_rows=len(rows),
             tombstones=tombstones,
             classes=dict(Counter(str(r["error_class"]) for r in bad)),
         )
+
+    def written(self, output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> SparkResult:
+        """Write the files of one table; how many rows there are."""
+        return _written(output, rows, schema)
 
 
 def _typed(plan: DecodePlan) -> pa.Schema:

@@ -1,12 +1,13 @@
 """A store that does what it is asked, and whose answer is lost: it is done once, by us."""
 
-import threading
 from dataclasses import replace
 
 import pytest
 
-from devstack.store_faults import Hold, Rule
-from tests.object_stores import losing_commit
+from devstack.store_faults import Hold
+from tests.decoded_lake import DecodedLake
+from tests.fake_decoder import FakeDecoder, value_of
+from tests.object_stores import losing_commit, while_held
 from tests.store_worlds import StoreWorld
 from tests.table_worlds import Rows, change
 from tests.unit.build import ID
@@ -43,28 +44,6 @@ def test_a_change_of_the_ledger_is_applied_once(any_bucket):
     assert (any_bucket.proxy.applied(rule), calls) == (1, [1])
     assert ledger.update(counting(calls)).control.token == 3
     assert Ledger(store_at(any_bucket), "s").read().version == 3
-
-
-def while_held(bucket, version, hold, commit, meanwhile):
-    """Let others do something while a commit's request, or its answer, is held."""
-    failed = []
-
-    def run():
-        try:
-            commit()
-        except Exception as error:
-            failed.append(error)
-
-    rule = Rule(hold, "PUT", f"_delta_log/{version:020d}.json", times=1)
-    with bucket.proxy.applying(rule):
-        thread = threading.Thread(target=run)
-        thread.start()
-        bucket.proxy.wait_reached(hold)
-        meanwhile()
-        bucket.proxy.release(hold)
-        thread.join()
-    for error in failed:
-        raise error
 
 
 def test_it_is_found_below_what_others_have_committed_since(any_bucket):
@@ -173,3 +152,41 @@ def test_a_change_of_the_table_is_committed_once(world, kind):
     assert (made.version, made.token) == (version, doing.token)
     assert world.port.observe().version == version
     assert [row[3] for row in world.rows()] == list(offsets)
+
+
+class StoredDecoder(FakeDecoder):
+    """Writes through the server's folder."""
+
+    def __init__(self, bucket):
+        super().__init__()
+        self.bucket = bucket
+
+    def written(self, output, rows, schema):
+        uri = str(self.bucket.path(output.uri.rpartition("/")[2]))
+        return super().written(replace(output, uri=uri), rows, schema)
+
+
+@pytest.mark.parametrize("table", ["typed", "bad"])
+def test_a_decoding_is_committed_once(any_bucket, tmp_path, table):
+    """To each of its two tables; the rows are decoded once, and the next run finds them."""
+    lake = DecodedLake(
+        tmp_path,
+        any_bucket.options,
+        table={"uri": any_bucket.uri("typed")},
+        quarantine={"uri": any_bucket.uri("bad"), "max_share": 1.0},
+    )
+    lake.spark = StoredDecoder(any_bucket)
+    schema_id = lake.register(("id", "int"))
+    lake.lands(value_of(schema_id), b"nonsense")
+    lake.decodes("one")
+    lake.lands(value_of(schema_id), b"nonsense")
+    before = lake.versions()
+    with any_bucket.proxy.applying(losing_commit(before[table] + 1, table)) as rule:
+        lake.decodes("two")
+    assert any_bucket.proxy.applied(rule) == 1
+    assert lake.versions() == {name: version + 1 for name, version in before.items()}
+    lake.decodes("three")
+    assert lake.versions() == {name: version + 1 for name, version in before.items()}
+    assert len(lake.spark.jobs) == 2
+    assert (lake.typed(), lake.bad()) == ([0, 2], [(1, "framing"), (3, "framing")])
+    assert lake.audits().clean
