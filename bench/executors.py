@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -125,7 +126,11 @@ class Lander:
         }
         began = time.perf_counter()
         command = tideline("run", file, "--json", env=variables)
-        status, answer, errors = finished(command, 600)
+        try:
+            status, answer, errors = finished(command, 600)
+        except BaseException:
+            os.killpg(command.pid, signal.SIGKILL)
+            raise
         seconds = time.perf_counter() - began
         (tasks,) = self._cluster.tasks(name) if status == 0 else ([],)
         found = Landing(seconds, tasks)
@@ -136,19 +141,23 @@ class Lander:
         return found
 
 
-def executors(folder: Path, shape: Shape, rounds: int) -> Table:
+def executors(folder: Path, shape: Shape, rounds: int, minutes: float) -> Table:
     """Rounds of runs in a random order, then in the opposite one, after one that does not count.
 
     Args:
         folder: Empty.
         shape: The topic's contents.
         rounds: How many.
+        minutes: After so many no round begins but the first one.
     """
+    until = time.monotonic() + 60 * minutes
     found: list[list[Landing]] = [[] for _ in _COUNTS]
     lander = Lander(folder, shape).start()
     try:
         lander.land(max(_COUNTS))
         for order in _orders(rounds):
+            if found[0] and time.monotonic() > until:
+                break
             for which in order:
                 landing = lander.land(_COUNTS[which])
                 found[which].append(landing)
@@ -207,10 +216,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.executors")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--minutes", type=float, default=30, help="no round begins after them")
     options = parser.parse_args()
     shape = Shape("executors", options.records, value_bytes=200, partitions=8)
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-        _write(_PAGE, executors(Path(folder), shape, options.rounds))
+        _write(_PAGE, executors(Path(folder), shape, options.rounds, options.minutes))
 
 
 if __name__ == "__main__":

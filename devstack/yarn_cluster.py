@@ -45,6 +45,7 @@ _ADDRESSES = (
     *("yarn.nodemanager.address", "yarn.nodemanager.localizer.address"),
     *("yarn.nodemanager.webapp.address", "yarn.resourcemanager.webapp.address"),
 )
+_ENDS = ("Completed", "Failed", "Killed")
 
 
 class YarnCluster:
@@ -82,29 +83,6 @@ class YarnCluster:
         }
 
     @property
-    def client_variables(self) -> dict[str, str]:
-        """The same for drivers of this machine, with which YARN's staging folder is read.
-
-        Here that folder is in the store, and the container that starts executors has to read it: so
-        the site gives it the store's secrets.
-        """
-        folder = self._folder / "spark-client"
-        folder.mkdir(exist_ok=True)
-        site = (self._folder / "spark" / "spark-defaults.conf").read_text()
-        secrets = {
-            "AWS_ACCESS_KEY_ID": self._store.access_key,
-            "AWS_SECRET_ACCESS_KEY": self._store.secret_key,
-        }
-        lines = (f"spark.yarn.appMasterEnv.{name} {value}\n" for name, value in secrets.items())
-        (folder / "spark-defaults.conf").write_text("".join([site, *lines]))
-        return {
-            **self.variables,
-            "SPARK_CONF_DIR": str(folder),
-            "SPARK_LOCAL_IP": HOST,
-            "PYSPARK_PYTHON": python_for([self.user]),
-        }
-
-    @property
     def container_logs(self) -> Path:
         """A folder for each application, with one for each container."""
         return self.user.folder / "logs"
@@ -122,10 +100,11 @@ class YarnCluster:
             raise
         return self
 
-    def applications(self) -> list[dict[str, object]]:
-        """What the ResourceManager knows of each application."""
-        found: Any = self._ask("apps", "apps")
-        return list(found if isinstance(found, list) else found.get("app", []))
+    def ended(self) -> tuple[int, int, int]:
+        """How many applications have completed, have failed, and were killed."""
+        found = self._ask("metrics", "clusterMetrics")
+        completed, failed, killed = (found[f"apps{how}"] for how in _ENDS)
+        return int(completed), int(failed), int(killed)
 
     def stop(self) -> None:
         """Stop both, with what is left of containers, and remove the containers' folder."""

@@ -295,4 +295,10 @@ MUTANTS = (
         "if is_local(target.master):",
         f"{LAUNCHER}::test_a_spark_with_settings_of_its_own_is_spark_submit_s",
     ),
+    Mutant(
+        "a Spark does not take another version's committer",
+        'return f"{_CLASS}_{_digest()}"',
+        "return _CLASS",
+        "tests/unit/test_packaging.py::test_jar_and_class_of_the_committer_are_named_by_its_source",
+    ),
 )
