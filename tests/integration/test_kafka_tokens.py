@@ -121,7 +121,7 @@ def test_an_endpoint_that_does_not_answer_is_away(settings, monkeypatch):
 
 def test_an_endpoint_that_is_silent_is_away(issuer, settings, monkeypatch):
     monkeypatch.setattr("tideline.kafka_io.tokens.TOKEN_SECONDS", 0.2)
-    issuer.stub.answer = lambda request: request.rfile.read(1)
+    issuer.stub.answer = lambda request: request.connection.recv(1)
     with pytest.raises(TokenEndpointAway, match="timed out"):
         Tokens(settings()).token()
 
