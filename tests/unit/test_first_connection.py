@@ -1,10 +1,11 @@
-"""What a connection to a broker makes of an answer that comes together with its end."""
+"""What a connection to a broker makes of its end, and of a beginning that fails."""
 
 import asyncio
 import socket
 from types import SimpleNamespace
 
 import pytest
+from kafka import errors as kafka_errors
 from kafka.net import manager
 
 from tideline.kafka_io.connecting import _Connections
@@ -60,3 +61,18 @@ def test_an_answer_is_read_before_the_end_that_comes_with_it(monkeypatch, answer
     asyncio.run(read())
     assert protocol.told[0] == answer
     assert "socket disconnected" in protocol.told[-1]
+
+
+def test_a_broker_that_cannot_be_reached_is_named(monkeypatch):
+    """Brokers may advertise a name that nobody knows; what lies beneath is still to be seen."""
+    cause = kafka_errors.KafkaConnectionError("DNS Resolution failure")
+
+    async def connect(*_, **__):
+        raise cause
+
+    monkeypatch.setattr(manager, "create_connection", connect)
+    node = SimpleNamespace(host="kafka.invalid", port=9092)
+    with pytest.raises(kafka_errors.KafkaConnectionError, match=r"kafka\.invalid:9092: ") as told:
+        asyncio.run(_Connections(Net())._build_transport(node))
+    assert told.value.__cause__ is cause
+    assert "DNS Resolution failure" in str(told.value)

@@ -50,7 +50,11 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        try:
+            transport = await super()._build_transport(node, timeout_at=timeout_at)
+        except kafka_errors.KafkaConnectionError as error:
+            # Brokers may advertise other names than `bootstrap.servers` does: say which it was.
+            raise kafka_errors.KafkaConnectionError(f"{node.host}:{node.port}: {error}") from error
         receive = transport._sock_recv
 
         def receive_before_the_end() -> tuple[bytes, Exception | None]:
