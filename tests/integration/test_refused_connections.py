@@ -39,11 +39,16 @@ def refused(extra, ask=lambda cluster: cluster.observe([], {})):
     return error
 
 
-def away(extra):
+def away(extra, ask=lambda cluster: cluster.observe([], {})):
     """What is said where it may pass."""
     with KafkaCluster(KafkaSettings("k", extra)) as cluster, pytest.raises(ServiceAway) as caught:
-        cluster.observe([], {})
+        ask(cluster)
     return str(caught.value)
+
+
+def ask_a_leader(cluster):
+    """A broker at the address that it advertises, not at that of `bootstrap.servers`."""
+    return cluster.committed_offsets("some", [("orders", 0)])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -110,8 +115,8 @@ def test_a_token_endpoint_that_is_away_is_not_a_refusal(secured):
 def test_brokers_that_advertise_another_name_need_it_in_their_certificate(secured):
     """The name of `bootstrap.servers` is not enough."""
     with KafkaCluster(KafkaSettings("k", secured.settings("SSL", "RENAMED"))) as cluster:
-        assert cluster.observe([], {}).cluster_id
-    error = refused(secured.settings("SSL", "MISNAMED"))
+        assert ask_a_leader(cluster) == {("orders", 0): None}
+    error = refused(secured.settings("SSL", "MISNAMED"), ask_a_leader)
     assert error.cause == "certificate"
     assert "not valid for 'localhost'" in str(error)
 
@@ -119,7 +124,7 @@ def test_brokers_that_advertise_another_name_need_it_in_their_certificate(secure
 def test_an_advertised_name_that_does_not_exist_is_told(secured):
     """It may be a name server's fault, so it may pass."""
     extra = secured.settings("SSL", "NOWHERE", default_api_timeout_ms="500")
-    assert "kafka.invalid" in away(extra)
+    assert "kafka.invalid" in away(extra, ask_a_leader)
 
 
 def test_a_certificate_that_has_expired_is_named(secured):
@@ -155,7 +160,7 @@ def test_a_client_certificate_of_another_authority_is_refused(secured):
 def test_a_missing_right_is_named(secured):
     """The group's offsets may not be read: nothing about time, nothing about loss."""
     guest = secured.settings("SASL_SSL", sasl_username="guest")
-    error = refused(guest, lambda cluster: cluster.committed_offsets("some", [("orders", 0)]))
+    error = refused(guest, ask_a_leader)
     assert error.cause == "authorization"
 
 
