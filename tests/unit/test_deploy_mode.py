@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -99,6 +100,36 @@ def test_a_driver_on_yarn_gets_a_job_without_secrets(on_yarn, job_path):
     assert submission.conf["spark.hadoop.fs.s3a.endpoint"] == "http://store"
     assert "PYSPARK_PYTHON" not in submission.environment
     assert not any("log4j2" in value for value in submission.conf.values())
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "a\nspark.yarn.queue=mine",
+        "a\r\nb",
+        "back\\slash",
+        "\\u0041",
+        " =:#! ",
+        "tab\tand\fmore",
+        "ü€𝄞",
+    ],
+)
+def test_any_secret_is_one_line_of_the_properties(on_yarn, job_path, secret):
+    """Java reads back what was given, and no property that the secret spells."""
+    store = StoreSettings("store", access_key="id", secret_key=secret)
+    _, _, properties = submitted(job_path, store=store)
+    names = [line.partition("=")[0] for line in properties if "=" in line]
+    assert all(name.startswith("spark.yarn.appMasterEnv.") for name in names)
+    assert len(names) == len(set(names)) == 3  # the store's two, and the job's own
+    (line,) = (p for p in properties if "AWS_SECRET_ACCESS_KEY" in p)
+    assert as_java_reads(line.partition("=")[2]) == secret
+
+
+def as_java_reads(value):
+    """`java.util.Properties`: spaces before a value count not, and escapes of four digits do."""
+    assert not re.search(r"^\s|[^\x20-\x7e]|\\(?!u[0-9a-f]{4})", value)
+    units = re.sub(r"\\u(....)", lambda found: chr(int(found[1], 16)), value)
+    return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 
 def test_the_answer_comes_back_through_the_store(on_yarn, job_path):

@@ -81,5 +81,13 @@ def _for_yarn(secrets: Mapping[str, str], folder: Path) -> str:
 
 
 def _escaped(value: str) -> str:
-    """As a value in a file of Java properties."""
-    return value.replace("\\", "\\\\")
+    """As a value in a file of Java properties, on one line and in ASCII.
+
+    Whatever Java could read otherwise is its number (`java.util.Properties.load`).
+    """
+    units = value.encode("utf-16-be")
+    pairs = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(
+        chr(unit) if " " < chr(unit) <= "~" and unit != ord("\\") else f"\\u{unit:04x}"
+        for unit in pairs
+    )
