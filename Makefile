@@ -60,8 +60,8 @@ test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Conne
 test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, an hour; downloads
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
 
-test-store: $(READY)  ## The Spark and fault suites with their tables on s3a://, in a real S3-compatible store
-	TIDELINE_TEST_STORE=s3 $(BIN)/pytest tests/spark tests/faults
+test-store: $(READY)  ## The Spark and fault suites file by file, tables on s3a:// in a real S3-compatible store: FILES=
+	$(BIN)/python -m tests.in_store $(FILES)
 
 test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the driver; as root
 	$(BIN)/pytest tests/cluster -m ""

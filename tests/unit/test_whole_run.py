@@ -1,8 +1,11 @@
 """`make test` runs pytest part by part, and its last line tells of all."""
 
+from pathlib import Path
+
 import pytest
 
 from tests import __main__ as whole_run
+from tests import in_store
 from tests.__main__ import COMMANDS, PARTS, ROOT, PartResult, combine, run_part
 
 WELL = PartResult(0, "=========== 12 passed, 1 skipped, 425 deselected in 12.30s ===========")
@@ -33,10 +36,20 @@ def test_a_part_keeps_the_names_of_its_failures(tmp_path, monkeypatch):
     """They are printed again at the end, where parts that ran beside it cannot bury them."""
     (tmp_path / "test_one.py").write_text("def test_bad():\n    assert not 'this one'\n")
     monkeypatch.setattr(whole_run, "ROOT", tmp_path)
-    monkeypatch.setattr(whole_run, "PARTS", {"one": ("test_one.py",)})
-    result = run_part("one", ["-p", "no:cacheprovider"])
+    result = run_part("one", ["-p", "no:cacheprovider"], ("test_one.py",))
     assert result.status == 1
     assert [line.split(" - ")[0] for line in result.failures] == ["FAILED test_one.py::test_bad"]
+
+
+def test_in_the_store_each_file_is_a_part_of_its_own():
+    """The faults with the slow ones, but for ledgers in a database."""
+    wanted = {
+        p.relative_to(ROOT) for s in ("spark", "faults") for p in ROOT.glob(f"tests/{s}/test_*.py")
+    }
+    parts = in_store.parts(in_store.files())
+    assert {Path(part[-1]) for part in parts.values()} == wanted
+    assert len(parts) == len(wanted)
+    assert {part[:-1] for part in parts.values()} == {(), in_store.FAULTS}
 
 
 def test_every_folder_with_tests_is_in_one_part():

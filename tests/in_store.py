@@ -1,0 +1,43 @@
+"""Run the Spark and fault suites with their tables in an object store (`make test-store`).
+
+A pytest process for each file, two at a time, each with its own broker, Spark and store: what
+takes one of them away spoils one line of the result. The faults are the whole catalogue, as in
+`make test-faults`, but for ledgers in a database, which are in no store.
+
+Usage: python -m tests.in_store [FILE ...] [PYTEST_OPTION ...]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tests.__main__ import ROOT, main
+
+FAULTS = ("-m", "", "-k", "not airflow")
+"""Options for tests/faults."""
+
+
+def files() -> list[str]:
+    """All test files of both suites, by their paths in the repository."""
+    found = (path for suite in ("spark", "faults") for path in (ROOT / "tests" / suite).glob("*"))
+    return sorted(str(p.relative_to(ROOT)) for p in found if p.name.startswith("test_"))
+
+
+def parts(chosen: list[str]) -> dict[str, tuple[str, ...]]:
+    """Each file with its options, by its name."""
+    return {
+        file.removeprefix("tests/").removesuffix(".py"): (
+            *(FAULTS if file.startswith("tests/faults/") else ()),
+            file,
+        )
+        for file in chosen
+    }
+
+
+if __name__ == "__main__":
+    os.environ["TIDELINE_TEST_STORE"] = "s3"
+    given = sys.argv[1:]
+    chosen = [argument for argument in given if argument.startswith("tests/")]
+    options = [argument for argument in given if argument not in chosen]
+    sys.exit(main(options, parts(chosen or files())))
