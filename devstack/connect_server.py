@@ -11,6 +11,7 @@ from tideline.launch.environment import spark_variables
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
+from tideline.store_io.settings import StoreSettings
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -18,6 +19,8 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 class ConnectServer:
     """A server process with Tideline's jars, listening on 127.0.0.1; it asks for its token.
+
+    With `TIDELINE_TEST_BUCKET` it has the jars and the variables for an object store as well.
 
     Args:
         folder: Holds its log, and in `events` what it tells Spark's history server.
@@ -64,7 +67,10 @@ class ConnectServer:
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": str(self.events),
         }
-        server = build_submission(self._master, settings, "spark-internal", java_class=_CLASS)
+        in_store = StoreSettings() if "TIDELINE_TEST_BUCKET" in os.environ else None
+        server = build_submission(
+            self._master, settings, "spark-internal", java_class=_CLASS, store=in_store
+        )
         command = submit_command(server)
         self.events.mkdir(parents=True, exist_ok=True)
         ours = {**server.environment, TOKEN: self.token}

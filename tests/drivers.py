@@ -15,7 +15,7 @@ def drivers(folder: Path) -> list[int]:
         pid
         for pid, _, command in processes()
         if any(part.endswith("local_driver.py") for part in command)
-        and command[-2].startswith(f"{folder}/")
+        and any(part.startswith(f"{folder}/") for part in command)
     ]
 
 

@@ -10,7 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import ResetDetected
+from tideline.model.addresses import is_in_object_store
 from tideline.model.incident import Decision
+from tideline.store_io.options import with_limits
+from tideline.store_io.settings import StoreSettings
+from tideline.table.delta_table import TargetTable
 from tideline.wiring import open_ledger
 
 STEPS = (
@@ -30,6 +34,12 @@ def folder_of(uri):
     if not bucket:
         return Path(uri)
     return Path(os.environ["TIDELINE_TEST_OBJECTS"] + uri.removeprefix(bucket))
+
+
+def table_at(uri):
+    """The port of a table; an object store is reached as this process's variables say."""
+    options = with_limits(StoreSettings().for_delta()) if is_in_object_store(uri) else {}
+    return TargetTable(uri, options)
 
 
 def head(stream):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.harness import folder_of, head, table_rows, table_version
+from tests.harness import folder_of, head, table_at, table_rows, table_version
 from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.documents import dump, load
 from tideline.errors import (
@@ -23,7 +23,6 @@ from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.table.change import TableChange
-from tideline.table.delta_table import TargetTable
 from tideline.wiring import open_ledger, open_run
 
 SENT = 60
@@ -80,7 +79,7 @@ def test_the_files_statistics_are_those_that_spark_would_count(harness, spark, c
     stream = harness.stream(table={"uri": f"{harness.lake}/t", "partition_by": columns})
     harness.run(stream, "one", spark)
     copy = f"{harness.lake}/copy"
-    TargetTable(copy).create("copy", "l", columns)
+    table_at(copy).create("copy", "l", columns)
     rows = spark.session.read.format("delta").load(stream.table.uri)
     for partition in (0, 1):  # a task of the run read one partition
         one = rows.where(f"partition = {partition}").coalesce(1)
@@ -181,10 +180,10 @@ def test_a_column_of_others_is_kept(stream, harness, spark):
     harness.run(stream, "two", spark)
     uri = stream.table.uri
     spark.session.sql(f"ALTER TABLE delta.`{uri}` ADD COLUMNS (note STRING)")
-    assert TargetTable(uri).observe().partition_by == ("topic_id",)
+    assert table_at(uri).observe().partition_by == ("topic_id",)
     spark.session.sql(f"UPDATE delta.`{uri}` SET note = concat('n', offset)")
     spark.session.sql(f"OPTIMIZE delta.`{uri}`")
-    table, version = TargetTable(uri), table_version(stream)
+    table, version = table_at(uri), table_version(stream)
     state = open_ledger(stream).read()
     (first, *_) = [r for r in state.head.positions if r.partition == 0]
     gone = CoordinateRange(first.topic, first.topic_id, 0, 0, 0, SENT)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable
 
-from tests.harness import folder_of, table_rows
+from tests.harness import folder_of, table_at, table_rows
 from tideline.errors import BadInput
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS
@@ -23,7 +23,7 @@ def test_a_table_s_creation_that_was_cut_off_is_begun_again(harness, spark):
     (log / "_commit_a.json.tmp").touch()
     harness.run(stream, "one", spark)
     assert len(table_rows(stream)) == 10
-    assert TargetTable(stream.table.uri).observe().stream == stream.stream
+    assert table_at(stream.table.uri).observe().stream == stream.stream
     assert harness.audit(stream)[0].clean
 
 

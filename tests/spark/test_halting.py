@@ -251,7 +251,7 @@ def test_a_log_start_that_moved_after_the_read_blocks_nothing(harness, landed, s
 
 def test_an_empty_ledger_beside_a_filled_table_is_refused(harness, landed, spark):
     """Starting over would land everything again under another ledger."""
-    shutil.rmtree(landed.ledger_location.address)
+    shutil.rmtree(folder_of(landed.ledger_location.address))
     version = table_version(landed)
     with pytest.raises(ResetDetected, match="another ledger"):
         harness.run(landed, "anew", spark)
