@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -9,7 +10,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 from kafka import TopicPartition
+from kafka.errors import KafkaError
 
+from devstack.process import wait_until
 from tests.faults.fault_case import FaultCase
 from tests.faults.killable import Killable
 from tests.faults.oracle import Record, assert_exact
@@ -42,6 +45,7 @@ class Crash(FaultCase):
         """Create the topic and the stream file; a consumer group is told."""
         kafka = {"topics": [self.topic], "commit_group": self.group}
         super().follow(partitions, kafka=kafka, ledger=self.ledger, **stream)
+        wait_until(self._can_be_told, "the broker coordinates no groups", 60)
 
     @property
     def group(self) -> str:
@@ -152,6 +156,13 @@ class Crash(FaultCase):
             places = [TopicPartition(self.topic, p["partition_index"]) for p in topic["partitions"]]
             found = admin.list_partition_offsets(dict.fromkeys(places, -1))
         return {(p.topic, p.partition): int(found[p].offset) for p in places}
+
+    def _can_be_told(self) -> bool:
+        """A broker that has just started still loads what groups were told."""
+        with contextlib.suppress(KafkaError):
+            self._told()
+            return True
+        return False
 
     def _told(self) -> dict[tuple[str, int], int]:
         """What the consumer group knows."""
