@@ -184,6 +184,11 @@ def _add_operation_commands(add: AddCommand) -> None:
         metavar="ADDRESS",
         help="the table's address or the connection's id; default: the one in FILE",
     )
+    move.add_argument(
+        "--connection",
+        metavar="ID",
+        help="Airflow connection of type aws for an s3a:// address, if FILE names none",
+    )
 
 
 def _add_request(command: argparse.ArgumentParser) -> None:
