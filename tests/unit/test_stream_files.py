@@ -73,6 +73,18 @@ BROKEN = {
         "either topics or topic_pattern",
     ),
     "relative path": (GOOD.replace("/data/lake", "lake"), 5, "table.uri", "absolute path"),
+    "bucket without a path": (
+        GOOD.replace("/data/lake/orders", "s3a://lake/"),
+        5,
+        "table.uri",
+        "s3a://lake/orders",
+    ),
+    "empty part of a path in a store": (
+        GOOD.replace("/data/lake", "s3a://lake/"),
+        5,
+        "table.uri",
+        "without empty parts",
+    ),
     "path that climbs": (GOOD.replace("/data/lake", "/data/../etc"), 5, "table.uri", "'..'"),
     "path with a quote": (GOOD.replace("lake/orders", "lake/o`r"), 5, "table.uri", "letters"),
     "time without a zone": (

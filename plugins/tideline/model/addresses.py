@@ -16,8 +16,9 @@ def safe_uri(value: str) -> str:
         The address, unchanged.
 
     Raises:
-        ValueError: A scheme other than file and s3a, a login, a relative path, `..`, or a character
-            that is not allowed in a path.
+        ValueError: A scheme other than file and s3a, a login, a relative path, a bucket without a
+            path, an empty part of a store's path, `..`, or a character that is not allowed in a
+            path.
     """
     scheme, separator, rest = value.partition("://")
     path = rest if separator else value
@@ -29,6 +30,12 @@ def safe_uri(value: str) -> str:
         raise ValueError(
             "a login or a port does not belong into an address; credentials come from a connection"
         )
+    if scheme == "s3a":
+        bucket, _, key = path.removesuffix("/").partition("/")
+        if not bucket or not all(key.split("/")):
+            raise ValueError(
+                "needs a bucket and a path without empty parts, as in s3a://lake/orders"
+            )
     if ".." in PurePosixPath(path).parts:
         raise ValueError("'..' is not allowed")
     if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
