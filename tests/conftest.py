@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,17 @@ from tests.object_stores import BUCKET, Bucket, Fronted, fronted
 from tests.postgres import Postgres
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def ends_by_signal() -> Iterator[None]:
+    """A command line in this process leaves a handler behind; pytest would survive SIGTERM by it.
+
+    Its broker, its Spark and its store would not.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

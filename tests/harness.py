@@ -36,6 +36,14 @@ def folder_of(uri):
     return Path(os.environ["TIDELINE_TEST_OBJECTS"] + uri.removeprefix(bucket))
 
 
+def attempts_left(stream):
+    """The attempts' folders in the table's; a store has none without an object in it."""
+    folders = sorted(folder_of(stream.table.uri).glob("landed-*"))
+    if not os.environ.get("TIDELINE_TEST_BUCKET"):
+        return folders
+    return [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+
+
 def table_at(uri):
     """The port of a table; an object store is reached as this process's variables say."""
     options = with_limits(StoreSettings().for_delta()) if is_in_object_store(uri) else {}
