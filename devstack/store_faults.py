@@ -115,6 +115,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """A web server answers in the store's place: whatever is asked, here is its page."""
+
+    def __call__(self, request: StoreRequest, forward: Forward) -> StoreAnswer:
+        """Answer without passing it on."""
+        text = b"<html><body><p>Welcome</p></body></html>"
+        return StoreAnswer(200, (("Content-Type", "text/html; charset=utf-8"),), text)
+
+
+@dataclass(frozen=True, slots=True)
 class Slow:
     """Each request takes so many seconds longer, as over a distance."""
 

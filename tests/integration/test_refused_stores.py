@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from devstack.store_faults import Answer, Rule
+from devstack.store_faults import Answer, Page, Rule
 from tests.object_stores import ignoring_conditions
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
@@ -115,6 +115,28 @@ def test_what_amazon_s_store_says(bucket, use, status, code, cause):
     """Words of the real one, which cannot be asked here."""
     with bucket.proxy.applying(Rule(Answer(status, code))):
         assert refused(use, bucket).cause == cause
+
+
+def test_a_web_page_is_no_empty_store(bucket, use):
+    """It is a list of objects without an object, as far as delta-rs reads it."""
+    with bucket.proxy.applying(Rule(Page())):
+        found = refused(use, bucket)
+    assert (found.cause, "text/html" in str(found)) == ("endpoint", True)
+
+
+def test_what_answers_is_only_asked_where_nothing_is(bucket):
+    """No run of a stream that has landed pays for it."""
+
+    def unsigned():
+        return [r for r in bucket.proxy.requests if "max-keys=0" in r.target]
+
+    table = TargetTable(bucket.uri(), with_limits(bucket.options))
+    assert not table.observe().exists
+    assert len(unsigned()) == 1
+    table.create("s", "l", ["topic_id"])
+    before = len(unsigned())
+    assert table.observe().exists
+    assert len(unsigned()) == before
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError")])

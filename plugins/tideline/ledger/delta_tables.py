@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
 from tideline.errors import TidelineError
+from tideline.store_io.pages import refuse_web_pages
 
 _KEPT = 2  # the run's, and that of the thread that renews its lease
 
@@ -42,6 +43,7 @@ class LedgerTables:
 
         Raises:
             ServiceAway: The store does not answer.
+            StoreRefused: A web server answers in its place.
         """
         with self.at_least(None) as table:
             yield table
@@ -56,6 +58,7 @@ class LedgerTables:
 
         Raises:
             ServiceAway: The store does not answer.
+            StoreRefused: A web server answers in its place.
         """
         table = self._take()
         try:
@@ -64,6 +67,7 @@ class LedgerTables:
             elif version is None or table.version() < version:
                 table.update_incremental()
         except delta_errors.TableNotFoundError:
+            refuse_web_pages(self._uri, self._options)
             table = None
         except (delta_errors.DeltaError, OSError) as error:
             raise self._failure(error) from error

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from tideline.errors import ServiceAway
 from tideline.model.addresses import is_in_object_store
 from tideline.store_io.options import ROLE, for_obstore
+from tideline.store_io.pages import refuse_web_pages
 from tideline.store_io.refusals import plain_text, refusal, refused
 
 log = logging.getLogger("tideline")
@@ -37,6 +38,7 @@ def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
     """
     if not is_in_object_store(uri):
         return
+    refuse_web_pages(uri, options)
     if ROLE in options:
         log.warning("%s: not probed for conditional puts, which needs a key and not a role", uri)
         return

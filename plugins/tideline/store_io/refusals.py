@@ -129,7 +129,7 @@ def refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> St
         cause: Why.
         said: What the store has said; without a secret.
     """
-    bucket, endpoint = urlsplit(uri).netloc, _endpoint(options)
+    bucket, endpoint = urlsplit(uri).netloc, endpoint_of(options)
     connection = options.get(CONNECTION)
     via = "" if connection is None else f"connection {connection}: "
     at = "" if endpoint is None else f" at {endpoint}"
@@ -150,7 +150,7 @@ def _looked_at(uri: str, options: Mapping[str, str]) -> StoreRefused | None:
 
     The library says no more than that it could not send them.
     """
-    endpoint = urlsplit(_endpoint(options) or "")
+    endpoint = urlsplit(endpoint_of(options) or "")
     host, is_https = endpoint.hostname, endpoint.scheme == "https"
     if host is None or (endpoint.scheme in getproxies() and not proxy_bypass(host)):
         return None
@@ -171,7 +171,7 @@ def _looked_at(uri: str, options: Mapping[str, str]) -> StoreRefused | None:
     return None
 
 
-def _endpoint(options: Mapping[str, str]) -> str | None:
+def endpoint_of(options: Mapping[str, str]) -> str | None:
     """The store's URL; None means Amazon's own."""
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         if found := options.get(name) or os.environ.get(name):

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
 from tideline.delta_io.commits import read_commit
+from tideline.store_io.pages import refuse_web_pages
 
 
 class NewestTable:
@@ -38,6 +39,7 @@ class NewestTable:
         Raises:
             DeltaError: The table cannot be read.
             OSError: The store cannot be reached.
+            StoreRefused: A web server answers in its place.
         """
         table, self._table = self._table, None  # nobody knows its state after an error
         if table is not None and self._is_as_read(table):
@@ -60,6 +62,7 @@ class NewestTable:
         Raises:
             DeltaError: The table has no such version, or it cannot be read.
             OSError: The store cannot be reached.
+            StoreRefused: A web server answers in its place.
         """
         if self._table is not None and self._table.version() == version:
             return self._table
@@ -86,6 +89,7 @@ class NewestTable:
         try:
             return DeltaTable(self._uri, version=version, storage_options=self._options)
         except delta_errors.TableNotFoundError:
+            refuse_web_pages(self._uri, self._options)
             return None
 
     def _is_as_read(self, table: DeltaTable) -> bool:
