@@ -16,35 +16,62 @@ from tideline.pipeline.commit_loop import Target, commit_checked
 from tideline.table.delta_table import TargetTable
 
 pytestmark = pytest.mark.slow
-ROUNDS = 100
+COMMITS = 200
+"""Of all writers together: with more of them, each is beaten more often."""
+SECONDS = 400
 
 
-def swap(open_store, start, rounds):
+def swap(open_store, rounds, start, tries):
     """Increase the token; a conflict makes the ledger read again."""
     ledger = Ledger(open_store(), "s")
+
+    def next_token(state):
+        count(tries)
+        return state.with_next_token()
+
     for _ in range(rounds):
-        start.wait()
-        ledger.update(lambda s: s.with_next_token())
+        start.wait(SECONDS)
+        ledger.update(next_token)
 
 
-def land(open_table, start, work):
+def land(open_table, work, start, tries):
     """Commit one attempt after the other, each in a round of its own."""
     table = open_table()
-    target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
+
+    def look():
+        count(tries)
+        return table.observe(), ()
+
+    target = Target(table, table.uri, look, lambda _: None)
     for doing, files in work:
-        start.wait()
-        commit_checked(target, doing, files, lambda _, d=doing: d, 0)
+        start.wait(SECONDS)
+        before = table.observe().version
+        commit_checked(target, doing, files, lambda _, d=doing: d, before)
 
 
-def race(writers, target, arguments):
+def count(tries):
+    with tries.get_lock():
+        tries.value += 1
+
+
+def race(write, opened, parts):
+    """A process for each part of the work, with rounds that all begin at once; all their tries."""
     spawn = multiprocessing.get_context("spawn")
-    start = spawn.Barrier(writers)
-    processes = [spawn.Process(target=target, args=(a[0], start, a[1])) for a in arguments]
+    start, tries = spawn.Barrier(len(parts)), spawn.Value("i")
+    processes = [spawn.Process(target=write, args=(opened, p, start, tries)) for p in parts]
     for process in processes:
         process.start()
     for process in processes:
-        process.join(400)
-    assert [p.exitcode for p in processes] == [0] * writers
+        process.join(SECONDS)
+    assert [p.exitcode for p in processes] == [0] * len(parts)
+    print(f"{len(parts)} writers: {COMMITS} commits in {tries.value} tries")
+    return tries.value
+
+
+def versions(bucket, table):
+    """The versions in a table's log."""
+    log = bucket.path(table) / "_delta_log"
+    return sorted(int(file.stem) for file in log.glob("*.json"))
 
 
 @pytest.mark.parametrize("writers", [2, 4])
@@ -52,8 +79,10 @@ def test_no_swap_of_the_ledger_is_lost(any_bucket, writers):
     """Each round has one winner, and the others look again."""
     store = partial(DeltaLedgerStore, any_bucket.uri("ledger"), any_bucket.store.options())
     Ledger(store(), "s").update(lambda s: s.with_next_token())
-    race(writers, swap, [(store, ROUNDS)] * writers)
-    assert Ledger(store(), "s").read().control.token == 1 + writers * ROUNDS
+    tries = race(swap, store, [COMMITS // writers] * writers)
+    assert Ledger(store(), "s").read().control.token == 1 + COMMITS
+    assert versions(any_bucket, "ledger") == [*range(2 + COMMITS)]
+    assert tries > COMMITS  # otherwise nobody was beaten, and nothing is shown
 
 
 @pytest.mark.parametrize("writers", [2, 4])
@@ -61,13 +90,15 @@ def test_no_commit_of_the_table_is_overwritten(any_bucket, writers):
     """The rows of every writer and round are there, once."""
     world = StoreWorld(any_bucket)
     work = [[] for _ in range(writers)]
-    for number in range(writers * ROUNDS):
+    for number in range(COMMITS):
         at = CoordinateRange("orders", ID, 0, 0, number, number + 1)
         # A ledger for each writer: one ledger's tokens would fence the others.
         doing = change(at, commit_id=f"p{number}", token=number + 1)
         doing = replace(doing, ledger_id=f"l{number % writers}")
         work[number % writers].append((doing, world.write(doing, Rows(at)).files))
     table = partial(TargetTable, any_bucket.uri(), any_bucket.store.options())
-    race(writers, land, [(table, w) for w in work])
-    assert [row[3] for row in world.rows()] == [*range(writers * ROUNDS)]
-    assert table().observe().version == writers * ROUNDS
+    tries = race(land, table, work)
+    assert [row[3] for row in world.rows()] == [*range(COMMITS)]
+    assert table().observe().version == COMMITS
+    assert versions(any_bucket, "orders") == [*range(1 + COMMITS)]
+    assert tries > COMMITS  # otherwise nobody was beaten, and nothing is shown
