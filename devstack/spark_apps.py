@@ -40,13 +40,15 @@ class InProcessSpark:
     Args:
         is_small: Whether the session has the settings of a small batch, as spark-submit would
             choose them.
+        s3a: Whether it can read and write `s3a://`, for which more jars are fetched.
 
     `submits` counts the applications.
     """
 
-    def __init__(self, *, is_small: bool = True) -> None:
+    def __init__(self, *, is_small: bool = True, s3a: bool = False) -> None:
         self.submits = 0
         self._is_small = is_small
+        self._is_s3a = s3a or "TIDELINE_TEST_BUCKET" in os.environ
         self._session: SparkSession | None = None
 
     @property
@@ -60,8 +62,7 @@ class InProcessSpark:
         from tideline.spark.session import build_session  # imports pyspark
 
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
-        is_s3a = "TIDELINE_TEST_BUCKET" in os.environ
-        jars = [*spark_jars(s3a=is_s3a), *delta_jars()]
+        jars = [*spark_jars(s3a=self._is_s3a), *delta_jars()]
         properties = {
             **class_paths(_MASTER, jars),
             **configuration(_MASTER, is_small=self._is_small),
@@ -103,10 +104,11 @@ class ConnectSpark(InProcessSpark):
 
     Args:
         server: It runs, and goes on when this is stopped.
+        s3a: Whether the session in this process can read and write `s3a://`.
     """
 
-    def __init__(self, server: ConnectServer) -> None:
-        super().__init__()
+    def __init__(self, server: ConnectServer, *, s3a: bool = False) -> None:
+        super().__init__(s3a=s3a)
         self.server = server
 
     def submit(self, job_path: str) -> None:

@@ -103,19 +103,26 @@ def any_bucket(request: pytest.FixtureRequest) -> Bucket:
 
 
 @pytest.fixture(scope="session")
-def in_process_spark() -> Iterator[InProcessSpark]:
+def in_process_spark(request: pytest.FixtureRequest) -> Iterator[InProcessSpark]:
     """A Spark session in this process."""
-    app = InProcessSpark()
+    app = InProcessSpark(s3a=_needs_s3a(request))
     yield app
     app.stop()
 
 
 @pytest.fixture(scope="session")
-def connect_spark(connect_server: ConnectServer) -> Iterator[ConnectSpark]:
+def connect_spark(
+    request: pytest.FixtureRequest, connect_server: ConnectServer
+) -> Iterator[ConnectSpark]:
     """A client of the Spark Connect server."""
-    app = ConnectSpark(connect_server)
+    app = ConnectSpark(connect_server, s3a=_needs_s3a(request))
     yield app
     app.stop()
+
+
+def _needs_s3a(request: pytest.FixtureRequest) -> bool:
+    """Whether any test of this process has Spark in it read or write `s3a://`."""
+    return any(item.get_closest_marker("s3a") for item in request.session.items)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What several of these suites begin with."""
 
+import json
 import os
 import signal
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers import drivers
+from tideline.connections import store_settings
 from tideline.launch.cache import cache_folder
 from tideline.launch.jars import spark_jars
 from tideline.launch.local_driver import end_drivers
@@ -53,3 +55,25 @@ def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TIDELINE_SPARK_JARS", str(spark_jars()[0].parent))
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def spark_in_store(in_process_spark, bucket, monkeypatch):
+    """A Spark whose `s3a://` is the bucket behind its proxy; connection `lake`. Needs mark `s3a`.
+
+    Its JVM may be older than the store, so the key is in properties, and each file system is new.
+    """
+    connection = bucket.store.connection(bucket.proxy.endpoint)
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
+    properties = {
+        **store_settings("lake").for_spark(),
+        "fs.s3a.access.key": bucket.store.access_key,
+        "fs.s3a.secret.key": bucket.store.secret_key,
+        "fs.s3a.impl.disable.cache": "true",
+    }
+    conf = in_process_spark.session.conf
+    for name, value in properties.items():
+        conf.set(name, value)
+    yield in_process_spark
+    for name in properties:
+        conf.unset(name)
