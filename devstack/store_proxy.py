@@ -52,6 +52,12 @@ class StoreProxy:
         found: list[StoreRequest] = self._inside.listed()
         return found
 
+    @property
+    def answered(self) -> list[tuple[StoreRequest, int | None]]:
+        """What was answered since `clear`, with HTTP's status; None where the answer was lost."""
+        found: list[tuple[StoreRequest, int | None]] = self._inside.answered()
+        return found
+
     def __enter__(self) -> StoreProxy:
         return self
 
@@ -106,6 +112,7 @@ class _Inside:
         self._lock = threading.Lock()
         self._rules: tuple[Rule, ...] = ()
         self._requests: list[StoreRequest] = []
+        self._answered: list[tuple[StoreRequest, int | None]] = []
         self._applied: Counter[str] = Counter()
         self._met: Counter[str] = Counter()
         server = _Server((HOST, port), _Handler)
@@ -115,6 +122,10 @@ class _Inside:
     def listed(self) -> list[StoreRequest]:
         with self._lock:
             return list(self._requests)
+
+    def answered(self) -> list[tuple[StoreRequest, int | None]]:
+        with self._lock:
+            return list(self._answered)
 
     def add(self, rule: Rule) -> None:
         with self._lock:
@@ -135,17 +146,21 @@ class _Inside:
 
     def clear(self) -> None:
         with self._lock:
-            self._rules, self._requests = (), []
+            self._rules, self._requests, self._answered = (), [], []
 
     def answer(self, request: StoreRequest) -> StoreAnswer | None:
+        listed = replace(request, body=b"")
         with self._lock:
-            self._requests.append(replace(request, body=b""))
+            self._requests.append(listed)
             rule = next((r for r in self._rules if self._takes(r, request)), None)
 
         def forward() -> StoreAnswer:
             return self._forward(request)
 
-        return forward() if rule is None else rule.fault(request, forward)
+        answer = forward() if rule is None else rule.fault(request, forward)
+        with self._lock:
+            self._answered.append((listed, None if answer is None else answer.status))
+        return answer
 
     def _takes(self, rule: Rule, request: StoreRequest) -> bool:
         if not rule.matches(request):
