@@ -23,7 +23,7 @@ class ConnectServer:
     With `TIDELINE_TEST_BUCKET` it has the jars and the variables for an object store as well.
 
     Args:
-        folder: Holds its log, and in `events` what it tells Spark's history server.
+        folder: Holds its log.
         master: Spark master URL.
     """
 
@@ -45,11 +45,6 @@ class ConnectServer:
         """Address for clients; with another name than `localhost` they would ask for TLS."""
         return f"sc://localhost:{self.port}"
 
-    @property
-    def events(self) -> Path:
-        """The folder of its event logs."""
-        return self._folder / "events"
-
     def start(self) -> ConnectServer:
         """Start the server and wait until its port accepts connections, 120 s at most.
 
@@ -63,16 +58,12 @@ class ConnectServer:
             **APPLICATION,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.compress": "false",
-            "spark.eventLog.dir": str(self.events),
         }
         in_store = StoreSettings() if "TIDELINE_TEST_BUCKET" in os.environ else None
         server = build_submission(
             self._master, settings, "spark-internal", java_class=_CLASS, store=in_store
         )
         command = submit_command(server)
-        self.events.mkdir(parents=True, exist_ok=True)
         ours = {**server.environment, TOKEN: self.token}
         variables = {**spark_variables(os.environ), **ours}
         log = self._folder / "spark-connect.log"

@@ -64,7 +64,7 @@ class InProcessSpark:
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
         jars = [*spark_jars(s3a=self._is_s3a), *delta_jars()]
         properties = {
-            **class_paths(_MASTER, jars),
+            **class_paths(jars),
             **configuration(_MASTER, is_small=self._is_small),
             **DELTA,
             **DELTA_SESSION,

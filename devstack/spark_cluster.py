@@ -45,15 +45,6 @@ _DEFAULTS = {
 }
 
 
-ENCRYPTED = {
-    "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
-    "spark.network.crypto.authEngineVersion": "2",
-    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
-}
-"""What `docs/clusters.md` tells to set; besides, a secret."""
-
-
 class SparkCluster:
     """A master, and workers of one core each, on loopback addresses of their own.
 
@@ -63,20 +54,15 @@ class SparkCluster:
     Args:
         folder: For the drivers' settings and event logs, and the logs of master and workers.
         workers: How many.
-        secret: That everybody has to know who takes part; what they say is then encrypted. None
-            for neither.
 
     Raises:
         BadInput: We are not root, so that workers cannot be other users.
     """
 
-    def __init__(self, folder: Path, workers: int = 2, *, secret: str | None = None) -> None:
+    def __init__(self, folder: Path, workers: int = 2) -> None:
         names = itertools.islice(itertools.cycle(USERS), workers)
         self.users = [OtherUser(name) for name in names]
         self._folder = folder
-        self._security = (
-            {} if secret is None else {**ENCRYPTED, "spark.authenticate.secret": secret}
-        )
         self._port, self._web_port = free_ports(2)
         self._servers: list[Server] = []
 
@@ -101,7 +87,8 @@ class SparkCluster:
         folder.mkdir(parents=True, exist_ok=True)
         named = {key.replace("_", "."): value for key, value in properties.items()}
         events = logs_events(folder / _EVENTS)
-        _write_defaults(folder, {**_DEFAULTS, **events, **self._security, **named})
+        lines = (f"{key} {value}\n" for key, value in {**_DEFAULTS, **events, **named}.items())
+        (folder / "spark-defaults.conf").write_text("".join(lines))
         return {
             "SPARK_CONF_DIR": str(folder),
             "SPARK_LOCAL_IP": HOST,
@@ -206,18 +193,11 @@ class SparkCluster:
         """What a daemon gets; an executor has the variables of its worker."""
         variables = {**_DAEMON, "SPARK_HOME": str(spark_home()), "PATH": os.defpath}
         if user is None:
-            settings = self._folder / "master"
-            settings.mkdir(parents=True, exist_ok=True)
-            _write_defaults(settings, self._security)
-            java = str(find_java().home)
-            return {**variables, "JAVA_HOME": java, "SPARK_CONF_DIR": str(settings)}
-        settings = user.make_folder("conf")
-        owner = settings.stat()
-        os.chown(_write_defaults(settings, self._security), owner.st_uid, owner.st_gid)
+            return {**variables, "JAVA_HOME": str(find_java().home)}
         return {
             **variables,
             "JAVA_HOME": str(java_for(user)),
-            "SPARK_CONF_DIR": str(settings),
+            "SPARK_CONF_DIR": str(user.make_folder("conf")),
             "SPARK_LOCAL_DIRS": str(user.make_folder("local")),
             "PYTHONPATH": str(spark_home().parent),
         }
@@ -238,14 +218,6 @@ def python_for(users: Iterable[OtherUser]) -> str:
         if path is not None and all(user.may_read(path) for user in users):
             return path
     return sys.executable
-
-
-def _write_defaults(folder: Path, properties: Mapping[str, str]) -> Path:
-    """A file of Spark properties that its owner alone can read."""
-    file = folder / "spark-defaults.conf"
-    file.touch(mode=0o600)
-    file.write_text("".join(f"{key} {value}\n" for key, value in properties.items()))
-    return file
 
 
 def is_gone(process: psutil.Process) -> bool:

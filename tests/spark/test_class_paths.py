@@ -75,10 +75,8 @@ def test_the_site_s_own_class_path_stays(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     jars = spark_jars()
     (ours,) = [str(jar) for jar in jars if jar.name == JAR]
-    assert class_paths("yarn", jars) == {
+    assert class_paths(jars) == {
         "spark.driver.extraClassPath": f"{ours}:{JAR}:/opt/a.jar",
         "spark.executor.extraClassPath": f"{ours}:{JAR}:/opt/b.jar",
-        "spark.executor.userClassPathFirst": "true",
     }
-    assert "spark.executor.userClassPathFirst" not in class_paths("local[2]", jars)
-    assert class_paths("local[2]", []) == {}
+    assert class_paths([]) == {}

@@ -14,9 +14,6 @@ from devstack.process import free_ports
 from tests.harness import head, table_rows
 from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.connect import SparkConnect
-from tideline.model.request import RunRequest
-from tideline.pipeline.run_batch import run_batch
-from tideline.wiring import open_run
 
 
 @pytest.fixture
@@ -62,26 +59,6 @@ def test_the_server_is_this_machine_s_and_nothing_else_listens(spark):
     assert ("127.0.0.1", spark.server.port) in listening
     assert {ip for ip, _ in listening} == {"127.0.0.1"}
     assert not any(spark.server.token in " ".join(p.cmdline()) for p in processes)
-
-
-def test_no_secret_of_kafka_stands_in_the_texts_of_statements(harness, spark):
-    """Spark keeps each statement as a text, for its pages and its event logs."""
-    harness.create(partitions=1)
-    harness.send(10)
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me"'
-    secrets = {
-        "kafka.sasl.jaas.config": f'{login} password="hidden-\\"one";',
-        "kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nhidden-two\n-----END",
-        "kafka.ssl.key.password": "hidden-three",
-    }
-    with open_run(harness.stream(), "one", RunRequest(), spark) as run:
-        run.kafka_options |= secrets
-        assert run_batch(run).status == "done"
-    texts = [file.read_text() for file in spark.server.events.rglob("*") if file.is_file()]
-    kept = "".join(text for text in texts if harness.name in text)
-    assert "SparkListenerConnectOperationStarted" in kept
-    assert "kafka.bootstrap.servers" in kept
-    assert [line for line in kept.splitlines() if "hidden-" in line] == []
 
 
 @pytest.mark.parametrize("password", [None, "another"])

@@ -14,9 +14,8 @@ import pytest
 from tests.unit.build import planned
 from tideline.documents import dump
 from tideline.errors import ServiceAway
-from tideline.launch import private
-from tideline.launch.job import SparkJob, SparkResult
-from tideline.launch.private import PREFIX, PrivateFolder
+from tideline.launch import job
+from tideline.launch.job import PREFIX, PrivateFolder, SparkJob, SparkResult
 from tideline.pipeline.attempts import submit
 from tideline.spark.application import run_job
 
@@ -138,7 +137,7 @@ def test_one_that_is_swept_while_it_is_made_is_made_again(place, monkeypatch):
     def makes(**given):
         folder = made(**given)
         if not swept:
-            private._sweep(place)
+            job._sweep(place)
             swept.append(folder)
         return folder
 

@@ -1,11 +1,15 @@
 """Secrets that a process holds: what may show them, and what may not."""
 
 import ast
+import re
 from pathlib import Path
+
+from pyspark.sql.connect.proto import relations_pb2
 
 import tideline
 from tests.unit.build import planned
 from tideline.launch.job import SparkJob
+from tideline.spark.session import REDACTED, SESSION
 
 PACKAGE = Path(tideline.__file__).parent
 SECRET = ("password", "passphrase", "secret", "keytab", "kafka_options", "session_token")
@@ -50,3 +54,23 @@ def test_no_field_that_holds_a_secret_is_in_a_repr():
     held = [f for f in fields() if any(part in f[2] for part in SECRET)]
     assert len(held) > 5
     assert [f for f in held if "repr=False" not in f[3]] == []
+
+
+def test_a_statement_s_text_has_no_secret_option_of_the_kafka_source():
+    """A Spark Connect server keeps it for its pages and event logs; Spark applies the pattern."""
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me"'
+    statement = relations_pb2.Relation()
+    options = statement.read.data_source.options
+    options["kafka.bootstrap.servers"] = "broker:9092"
+    options["kafka.sasl.jaas.config"] = f'{login} password="hidden-\\"one";'
+    options["kafka.ssl.keystore.key"] = "-----BEGIN PRIVATE KEY-----\nhidden-two\n-----END"
+    options["kafka.ssl.key.password"] = "hidden-three" * 10_000
+    options["startingOffsets"] = "earliest"
+    text = str(statement)
+    assert text.count("hidden-") == 10_002
+    assert SESSION["spark.sql.redaction.string.regex"] == REDACTED
+    redacted = re.sub(REDACTED, "***", text)
+    assert "hidden-" not in redacted
+    assert "END" not in redacted
+    assert "broker:9092" in redacted
+    assert "earliest" in redacted

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from tideline.errors import BadInput
+from tideline.launch.environment import spark_variables
 from tideline.launch.java import find_java
 
 PREFIX = "tideline-committer-"
@@ -75,7 +76,8 @@ def build_committer(folder: Path, spark_jars: Path) -> None:
         jars = sorted(map(str, spark_jars.glob("*.jar")))
         command: list[str | Path] = [find_java().binary, "-cp", f"{spark_jars}/*", _COMPILER]
         command += ["-d", classes, "-classpath", os.pathsep.join(jars), source]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        variables = spark_variables(os.environ)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         made = sorted(classes.rglob("*.class"))
         if done.returncode != 0 or not made:
             raise BadInput(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 
 from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command, gateway_command, gateway_environment
-from tideline.launch.private import PrivateFolder
 from tideline.launch.programs import AVRO_LIMITS, LOCAL, log_settings
 
 _END_SECONDS = 30
@@ -44,8 +45,8 @@ class Jvm:
             **log_settings(),
             **AVRO_LIMITS,
         }
-        self._folder = PrivateFolder()
-        self._told = self._folder.path / "gateway"
+        self._folder = tempfile.TemporaryDirectory(prefix="tideline-")
+        self._told = Path(self._folder.name, "gateway")
         self._may_restart = self._archive.path.exists()
         self._process = self._start(self._archive.options())
 
@@ -98,7 +99,7 @@ class Jvm:
         if has_crashed:
             self._archive.discard()
         told = self._told.read_bytes()  # renamed into place, so it is whole
-        self._folder.remove()
+        self._folder.cleanup()
         port, length = struct.unpack("!ii", told[:8])
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = told[8 : 8 + length].decode()
@@ -115,7 +116,7 @@ class Jvm:
         except TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
-        self._folder.remove()
+        self._folder.cleanup()
         if has_crashed:
             self._archive.discard()
         return status

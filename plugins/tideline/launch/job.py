@@ -8,6 +8,7 @@ Shapes:
     Unreadable      part of the output of a job that failed at records
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
     DecodeResult    its output
+    PrivateFolder   where both files lie
 
 The files are JSON. `SparkPort.submit` gets the path of the input; the output lies at its
 `result_path`.
@@ -18,8 +19,14 @@ beside them names. They commit nothing to a table; the run does that (`TablePort
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 from tideline.model.decoding import DecodePlan
@@ -168,3 +175,74 @@ class SparkPort(Protocol):
         Raises:
             ServiceAway: The application could not be started, or ended with a status other than 0.
         """
+
+
+PREFIX = "tideline-job-"
+
+
+class PrivateFolder:
+    """A folder for a job and its result, of mode 0700, until `remove` or this process ends.
+
+    As a context manager it gives its path, and goes at the end of the block. Its owner keeps a lock
+    on it, which the system gives back when the process has ended, however it has. Whoever makes the
+    next one removes those of this user that nobody has locked: so no kill keeps a secret.
+    """
+
+    def __init__(self) -> None:
+        _sweep(Path(tempfile.gettempdir()))
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            try:
+                self._lock = _opened(self.path)
+            except FileNotFoundError:
+                continue  # somebody sweeps, and has taken it for one that was left
+            with suppress(OSError):  # where nothing can be locked, nobody sweeps either
+                fcntl.flock(self._lock, fcntl.LOCK_SH)  # after who sweeps it now
+            if _is(self.path, self._lock):
+                return
+            os.close(self._lock)
+
+    def remove(self) -> None:
+        """Remove it and what it holds; does nothing if that has happened."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def _sweep(place: Path) -> None:
+    """Remove what dead processes of this user have left; links are not followed."""
+    with os.scandir(place) as entries:
+        names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
+    for name in names:
+        with suppress(OSError):  # gone meanwhile, or another user's, or its owner lives
+            _remove_left(Path(name))
+
+
+def _remove_left(folder: Path) -> None:
+    lock = _opened(folder)
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is(folder, lock):
+                shutil.rmtree(folder)
+    finally:
+        os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _is(folder: Path, descriptor: int) -> bool:
+    """Whether a path still names the folder that was opened."""
+    try:
+        return os.path.samestat(folder.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -108,11 +108,10 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     return {**LOCAL, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
 
 
-def class_paths(master: str, jars: Sequence[Path]) -> dict[str, str]:
+def class_paths(jars: Sequence[Path]) -> dict[str, str]:
     """Spark properties that put jars of ours ahead of Spark's own, and the site's behind them.
 
     Args:
-        master: Spark master URL.
         jars: Those that Spark is given by `--jars`.
     """
     first = ahead_of_spark(jars)
@@ -121,11 +120,7 @@ def class_paths(master: str, jars: Sequence[Path]) -> dict[str, str]:
     # A container of YARN has them in its folder; other machines may have them nowhere.
     places = os.pathsep.join([*map(str, first), *(jar.name for jar in first)])
     site = site_properties()
-    paths = {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
-    if master.startswith("local"):
-        return paths
-    # An executor of a standalone cluster is given them when it runs: then `--jars` has to win.
-    return {**paths, "spark.executor.userClassPathFirst": "true"}
+    return {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
 
 
 def site_properties() -> dict[str, str]:
@@ -208,7 +203,7 @@ def build_submission(
         arguments=arguments,
         jars=tuple(map(str, jars)),
         py_files=(package_zip(),),
-        conf={**class_paths(master, jars), **conf},
+        conf={**class_paths(jars), **conf},
         environment=environment(master),
         java_class=java_class,
         store=store,

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway, UnreadableRecords, reported_error
-from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
-from tideline.launch.private import PrivateFolder
+from tideline.launch.job import DecodeJob, DecodeResult, PrivateFolder, SparkJob, SparkResult
 from tideline.ledger.state import LedgerState
 from tideline.model.coverage import add_coverage
 from tideline.model.offsets import CoordinateRange
