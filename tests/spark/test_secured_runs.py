@@ -18,7 +18,7 @@ from tests.drivers import jvms
 from tests.harness import is_clean, table_rows
 from tests.secured_broker import secured_broker
 from tests.secured_reads import RECORDS, SERVED, by_spark
-from tests.spark_ways import by_connect, by_spark_submit
+from tests.spark_ways import by_spark_submit
 from tests.token_issuer import SECRET
 from tideline.errors import AccessRefused, ResetDetected
 from tideline.launch.local_driver import LocalDriver
@@ -139,10 +139,9 @@ def test_a_command_ends_with_the_status_of_the_refusal(secured, harness, name, r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [by_spark_submit, by_connect])
-def test_every_way_of_starting_spark_gets_tokens(secured, harness, request, tmp_path, way):
-    """Driver and executors alike; the Java client has its endpoints allowed."""
-    port = SimpleNamespace(submit=lambda job_path: way(job_path, request))
+def test_a_driver_of_spark_submit_gets_tokens(secured, harness, request, tmp_path):
+    """The Java client has its endpoint allowed there, too."""
+    port = SimpleNamespace(submit=lambda job_path: by_spark_submit(job_path, request))
     assert by_spark(harness, port, secured.tokens(), tmp_path)[0] == SERVED
     secured.issuer.is_forged = True
     try:
