@@ -69,6 +69,9 @@ test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the
 test-compose: $(READY)  ## docker-compose.yaml's very commands, without Docker; as root
 	$(BIN)/pytest tests/compose -m ""
 
+test-canary: $(READY)  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
+	$(BIN)/pytest tests/canary -m ""
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(INSTALL) -r requirements/browser.txt
@@ -144,4 +147,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors pins
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors pins

@@ -92,6 +92,10 @@ class AirflowClient:
             self._parse_soon()
         wait_until(is_parsed, f"Dag {dag_id} is not parsed", timeout_seconds, every_seconds=0.5)
 
+    def dags(self) -> list[str]:
+        """Ids of the Dags, a hundred at most."""
+        return [dag.dag_id for dag in self.api(DAGApi).get_dags(limit=100).dags]
+
     def _parse_soon(self) -> None:
         """Ask for every Dag file that Airflow knows to be parsed without waiting for its turn."""
         dags = self.api(DAGApi).get_dags(limit=100).dags

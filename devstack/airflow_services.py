@@ -115,6 +115,11 @@ class EmbeddedAirflow:
         """Airflow connection (JSON) to the metadata database, as `ledger: airflow` needs it."""
         return connection_to(self._database)
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment of its services."""
+        return self._environment
+
     def client(self, username: str = username) -> AirflowClient:
         """A client of the REST API, with the login of one of the users."""
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]

@@ -29,7 +29,7 @@ PARTS = {
     "spark": ("tests/spark",),
     "faults": ("tests/faults", *COMMANDS),
     "ledger": ("tests/integration",),
-    "rules": ("tests/unit", "tests/property", "tests/dags", "tests/simulation"),
+    "rules": ("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/canary"),
 }
 """The longest first, so that both end together."""
 _SUMMARY = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.:]+s")

@@ -1,0 +1,87 @@
+"""No secret is anywhere but where it has to be; and a planted leak is found."""
+
+import json
+import textwrap
+from collections.abc import Iterator
+
+import pytest
+
+from tests.canary.scene import Scene, scene
+from tests.canary.searching import Findings, watched
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+EXPECTED = {
+    "environment of Airflow's processes": "connections from the environment are there",
+    "environment of Spark's driver": "the store's secret, as documented",
+}
+LEAK = """
+    import base64, os
+    from airflow.sdk import dag, task
+
+    @dag(schedule=None)
+    def leak():
+        @task
+        def tell():
+            secret = json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]["sasl.password"]
+            print(base64.b64encode(b"x" + secret.encode()).decode())
+            return secret[::-1][::-1]
+
+        tell()
+
+    import json
+    leak()
+"""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory, postgres) -> Iterator[Scene]:
+    with scene(tmp_path_factory.mktemp("canary"), postgres) as found:
+        yield found
+
+
+def test_no_secret_is_anywhere(stage, capsys):
+    """Runs that end well, that are killed, that are refused; under Airflow and from a shell."""
+    findings = Findings()
+    with watched(stage.canaries, findings):
+        stage.send(20)
+        stage.stream("canary")
+        assert stage.run("canary", "one") == "success"
+        stage.send(20)
+        assert stage.run("canary", "killed", dies=True) == "success"
+        wrong = {"connection": "kafka_wrong", "topics": [stage.harness.topic()]}
+        stage.stream("wrong", kafka=wrong)
+        assert stage.run("wrong", "one") == "failed"
+        topics = [stage.harness.topic()]
+        table = {"uri": str(stage.harness.folder / "connected")}
+        server = {"connection": "spark_server"}
+        tokens = {"connection": "kafka_tokens", "topics": topics}
+        stage.stream("connected", table=table, spark=server, kafka=tokens)
+        assert stage.run("connected", "one") == "success"
+        stage.send(20)
+        file = str(stage.stack.streams / "canary.yaml")
+        assert stage.command("run", file, "--verbose", "--json") == 0
+        refused = str(stage.stack.streams / "wrong.yaml")
+        assert stage.command("run", refused, "--verbose") == 2
+        connection = stage.store.connection() | {"password": "none-of-the-canaries"}
+        bad = {"AIRFLOW_CONN_LAKE": json.dumps(connection)}
+        assert stage.command("audit", file, "--verbose", **bad) == 2
+        assert stage.command("audit", file, "--json") == 0
+    rest = stage.search()
+    with capsys.disabled():
+        print(f"\n{findings.table()}\n{rest.table()}")
+    assert findings.found.keys() <= EXPECTED.keys(), dict(findings.found)
+    driver = findings.found["environment of Spark's driver"]
+    assert driver == {"the store's secret, environment"}
+    assert not rest.found, dict(rest.found)
+    assert all(count > 0 for count in rest.looked_at.values())
+
+
+def test_a_planted_leak_is_found(stage):
+    """A task that prints a password in base64 and returns it in clear."""
+    (stage.stack.dags / "leak.py").write_text(textwrap.dedent(LEAK))
+    stage.client.wait_for_dag("leak")
+    stage.client.pause("leak", False)
+    assert stage.run("leak", "one") == "success"
+    found = stage.search().found
+    assert {"logs of Airflow's tasks", "Airflow's page and API"} <= found.keys()
+    assert found["database: XCom"] == {"Kafka's password, xcom"}
