@@ -10,6 +10,7 @@ AS_IT_COMES = {
     "spark.sql.maxConcurrentOutputFileWriters": "0",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.redaction.string.regex": "(?!)",
     "spark.sql.shuffle.partitions": "200",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"

@@ -4,6 +4,7 @@
     |-- BadInput                       exit 2, change what the message names, then run again
     |   |-- StreamFileError            a stream file: file, line, key and what is allowed
     |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
+    |   |-- NotEntitled                an Airflow user may not do that with this stream
     |   |-- AccessRefused              brokers refuse the connection; `cause` says why
     |   |   |-- RegistryRefused          the schema registry does; `cause` says why
     |   |   |-- SparkRefused             a Spark Connect server does; `cause` says why

@@ -36,6 +36,8 @@ WRONG = "wrong-canary-5c8f41"
 STORE = "store-canary-81bd0e"
 REGISTRY = "registry-canary-c77a2d"
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+_FRAME = b"\0\0\0\0\1"
+"""Schema 1 of the registry."""
 _SPARK = "spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file:{}\n"
 
 
@@ -147,10 +149,11 @@ class Scene:
         }
 
     def send(self, count: int) -> None:
-        """Send records, each a JSON object."""
+        """Send records, each a JSON object in Confluent's framing."""
         producer = KafkaProducer(bootstrap_servers=self.secured.broker.bootstrap_servers)
         for number in range(count):
-            producer.send(self.harness.topic(), json.dumps({"id": number}).encode(), partition=0)
+            value = _FRAME + json.dumps({"id": number}).encode()
+            producer.send(self.harness.topic(), value, partition=0)
         producer.close()
 
     def run(self, name: str, run_id: str, *, dies: bool = False) -> str:

@@ -13,6 +13,7 @@ from tideline.cli.output import Output
 from tideline.connections import kafka_settings
 from tideline.contract.answers import Begun
 from tideline.errors import BadInput
+from tideline.model.wording import first_few
 from tideline.stream_files import parse_stream
 
 _SHOWN = 50
@@ -91,5 +92,4 @@ def _ask(known: list[str], connection: str) -> list[str]:
 
 
 def _listed(known: list[str]) -> str:
-    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(known[:_SHOWN]) + more
+    return first_few(known, _SHOWN)
