@@ -15,7 +15,7 @@ from tideline.errors import StreamFileError
 from tideline.model.addresses import without_login
 from tideline.model.stream import Stream
 from tideline.model.stream_decoding import FOLDER
-from tideline.model.wording import shown
+from tideline.model.wording import first_few, shown
 from tideline.stream_text import check_structure, read_text
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
@@ -137,10 +137,8 @@ def _text(path: str | Path) -> str:
 
 
 def _refuse(problems: list[Problem]) -> StreamFileError:
-    lines = [str(p) for p in problems[:_SHOWN]]
-    if len(problems) > _SHOWN:
-        lines.append(f"and {len(problems) - _SHOWN} more problems")
-    return StreamFileError("\n".join(lines), problems=[asdict(p) for p in problems])
+    text = first_few(problems, _SHOWN, "\n")
+    return StreamFileError(text, problems=[asdict(p) for p in problems])
 
 
 def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:

@@ -11,6 +11,7 @@ EXIT = {
     "TidelineError": 1, "BadInput": 2, "StreamFileError": 2, "ConnectionMissing": 2,
     "LedgerElsewhere": 2, "AccessRefused": 2, "RegistryRefused": 2, "RegistryMisused": 2,
     "TopicIdMissing": 2, "SparkRefused": 2, "StoreRefused": 2,
+    "NotEntitled": 2,
     "UnreadableDocument": 2, "NewerFormat": 2,
     "RequestConflict": 2, "Halted": 3, "ResetDetected": 3, "ReplayUnavailable": 3,
     "SchemaChanged": 3, "DecodingHalted": 3, "WindowUnavailable": 3, "UnreadableTable": 3,
