@@ -159,16 +159,18 @@ def cleared(client, user, stream):
 
 def approved(client, user, stream, *, asks_again):
     """Answer `fail`, which moves nothing. If it counts, the run ends, and asks the next user."""
+
+    def refusals():
+        tries = client.tasks(stream, "asks")["resolve_reset"]["try_number"]
+        return client.log(stream, "asks", "resolve_reset", tries).count("asking again")
+
+    before = refusals()
     answer = attempted(lambda: user.answer(stream, "asks", ["fail"], "a test"))
     if answer != "yes":
         return answer
 
     def has_read_it():
-        ended = client.run(stream, "asks")["state"] == "failed"
-        return ended or "asking again" in client.log(stream, "asks", "resolve_reset", tries())
-
-    def tries():
-        return client.tasks(stream, "asks")["resolve_reset"]["try_number"]
+        return client.run(stream, "asks")["state"] == "failed" or refusals() > before
 
     wait_until(has_read_it, "nobody reads the answer", 120, 1.0)
     if client.run(stream, "asks")["state"] == "failed":
@@ -176,5 +178,5 @@ def approved(client, user, stream, *, asks_again):
             client.clear(stream, "asks", ["resolve_reset"])
             client.wait_for_question(stream, "asks")
         return "yes"
-    client.wait_for_question(stream, "asks", times=2)
+    client.wait_for_question(stream, "asks", times=refusals() + 1)
     return REFUSED
