@@ -206,7 +206,7 @@ class Scene:
             text=True,
             check=False,
         )
-        self.said[" ".join((*arguments[:1], *variables))] = done.stdout + done.stderr
+        self.said[" ".join((*arguments[:2], *variables))] = done.stdout + done.stderr
         return done.returncode
 
     def search(self) -> Findings:

@@ -142,24 +142,35 @@ class ProcessWatch(threading.Thread):
             return
         self._seen.add(key)
         environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-        kind = kind_of(arguments)
-        self._findings.note("arguments of processes", kind, self._canaries.within(arguments))
-        self._findings.note(
-            f"environment of {kind}", "environment", self._canaries.within(environment)
+        kind = next(
+            filter(None, map(kind_of, _with_ancestors(process, arguments))), "other processes"
         )
+        shown = arguments.replace(b"\0", b" ")[:60].decode(errors="replace")
+        self._findings.note("arguments of processes", shown, self._canaries.within(arguments))
+        hits = self._canaries.within(environment)
+        self._findings.note(f"environment of {kind}", shown, hits)
 
 
-def kind_of(arguments: bytes) -> str:
-    """What a process is, for the table."""
-    words = arguments.split(b"\0")
-    program = words[0].rpartition(b"/")[2].decode(errors="replace")
-    if program == "java":
-        return "Spark's driver" if b"org.apache.spark" in arguments else "other Java"
-    if b"airflow" in arguments:
-        return "Airflow's processes"
-    if b"local_driver" in arguments or b"pyspark" in arguments or b"ingest_range" in arguments:
-        return "Spark's Python"
-    return "other processes"
+_KINDS = (
+    ("the services themselves", rb"s3proxy|kafka\.Kafka|kafka\.server|/postgres"),
+    ("Spark Connect's server", rb"SparkConnectServer"),
+    ("Spark's driver", rb"org\.apache\.spark|spark-class|spark-submit"),
+    ("Spark's Python", rb"local_driver|ingest_range|decode_rows|pyspark"),
+    ("a person's commands", rb"-m\0tideline"),
+    ("Airflow's processes", rb"airflow"),
+)
+
+
+def kind_of(arguments: bytes) -> str | None:
+    """What a process is, for the table; None if it does not say."""
+    return next((kind for kind, pattern in _KINDS if re.search(pattern, arguments)), None)
+
+
+def _with_ancestors(process: psutil.Process, arguments: bytes) -> Iterator[bytes]:
+    """The arguments of a process, then of those that it has its environment from."""
+    yield arguments
+    for parent in process.parents():
+        yield "\0".join(parent.cmdline()).encode()
 
 
 @contextmanager

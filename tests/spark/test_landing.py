@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
+from pyspark.sql import Observation
 
 from tests.harness import head, is_clean, spans, table_rows, table_version
 from tideline.model.coverage import overlaps, total
@@ -29,6 +30,22 @@ def test_capped_runs_tile_the_log(harness, spark):
         assert not overlaps(ranges)
         assert total(ranges) == count
     assert len(set(table_rows(stream))) == len(table_rows(stream)) == 100_000
+    assert is_clean(harness, stream)
+
+
+class Forgotten(Observation):
+    """An observation that Spark Connect's server has not waited for."""
+
+    get = property(lambda _: {})
+
+
+def test_rows_are_counted_again_where_spark_has_lost_the_count(harness, spark, monkeypatch):
+    """A slow Spark Connect server answers without it; that failed a run that had landed all."""
+    monkeypatch.setattr("tideline.spark.sink.Observation", Forgotten)
+    harness.create(partitions=1)
+    harness.send(10)
+    stream = harness.stream()
+    assert harness.run(stream, "first", spark).table_commit.rows == 10
     assert is_clean(harness, stream)
 
 

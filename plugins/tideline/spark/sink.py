@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Observation
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tideline.failpoints import reach
@@ -17,10 +20,23 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     Returns:
         How many rows were written.
     """
-    counted = Observation("written")
-    observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
-    write_rows(observed, Output(job.table_uri, job.folder, job.partition_by))
-    return SparkResult(rows=int(counted.get["rows"]))
+    seen, counts = Observation("written"), [F.count(F.lit(1)).alias("rows")]
+    write_rows(rows.observe(seen, *counts), Output(job.table_uri, job.folder, job.partition_by))
+    return SparkResult(rows=int(observed(seen, rows, counts)["rows"]))
+
+
+def observed(seen: Observation, rows: DataFrame, metrics: Sequence[Column]) -> Mapping[str, Any]:
+    """What was observed while rows were written; counted again if that got lost.
+
+    Spark Connect's server does not wait for it: while it is slow, it may answer without.
+
+    Args:
+        seen: What was observed.
+        rows: The rows without the observation, to be read again.
+        metrics: What to count.
+    """
+    (counted,) = [seen.get] if seen.get else [r.asDict() for r in rows.agg(*metrics).collect()]
+    return counted
 
 
 def write_rows(rows: DataFrame, output: Output) -> None:

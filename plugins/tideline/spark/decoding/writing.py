@@ -14,9 +14,9 @@ decoding, a filter by its outcome would decode each record several times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -32,7 +32,7 @@ from tideline.spark.decoding.judging import IS_DROPPED, IS_TOMBSTONE
 from tideline.spark.decoding.new_ids import find_new_ids
 from tideline.spark.decoding.tables import for_typed, quarantined, typed
 from tideline.spark.decoding.transform import own_transform, refuse_other_rows
-from tideline.spark.sink import write_rows
+from tideline.spark.sink import observed, write_rows
 from tideline.spark.transforms import Transform
 
 _STEPS = 50_000
@@ -62,11 +62,11 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     good = judged.observe(seen, *metrics).filter(~is_bad & ~F.col(IS_DROPPED))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
     write_rows(rows, job.decoded)
-    counts = _observed(seen, judged, metrics)
+    counts = observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
         return DecodeResult(new_ids=find_new_ids(raw, job.plan))
     if written is not None:
-        after = _observed(written, rows, [_rows()])["rows"]
+        after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)
     result = DecodeResult(
         decoded=SparkResult(rows=counts["good"]),
@@ -106,15 +106,6 @@ def _counts(is_bad: Column, step: int) -> list[Column]:
     ]
 
 
-def _observed(seen: Observation, rows: DataFrame, metrics: Sequence[Column]) -> Mapping[str, Any]:
-    """What was observed while rows were written; counted again if that got lost.
-
-    Spark Connect's server does not wait for it: while it is slow, it may answer without.
-    """
-    (counted,) = [seen.get] if seen.get else [r.asDict() for r in rows.agg(*metrics).collect()]
-    return counted
-
-
 def _places(text: str, step: int) -> Sequence[CoordinateRange]:
     """The steps of offsets with bad rows."""
     found = []
@@ -134,8 +125,8 @@ def _with_quarantine(
     classes = [F.count_if(error_class == name).alias(name) for name in get_args(ErrorClass)]
     bad = judged.observe(seen, *classes).filter(error_class.isNotNull())
     write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
-    observed = _observed(seen, judged, classes)
-    counts = {name: count for name, count in observed.items() if count}
+    found = observed(seen, judged, classes)
+    counts = {name: count for name, count in found.items() if count}
     rows = sum(counts.values())
     if rows != expected:
         raise VerificationFailed(
