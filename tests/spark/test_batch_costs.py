@@ -103,7 +103,7 @@ def test_a_landing_batch_reads_the_ledger_twice_a_step_and_commits_once(harness,
     assert (counted.reads["lane"], counted.commits["lane"]) == (4, 2)
     of_pipeline = {name for name in counted.modules if name.startswith("tideline.pipeline.")}
     assert len(of_pipeline) <= 20
-    assert len(counted.modules) <= 83
+    assert len(counted.modules) <= 84
 
 
 def test_an_idle_batch_reads_the_ledger_seven_times_and_commits_four(batch):
@@ -111,4 +111,4 @@ def test_an_idle_batch_reads_the_ledger_seven_times_and_commits_four(batch):
     counted = batch("idle")
     assert counted.status == "nothing_to_do"
     assert (counted.reads.total(), counted.commits.total()) == (7, 4)
-    assert len(counted.modules) <= 58
+    assert len(counted.modules) <= 59
