@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import os
 import re
 import threading
 import zipfile
@@ -109,15 +110,17 @@ def search_folder(canaries: Canaries, findings: Findings, place: str, folder: Pa
 
 
 class ProcessWatch(threading.Thread):
-    """Looks at arguments and environment of every process of this user, again and again.
+    """Looks at arguments and environment of this process's descendants, again and again.
 
     Args:
         canaries: What it looks for.
         findings: Gets what it finds.
+        mark: Stands in the environment of processes that left their parents, as drivers do.
     """
 
-    def __init__(self, canaries: Canaries, findings: Findings) -> None:
+    def __init__(self, canaries: Canaries, findings: Findings, mark: str) -> None:
         super().__init__(daemon=True)
+        self._mark = mark.encode()
         self._canaries = canaries
         self._findings = findings
         self._seen: set[tuple[int, float, int]] = set()
@@ -142,6 +145,8 @@ class ProcessWatch(threading.Thread):
             return
         self._seen.add(key)
         environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        if self._mark not in environment and not _is_below_us(process):
+            return  # other tests have secrets of their own, maybe the same
         kind = next(
             filter(None, map(kind_of, _with_ancestors(process, arguments))), "other processes"
         )
@@ -149,6 +154,10 @@ class ProcessWatch(threading.Thread):
         self._findings.note("arguments of processes", shown, self._canaries.within(arguments))
         hits = self._canaries.within(environment)
         self._findings.note(f"environment of {kind}", shown, hits)
+
+
+def _is_below_us(process: psutil.Process) -> bool:
+    return any(parent.pid == os.getpid() for parent in process.parents())
 
 
 _KINDS = (
@@ -174,9 +183,9 @@ def _with_ancestors(process: psutil.Process, arguments: bytes) -> Iterator[bytes
 
 
 @contextmanager
-def watched(canaries: Canaries, findings: Findings) -> Iterator[None]:
-    """Watch processes meanwhile."""
-    watch = ProcessWatch(canaries, findings)
+def watched(canaries: Canaries, findings: Findings, mark: str) -> Iterator[None]:
+    """Watch processes meanwhile; `mark` as for `ProcessWatch`."""
+    watch = ProcessWatch(canaries, findings, mark)
     watch.start()
     try:
         yield

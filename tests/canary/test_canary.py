@@ -46,7 +46,7 @@ def stage(tmp_path_factory, postgres) -> Iterator[Scene]:
 def test_no_secret_is_anywhere(stage, capsys):
     """Runs that end well, that are killed, that are refused; under Airflow and from a shell."""
     findings = Findings()
-    with watched(stage.canaries, findings):
+    with watched(stage.canaries, findings, str(stage.temporary)):
         stage.send(20)
         stage.stream("canary")
         assert stage.run("canary", "one") == "success"

@@ -53,7 +53,10 @@ def test_a_process_is_looked_at_while_it_runs():
     findings = Findings()
     program = [sys.executable, "-c", "input()", "--token=another-secret"]
     env = {**os.environ, "PLANTED": SECRET}
-    with watched(CANARIES, findings), subprocess.Popen(program, stdin=-1, env=env) as process:
+    with (
+        watched(CANARIES, findings, "no mark"),
+        subprocess.Popen(program, stdin=-1, env=env) as process,
+    ):
         try:
             wait_until(lambda: len(findings.found) == 2, "the watch saw nothing", 20)
         finally:
