@@ -76,7 +76,7 @@ def test_a_silent_driver_is_given_up(fake, monkeypatch):
     monkeypatch.setattr(runtime, "SILENCE_SECONDS", 0.3)
     fake.plans("silent")
     # On a busy machine its start alone takes longer than that.
-    with pytest.raises(ServiceAway, match="was not started|no Spark driver can be started"):
+    with pytest.raises(ServiceAway, match=r"was not started|no Spark driver can be started"):
         run()
     fake.plans("works")
     monkeypatch.setattr(runtime, "SILENCE_SECONDS", 60)
