@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -178,7 +179,7 @@ def kind_of(arguments: bytes) -> str | None:
 def _with_ancestors(process: psutil.Process, arguments: bytes) -> Iterator[bytes]:
     """The arguments of a process, then of those that it has its environment from."""
     yield arguments
-    for parent in process.parents():
+    for parent in takewhile(lambda parent: parent.pid != os.getpid(), process.parents()):
         yield "\0".join(parent.cmdline()).encode()
 
 
