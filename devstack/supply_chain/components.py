@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pyspark
 from packageurl import PackageURL
 
 from tideline.errors import BadInput
+from tideline.launch.checksums import digest_of_file
 from tideline.launch.committer import PREFIX
 from tideline.launch.jars import fetch_for_runs
 
@@ -120,7 +120,7 @@ def parts_of(file: Path) -> Iterator[Component]:
         poms = {_coordinate(jar.read(n)) for n in jar.namelist() if _POM.fullmatch(n)}
     # A classifier may follow: netty-all-4.1.118.Final-linux-x86_64.jar.
     own = next((p for p in poms if file.stem.startswith(f"{p.artifact}-{p.version}")), None)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = digest_of_file(file)
     classifier = file.stem.removeprefix(f"{own.artifact}-{own.version}")[1:] if own else ""
     url = (own or _from_name(file.name)).url
     yield Component(f"{url}?classifier={classifier}" if classifier else url, sha256=digest)

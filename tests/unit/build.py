@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tideline.launch.job import SparkJob
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import (
     Observation,
@@ -78,4 +79,19 @@ def plan(*ranges, lane="live", run_id="run-1", plan_id="plan-1"):
         table_uri="/lake/orders",
         table_id=None,
         table_version=None,
+    )
+
+
+def spark_job(*ranges, kafka_options=None):
+    return SparkJob(
+        stream="orders",
+        plan_id="p",
+        run_id="r",
+        table_uri="/lake/orders",
+        folder="landed-p-1",
+        partition_by=("topic_id",),
+        isolation_level="read_committed",
+        ranges=ranges or (planned(0, 10),),
+        kafka_options=kafka_options or {},
+        result_path="result",
     )

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import planned
+from tests.unit.build import spark_job
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.launch import job
@@ -19,17 +19,7 @@ from tideline.launch.job import PREFIX, PrivateFolder, SparkJob, SparkResult
 from tideline.pipeline.attempts import submit
 from tideline.spark.application import run_job
 
-JOB = SparkJob(
-    stream="orders",
-    plan_id="p",
-    run_id="r",
-    table_uri="/lake/orders",
-    folder="landed-p-1",
-    partition_by=("topic_id",),
-    isolation_level="read_committed",
-    ranges=(planned(0, 10),),
-    kafka_options={"kafka.sasl.jaas.config": "hidden"},
-)
+JOB = spark_job(kafka_options={"kafka.sasl.jaas.config": "hidden"})
 
 
 def answering(**result):

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.build import planned
+from tests.unit.build import spark_job
 from tideline.connections import Connection
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.launch import jvm, launcher, submit
 from tideline.launch.child import Child
 from tideline.launch.connect import SparkConnect
-from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import SparkSubmit, Submission, submit_command
@@ -35,18 +34,7 @@ SUBMISSION = Submission(
 @pytest.fixture
 def job_path(tmp_path):
     """A job of ten offsets."""
-    job = SparkJob(
-        stream="orders",
-        plan_id="p",
-        run_id="r",
-        table_uri="/lake/orders",
-        folder="landed-p-1",
-        partition_by=("topic_id",),
-        isolation_level="read_committed",
-        ranges=(planned(0, 10),),
-        kafka_options={},
-        result_path="result",
-    )
+    job = spark_job()
     path = tmp_path / "job.json"
     path.write_text(dump(job))
     return str(path)

@@ -7,8 +7,7 @@ from pathlib import Path
 from pyspark.sql.connect.proto import relations_pb2
 
 import tideline
-from tests.unit.build import planned
-from tideline.launch.job import SparkJob
+from tests.unit.build import spark_job
 from tideline.spark.session import REDACTED, SESSION
 
 PACKAGE = Path(tideline.__file__).parent
@@ -18,17 +17,7 @@ SECRET = ("password", "passphrase", "secret", "keytab", "kafka_options", "sessio
 
 def test_a_job_does_not_show_the_options_of_its_kafka_source():
     """A log line or a traceback may show the job."""
-    job = SparkJob(
-        stream="orders",
-        plan_id="p",
-        run_id="r",
-        table_uri="/lake/orders",
-        folder="landed-p-1",
-        partition_by=("topic_id",),
-        isolation_level="read_committed",
-        ranges=(planned(0, 10),),
-        kafka_options={"kafka.sasl.jaas.config": "hidden"},
-    )
+    job = spark_job(kafka_options={"kafka.sasl.jaas.config": "hidden"})
     assert "orders" in repr(job)
     assert "hidden" not in repr(job)
 

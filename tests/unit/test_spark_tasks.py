@@ -4,9 +4,8 @@ import pytest
 
 from tests.raw_tables import decode_job, decode_plan
 from tests.raw_tables import planned as coordinates
-from tests.unit.build import planned
+from tests.unit.build import planned, spark_job
 from tideline.documents import dump
-from tideline.launch.job import SparkJob
 from tideline.launch.programs import AVRO_LIMITS, DECODE, INGEST, application_for
 from tideline.launch.submit import configuration, is_small
 from tideline.spark.source import split_and_packed
@@ -35,18 +34,7 @@ def test_long_ranges_are_split_and_short_ones_share(counts, pieces, tasks):
 @pytest.mark.parametrize(("end", "small"), [(999_999, True), (1_000_000, False)])
 def test_a_small_job_gets_a_jvm_that_starts_quickly(tmp_path, end, small):
     """A large one gets a JVM that compiles well; on a cluster the driver does neither."""
-    job = SparkJob(
-        stream="orders",
-        plan_id="p",
-        run_id="r",
-        table_uri="/lake/orders",
-        folder="landed-p-1",
-        partition_by=("topic_id",),
-        isolation_level="read_committed",
-        ranges=(planned(0, end),),
-        kafka_options={},
-        result_path="result",
-    )
+    job = spark_job(planned(0, end))
     path = tmp_path / "job.json"
     path.write_text(dump(job))
     assert is_small(str(path)) == small

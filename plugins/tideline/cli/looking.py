@@ -15,7 +15,7 @@ from tideline.model.offsets import TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.status import Status
 from tideline.model.stream import Stream
-from tideline.pipeline.observing import observe
+from tideline.pipeline.observing import observe_topics
 from tideline.rules.explanation import explain
 from tideline.rules.status import summarize
 from tideline.stream_files import read_stream
@@ -67,7 +67,7 @@ def _status(stream: Stream, now: datetime) -> Status:
         state = run.ledger.read()
         ends: Mapping[TopicPartition, int] | None = None
         try:
-            topics = observe(run, state.head).topics
+            topics = observe_topics(run, state.head).topics
         except Transient:
             pass
         else:

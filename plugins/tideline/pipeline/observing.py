@@ -20,14 +20,25 @@ from tideline.rules.start_positions import Places, adopt_new_partitions
 
 
 def observe(run: RunContext, head: Head) -> Observation:
-    """One observation of the table, of the topics that are followed, and of those asked for.
+    """One observation of the table, and of the topics as `observe_topics` does it.
+
+    Raises:
+        BadInput: The stream file names a topic that was never followed and is not there.
+        ServiceAway: The cluster or the table cannot be asked.
+    """
+    found = observe_topics(run, head)
+    return replace(found, table=run.table.observe(head.listed_after))
+
+
+def observe_topics(run: RunContext, head: Head) -> Observation:
+    """One observation of the topics that are followed, and of those asked for; not of the table.
 
     Known topics are asked for by name, whatever a pattern lists (R14), unless the stream file does
     not mean them any more.
 
     Raises:
         BadInput: The stream file names a topic that was never followed and is not there.
-        ServiceAway: The cluster or the table cannot be asked.
+        ServiceAway: The cluster cannot be asked.
     """
     kafka = run.stream.kafka
     head = only_followed(head, kafka)
@@ -50,7 +61,7 @@ def observe(run: RunContext, head: Head) -> Observation:
         )
     # A topic that the pattern listed may be deleted by the time it is asked for.
     topics = tuple(t for t in observation.topics if t.topic not in absent)
-    return replace(observation, topics=topics, table=run.table.observe(head.listed_after))
+    return replace(observation, topics=topics)
 
 
 def adopt(run: RunContext, head: Head, observation: Observation) -> Head:

@@ -34,29 +34,28 @@ def summarize(
     """
     followed = [p for p in head.positions if p.topic not in head.set_aside]
     seen = {p.topic_partition: p.seen_end for p in followed} if ends is None else ends
-    known = [end for p in followed if (end := seen.get(p.topic_partition)) is not None]
-    lag = sum(
+    lags = [
         max(0, end - p.next_offset)
         for p in followed
         if (end := seen.get(p.topic_partition)) is not None
-    )
+    ]
+    has_lag = any(lags)
     unread = [h.written_at for h in head.headroom if h.written_at is not None]
     left = [s for h in head.headroom if (s := h.seconds_left(now)) is not None]
     newest = head.commits[-1] if head.commits else None
     covered = decoding.covered
-    landed = head.covered
     return Status(
         stream=stream,
-        state=_state(head, open_incidents, has_lag=bool(lag)),
+        state=_state(head, open_incidents, has_lag=has_lag),
         partitions=len(followed),
-        offset_lag=lag if known else None,
+        offset_lag=sum(lags) if lags else None,
         is_measured=ends is not None,
-        oldest_unread_at=min(unread, default=None) if lag else None,
-        headroom_seconds=min(left, default=None) if lag else None,
+        oldest_unread_at=min(unread, default=None) if has_lag else None,
+        headroom_seconds=min(left, default=None) if has_lag else None,
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
-        undecoded=sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
+        undecoded=sum(total(subtract(r, covered.get(i, ()))) for i, r in head.covered.items())
         if covered
         else None,
     )
