@@ -514,3 +514,22 @@ def test_another_stream_s_ledger_is_refused(new_store):
     Ledger(new_store(), "orders").update(lambda s: s.with_next_token())
     with pytest.raises(BadInput, match="belongs to stream orders, not to payments"):
         Ledger(new_store(), "payments").read()
+
+
+def test_the_newest_records_come_first_each_as_it_was_closed_last(new_store):
+    """Whoever looks at the newest few need not read the others."""
+    store = new_store()
+    for number in range(220):
+        entries = [HistoryEntry("run", f"{number:03}", str(number))]
+        if number == 150:
+            entries.append(HistoryEntry("run", "007", "again"))
+            entries.append(HistoryEntry("incident", "i", "another kind"))
+        store.commit(store.read(), put={"head": str(number)}, history=entries)
+    found = [(e.key, e.body) for e in new_store().recent("run")]
+    assert found[0] == ("219", "219")
+    assert [body for key, body in found if key == "007"] == ["again", "7"]
+    assert sorted(found) == sorted((e.key, e.body) for e in new_store().history("run"))
+    versions = [e.version for e in new_store().recent("run")]
+    assert versions == sorted(versions, reverse=True)
+    assert [e.key for e in new_store().recent("incident")] == ["i"]
+    assert not list(new_store().recent("rewind"))

@@ -58,7 +58,7 @@ def segments(folder):
 
 def small_segments(monkeypatch):
     monkeypatch.setattr(delta_documents, "COMMITS_PER_SEGMENT", 2)
-    monkeypatch.setattr(delta_tidying, "_SEGMENTS_PER_COMPACTED", 2)
+    monkeypatch.setattr(delta_documents, "SEGMENTS_PER_COMPACTED", 2)
 
 
 WAYS = {"merge": merge, "compact": compact}
@@ -88,6 +88,23 @@ def test_of_two_that_tidy_at_once_one_does(folder, monkeypatch, way, between):
     assert overtaken
     assert keys(folder) == [*expected, *(f"{n:03}" for n in range(50, 50 + between))]
     assert rows(folder) == len(expected) + between
+
+
+def test_the_newest_come_first_whatever_was_compacted(folder, monkeypatch):
+    """Segment by segment: compacted ones, and what is left beside them."""
+    small_segments(monkeypatch)
+    write(folder, range(9, 14))
+    compact(DeltaTable(folder), DeltaLedgerStore(folder)._files)
+    assert any(":v" in key for key in segments(folder))
+    write(folder, range(14, 16))
+    newest_first = [e.key for e in DeltaLedgerStore(folder).recent("run")]
+    assert newest_first == [f"{n:03}" for n in range(16)][::-1]
+    read, store = [], DeltaLedgerStore(folder)
+    monkeypatch.setattr(
+        store._files, "read", lambda *a, old=store._files.read: read.append(a) or old(*a)
+    )
+    assert next(store.recent("run")).key == "015"
+    assert len(read) <= 2 < len(segments(folder))
 
 
 def tidies(folder, start, times):
@@ -235,7 +252,7 @@ def _fails(error, *_):
 def test_old_segments_are_compacted(tmp_path, monkeypatch):
     """A history of any length lies in few files; everything is found, in its order."""
     monkeypatch.setattr(delta_documents, "COMMITS_PER_SEGMENT", 5)
-    monkeypatch.setattr(delta_tidying, "_SEGMENTS_PER_COMPACTED", 4)
+    monkeypatch.setattr(delta_documents, "SEGMENTS_PER_COMPACTED", 4)
     monkeypatch.setattr(ledger_delta, "COMMITS_PER_TIDY", 10)
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     for number in range(130):

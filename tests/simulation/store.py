@@ -103,6 +103,10 @@ class MemoryStore:
         entries = [e for e in self._state.history[kind] if key is None or e.key == key]
         return iter(sorted(entries, key=lambda e: e.version))
 
+    def recent(self, kind: str) -> Iterator[HistoryEntry]:
+        """Entries of a kind, largest version first."""
+        return reversed(list(self.history(kind)))
+
     def _refuse_away(self) -> None:
         if self._state.away:
             self._state.away -= 1

@@ -48,7 +48,8 @@ CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
 
 
 def explained(offset, state=HEAD, open_runs=(), closed_runs=CLOSED_RUNS, incidents=(CLOSED,)):
-    return explain(PLACE, offset, state, open_runs, DECODED, closed_runs, incidents)
+    newest_first = closed_runs[::-1]
+    return explain(PLACE, offset, state, open_runs, DECODED, newest_first, incidents)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
         state.head,
         state.runs.values(),
         state.decoding,
-        ledger.closed_runs(),
-        ledger.closed_incidents(),
+        ledger.recent_runs(),
+        ledger.recent_incidents(),
     )
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]

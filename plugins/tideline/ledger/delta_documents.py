@@ -18,7 +18,8 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
@@ -48,6 +49,7 @@ SCHEMA = pa.schema([pa.field("slot", pa.string()), *_COLUMNS])
 HISTORY = "history:"
 COMMITS_PER_TIDY = 200
 COMMITS_PER_SEGMENT = 1000
+SEGMENTS_PER_COMPACTED = 100
 _COMMIT_ID = "tidelineCommit"
 """Among what a commit says about itself."""
 
@@ -84,6 +86,25 @@ def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[st
     ):
         if key is None or low is None or high is None or low <= key <= high:
             yield path, document_key
+
+
+def by_age(segments: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """The files of one kind's segments, the newest segment's first.
+
+    A compacted segment is as new as the last of those that it was made of, and what is left of
+    those belongs to it.
+
+    Args:
+        segments: Paths, and the segments that they are of.
+    """
+    numbers = [(path, key.rpartition(":")[2]) for path, key in segments]
+    compacted = {int(number[1:]) for _, number in numbers if number.startswith("v")}
+    found: dict[int, list[str]] = defaultdict(list)
+    for path, number in numbers:
+        group = int(number[1:]) if number.startswith("v") else int(number) // SEGMENTS_PER_COMPACTED
+        newest = (group + 1) * SEGMENTS_PER_COMPACTED - 1
+        found[newest if group in compacted else int(number)].append(path)
+    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def removal(path: str, document_key: str) -> RemoveAction:

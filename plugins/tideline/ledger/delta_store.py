@@ -31,6 +31,7 @@ from tideline.ledger.delta_documents import (
     SCHEMA,
     LedgerFiles,
     active_files,
+    by_age,
     may_hold_kind,
     removal,
     segment_key,
@@ -171,6 +172,16 @@ class DeltaLedgerStore:
                 if entry.kind == kind and key in (None, entry.key)
             ]
         yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
+
+    def recent(self, kind: str) -> Iterator[HistoryEntry]:
+        """Closed records of a kind, the newest first, segment by segment."""
+        with self._tables.newest() as table:
+            if table is None:
+                return
+            segments = (f for f in active_files(table) if may_hold_kind(f[1], kind))
+            for paths in by_age(segments):
+                found = {e for p in paths for e in self._files.read(table, p) if e.kind == kind}
+                yield from sorted(found, key=lambda e: e.version, reverse=True)
 
     def _create(self) -> DeltaTable:
         refuse_unconditional_puts(self._uri, self._options)

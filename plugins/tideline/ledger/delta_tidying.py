@@ -32,7 +32,6 @@ from tideline.ledger.delta_tables import LedgerTables
 
 log = logging.getLogger("tideline")
 _APP_ID = "tideline-ledger-tidy"
-_SEGMENTS_PER_COMPACTED = 100
 _SEGMENTS_PER_TIDY = 50
 _KEEP_HOURS = 24
 _TRIES = 10
@@ -130,4 +129,4 @@ def _is_foreign(path: str) -> bool:
 
 
 def _compacted(segment_number: int) -> int:
-    return segment_number // _SEGMENTS_PER_COMPACTED
+    return segment_number // delta_documents.SEGMENTS_PER_COMPACTED

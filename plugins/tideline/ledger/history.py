@@ -41,6 +41,24 @@ class LedgerHistory:
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield self._load(RunRecord, entry)
 
+    def recent_runs(self) -> Iterator[RunRecord]:
+        """Closed runs as their last closing left them, the newest first.
+
+        Who stops early has read little of the history.
+        """
+        return self._newest_first(RunRecord, "run")
+
+    def recent_incidents(self) -> Iterator[Incident]:
+        """Closed incidents, the newest first; who stops early has read little of the history."""
+        return self._newest_first(Incident, "incident")
+
+    def _newest_first(self, kind: type[Value], name: str) -> Iterator[Value]:
+        seen: set[str] = set()
+        for entry in self.store.recent(name):
+            if entry.key not in seen:
+                seen.add(entry.key)
+                yield self._load(kind, entry)
+
     def closings(self) -> list[Closing]:
         """Every plan of every run by its first closing, oldest first; reads the whole history."""
         found: dict[tuple[str, str | None], Closing] = {}

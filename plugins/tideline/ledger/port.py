@@ -129,3 +129,14 @@ class LedgerStore(Protocol):
             ServiceAway: The storage does not answer.
             BadInput: It cannot be used as it is.
         """
+
+    def recent(self, kind: str) -> Iterator[HistoryEntry]:
+        """Entries of a kind, largest version first; who stops early has read little of them.
+
+        Args:
+            kind: One of `HISTORY_KINDS`.
+
+        Raises:
+            ServiceAway: The storage does not answer.
+            BadInput: It cannot be used as it is.
+        """

@@ -10,12 +10,12 @@ The column `slot` holds the document's key; stored names stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, Row, Select, create_engine, event, func, select, tuple_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import (
     DBAPIError,
@@ -31,6 +31,7 @@ from tideline.ledger.port import HistoryEntry, Snapshot
 from tideline.ledger.sql_tables import DOCUMENTS, HISTORY, LEDGERS, MANAGER
 
 _BUSY_SECONDS = 30
+_PORTION = 200
 # A lost server is noticed within half a minute, whatever the network does.
 _POSTGRES = {
     "connect_timeout": "10",
@@ -134,15 +135,32 @@ class SqlLedgerStore:
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
         """Closed records of a kind, oldest version first."""
         h = HISTORY.c
-        wanted = select(h.kind, h.key, h.body, h.version, h.recorded_at)
-        wanted = wanted.where(h.ledger == self._name, h.kind == kind)
+        wanted = self._of_kind(kind)
         if key is not None:
             wanted = wanted.where(h.key == key)
         with self._transaction() as connection:
             rows = connection.execute(wanted.order_by(h.version, h.id)).all()
-        for row in rows:
-            at = row.recorded_at.replace(tzinfo=row.recorded_at.tzinfo or UTC)  # SQLite drops it
-            yield HistoryEntry(row.kind, row.key, row.body, row.version, at)
+        yield from map(_entry, rows)
+
+    def recent(self, kind: str) -> Iterator[HistoryEntry]:
+        """Closed records of a kind, the newest first, in portions."""
+        h = HISTORY.c
+        place = tuple_(h.version, h.id)
+        rows: Sequence[Row[Any]] = ()
+        while True:
+            wanted = self._of_kind(kind).order_by(h.version.desc(), h.id.desc()).limit(_PORTION)
+            if rows:
+                wanted = wanted.where(place < (rows[-1].version, rows[-1].id))
+            with self._transaction() as connection:
+                rows = connection.execute(wanted).all()
+            yield from map(_entry, rows)
+            if len(rows) < _PORTION:
+                return
+
+    def _of_kind(self, kind: str) -> Select[Any]:
+        h = HISTORY.c
+        wanted = select(h.id, h.kind, h.key, h.body, h.version, h.recorded_at)
+        return wanted.where(h.ledger == self._name, h.kind == kind)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -216,3 +234,8 @@ def _limit_waiting(connection: Connection) -> None:
         milliseconds = f"{_BUSY_SECONDS * 1000}"
         names = ("lock_timeout", "idle_in_transaction_session_timeout")
         connection.execute(select(*(func.set_config(n, milliseconds, True) for n in names)))
+
+
+def _entry(row: Row[Any]) -> HistoryEntry:
+    at = row.recorded_at.replace(tzinfo=row.recorded_at.tzinfo or UTC)  # SQLite drops it
+    return HistoryEntry(row.kind, row.key, row.body, row.version, at)

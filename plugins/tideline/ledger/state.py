@@ -121,6 +121,7 @@ class LedgerState:
             versions = [v for v in (newest, self.head.table_version) if v is not None]
             newest = max(versions, default=None)
         coverage = add_coverage(head.coverage, grown)
+        backfilled = ((c.identity, r) for c in self.head.backfilled for r in c.intervals)
         given_up = tuple(sorted({*head.given_up, *self.head.given_up}))
         merged = replace(
             head,
@@ -128,6 +129,8 @@ class LedgerState:
             table_id=table_id,
             table_version=newest,
             given_up=given_up,
+            backfilled=add_coverage(head.backfilled, backfilled),
+            days=self.head.days,
         )
         if table_id == made_from.table_id:
             merged = merged.with_commits(*self.head.commits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date
 
 from tideline.model.coverage import Coverage, Intervals, add_coverage, by_identity
 from tideline.model.generations import Beginning, Generations
@@ -20,6 +21,7 @@ from tideline.model.run import TableCommit
 
 _RANGES_SHOWN = 5
 _COMMITS_KEPT = 3
+_DAYS_KEPT = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,21 @@ class KnownCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class LandedDay:
+    """What runs landed on one day.
+
+    Args:
+        day: In UTC, when the runs closed.
+        rows: Verified rows; those of a replay were counted before, and are not again.
+        bytes: Size of their data files, in bytes.
+    """
+
+    day: date
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """Everything that a live plan starts from. A new head replaces the old one as a whole.
 
@@ -134,6 +151,8 @@ class Head:
             three. Whoever overwrites a commit does it within moments.
         given_up: Ids of tables that were approved as gone or replaced: what a plan that was frozen
             before knows of them counts no more.
+        backfilled: Those of the verified offsets that backfills have landed first.
+        days: What was landed on the newest days on which anything was, oldest first; at most 14.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -155,6 +174,17 @@ class Head:
     commits: tuple[KnownCommit, ...] = ()
     unreadable: tuple[Coverage, ...] = ()
     given_up: tuple[str, ...] = ()
+    backfilled: tuple[Coverage, ...] = ()
+    days: tuple[LandedDay, ...] = ()
+
+    def with_rows_of(self, day: date, rows: int, size: int) -> Head:
+        """The head that counts rows, and the bytes of their files, on a day; unchanged for none."""
+        if not rows:
+            return self
+        known = {d.day: d for d in self.days}
+        before = known.get(day, LandedDay(day, 0, 0))
+        known[day] = LandedDay(day, before.rows + rows, before.bytes + size)
+        return replace(self, days=tuple(known[d] for d in sorted(known))[-_DAYS_KEPT:])
 
     def with_commits(self, *commits: KnownCommit) -> Head:
         """The head after further commits of this ledger; only the newest are kept."""

@@ -12,7 +12,7 @@ from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import LandedRange, VerifiedRange
 from tideline.pipeline.context import RunContext, log, now
-from tideline.rules.advance import advance_head, noted
+from tideline.rules.advance import advance_head, count_landed, noted
 from tideline.rules.following import only_followed
 from tideline.rules.replay import unverified_rows_stand
 
@@ -46,6 +46,8 @@ def close_plan(
         refuse_closed(state, record)
         advance = advance_head if record.is_open else noted
         head = advance(state.head, plan, commit)
+        if record.is_open:
+            head = count_landed(head, plan, commit, verified, now().date())
         if is_known and not state.incidents_of_plan(plan.plan_id):
             return state
         latest = state.runs.get(record.run_id, record)

@@ -36,7 +36,7 @@ from tideline.pipeline.landed import (
     verified_after_all,
 )
 from tideline.pipeline.table_commit import fence_older_attempts
-from tideline.rules.advance import advance_head
+from tideline.rules.advance import advance_head, count_landed
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
 
@@ -159,6 +159,7 @@ def close_partially(
         if commit is not None and good:
             part = replace(plan, ranges=tuple(v.planned for v in good))
             head = advance_head(head, part, commit)
+            head = count_landed(head, part, commit, good, now().date())
         runs = {k: r for k, r in latest.runs.items() if k != run.run_id or r.finishes is None}
         return replace(latest.with_head(head), runs=runs).with_plan_closed(
             plan.plan_id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 
 from tideline.errors import StreamBusy
 from tideline.model.coverage import Intervals, add_coverage, covered_until, union
@@ -11,6 +12,7 @@ from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.run import TableCommit
+from tideline.model.verification import VerifiedRange
 
 
 def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
@@ -78,6 +80,28 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         if table_commit.rows
         else head.bytes_per_record,
     )
+
+
+def count_landed(
+    head: Head, plan: BatchPlan, commit: TableCommit, verified: Iterable[VerifiedRange], today: date
+) -> Head:
+    """The head that counts a closing plan's rows, and knows which offsets a backfill has landed.
+
+    Args:
+        head: After the plan's ranges are covered.
+        plan: That of a run that was open until now.
+        commit: The commit that holds its rows.
+        verified: Those of its ranges that are verified.
+        today: The day, in UTC.
+    """
+    ranges = tuple(verified)
+    rows = sum(v.rows for v in ranges)
+    size = round(commit.bytes * rows / commit.rows) if commit.rows else 0
+    head = head.with_rows_of(today, rows, size)
+    if plan.lane != "backfill":
+        return head
+    landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
+    return replace(head, backfilled=add_coverage(head.backfilled, landed))
 
 
 def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) -> bool:

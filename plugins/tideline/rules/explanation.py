@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 from tideline.model.coverage import by_identity, intersect
 from tideline.model.decoding import Decoding
@@ -12,6 +13,7 @@ from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.run import RunRecord
 from tideline.model.status import Explanation, Outcome
+from tideline.model.verification import VerifiedRange
 
 
 def explain(
@@ -31,8 +33,8 @@ def explain(
         head: Where the live lane stands.
         open_runs: Records that are not closed yet.
         decoding: The head of the typed tables.
-        closed_runs: Oldest first; asked for only where a run can have landed it.
-        closed_incidents: Oldest first; asked for only where a loss was accepted.
+        closed_runs: Newest first; read as far as the one that landed it.
+        closed_incidents: Newest first; read as far as the one in which a loss was accepted.
     """
     position = next((p for p in head.positions if p.topic_partition == place), None)
     if position is None:
@@ -66,7 +68,7 @@ class _Record:
         if self._is_in(by_identity(self._head.accepted_loss).get(self._identity, ())):
             return self._says("accepted_loss", _decided(self._deciding(closed_incidents)))
         if self._is_in(self._head.covered.get(self._identity, ())):
-            return self._covered((*closed_runs, *self._open_runs))
+            return self._covered(chain(self._open_runs, closed_runs))
         for record in self._open_runs:
             if record.is_open and record.plan is not None and self._planned(record) is not None:
                 text = f"run {record.run_id} is to read it; it is not verified yet"
@@ -77,23 +79,20 @@ class _Record:
         return self._says("gap", "below the next offset, and no run has verified it: audit it")
 
     def _covered(self, records: Iterable[RunRecord]) -> Explanation:
-        found: RunRecord | None = None
-        reason = None
         for record in (r for r in records if not r.is_undone):
             for verified in record.verified:
-                if verified.planned.identity == self._identity and self._is_in(
-                    [verified.planned.offsets]
-                ):
-                    gap = next((g for g in verified.gaps if self._is_in([g.offsets])), None)
-                    found, reason = record, gap.reason if gap is not None else None
-        if found is None:
-            return self._says("landed", "by a run that the ledger's history no longer names")
-        if reason is not None:
-            return self._says(
-                "no_row", f"run {found.run_id} read past it: {REASONS[reason]}", found
-            )
-        lane = "" if found.lane == "live" else ", a backfill"
-        return self._says("landed", f"by run {found.run_id}{lane}", found)
+                planned = verified.planned
+                if planned.identity == self._identity and self._is_in([planned.offsets]):
+                    return self._landed(record, verified)
+        return self._says("landed", "by a run that the ledger's history no longer names")
+
+    def _landed(self, record: RunRecord, verified: VerifiedRange) -> Explanation:
+        gap = next((g for g in verified.gaps if self._is_in([g.offsets])), None)
+        if gap is not None:
+            text = f"run {record.run_id} read past it: {REASONS[gap.reason]}"
+            return self._says("no_row", text, record)
+        lane = "" if record.lane == "live" else ", a backfill"
+        return self._says("landed", f"by run {record.run_id}{lane}", record)
 
     def _says(self, outcome: Outcome, text: str, record: RunRecord | None = None) -> Explanation:
         commit = record.table_commit if record is not None else None
@@ -119,14 +118,13 @@ class _Record:
 
     def _deciding(self, incidents: Iterable[Incident]) -> Incident | None:
         """The newest closed incident about this record whose decision accepted a loss."""
-        found = None
         for incident in incidents:
             finding = incident.finding
             here = (finding.topic_id, finding.partition)
             mine = (self._identity.topic_id, self._identity.partition)
             if here == mine and self._is_in(finding.intervals) and incident.decision is not None:
-                found = incident
-        return found
+                return incident
+        return None
 
     def _is_in(self, offsets: Iterable[OffsetRange]) -> bool:
         return bool(intersect(offsets, [self._at]))

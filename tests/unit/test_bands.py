@@ -1,0 +1,165 @@
+"""Coverage as a picture: each offset has one fate, and the fates fit what the ledger says."""
+
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.build import (
+    ID,
+    NOW,
+    OTHER_ID,
+    head,
+    observation,
+    plan,
+    planned,
+    position,
+    seen,
+    topic,
+)
+from tideline.model.coverage import Coverage, intersect, union
+from tideline.model.generations import Beginning
+from tideline.model.head import LandedDay
+from tideline.model.incident import Finding, Incident
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verification import VerifiedRange
+from tideline.rules.advance import count_landed
+from tideline.rules.bands import Painter, lag_spread, standings
+
+LOG = PartitionIdentity(ID, 0, 0)
+
+
+def covered(*pairs, identity=LOG):
+    return Coverage(identity, tuple(OffsetRange(*p) for p in pairs))
+
+
+def bands(known, observed=None, open_runs=(), incidents=()):
+    """Kind and offsets, by topic id and generation."""
+    painter = Painter(known, open_runs, incidents)
+    return {
+        (log.identity.topic_id, log.identity.generation): [
+            (b.kind, b.offsets.start_offset, b.offsets.end_offset) for b in log.bands
+        ]
+        for standing in standings(known, observed, "read_committed")
+        for log in painter.paint(standing)
+    }
+
+
+def test_every_fate_in_its_place():
+    """Landed, lost, backfilled, a gap, a frozen plan, and what is unread."""
+    known = head(
+        position(100),
+        coverage=(covered((10, 40), (50, 80)),),
+        backfilled=(covered((10, 20)),),
+        accepted_loss=(covered((40, 50)),),
+    )
+    record = RunRecord("r", "live", "planned", "d", NOW, plan=plan(planned(100, 150)))
+    found = bands(known, observation(topic(seen(0, 200))), [record])
+    assert found[ID, 0] == [
+        ("backfilled", 10, 20),
+        ("landed", 20, 40),
+        ("accepted_loss", 40, 50),
+        ("landed", 50, 80),
+        ("gap", 80, 100),
+        ("open", 100, 150),
+        ("unread", 150, 200),
+    ]
+
+
+def test_what_is_at_stake_is_no_unread_record():
+    """An open incident is about these offsets."""
+    finding = Finding("retention_loss", "100", "130", "orders", ID, 0, (OffsetRange(100, 130),))
+    found = bands(
+        head(position(100), coverage=(covered((0, 100)),)),
+        observation(topic(seen(130, 200))),
+        incidents=[Incident("incident-1", "r", NOW, finding)],
+    )
+    assert found[ID, 0] == [("landed", 0, 100), ("at_stake", 100, 130), ("unread", 130, 200)]
+
+
+def test_generations_and_former_topics_have_logs_of_their_own():
+    """The current one is last; a topic id that the head no longer names keeps its rows."""
+    now_read = PartitionIdentity(ID, 1, 0)
+    former = PartitionIdentity(OTHER_ID, 0, 0)
+    known = head(
+        position(90, generation=1),
+        coverage=(
+            covered((0, 100)),
+            covered((60, 90), identity=now_read),
+            covered((5, 8), identity=former),
+        ),
+        beginnings=(Beginning(now_read, 60),),
+    )
+    found = bands(known, observation(topic(seen(0, 95))))
+    assert list(found) == [(ID, 0), (OTHER_ID, 0), (ID, 1)]
+    assert found[ID, 1] == [("landed", 60, 90), ("unread", 90, 95)]
+    assert found[ID, 0] == [("landed", 0, 100)]
+
+
+def test_another_topic_s_end_is_no_end_of_ours():
+    """Created again: its offsets mean something else, so the end is what the last run saw."""
+    known = head(position(100, seen_end=120))
+    (standing,) = standings(known, observation(topic(seen(0, 7), topic_id=OTHER_ID)), "x")
+    assert (standing.end_offset, standing.log_start_offset, standing.lag) == (120, None, 20)
+
+
+def test_a_retired_partition_keeps_its_rows():
+    """It has no position, and so no lag."""
+    known = head(retired=(position(50),), coverage=(covered((0, 50)),))
+    (standing,) = standings(known, None, "read_committed")
+    assert (standing.topic, standing.lag) == ("orders", None)
+    assert bands(known)[ID, 0] == [("landed", 0, 50)]
+
+
+ranges = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda p: OffsetRange(p[0], sum(p))),
+    max_size=4,
+)
+
+
+@given(ranges, ranges, ranges, st.integers(0, 80), st.integers(0, 100))
+def test_bands_never_overlap_and_lose_nothing(landed, by_backfill, lost, next_offset, end):
+    """Whatever the ledger says, each offset has one band, and covered ones are never unread."""
+    known = head(
+        position(next_offset),
+        coverage=(Coverage(LOG, union(landed)),),
+        backfilled=(Coverage(LOG, union(by_backfill)),),
+        accepted_loss=(Coverage(LOG, union(lost)),),
+    )
+    found = [
+        (kind, OffsetRange(start, stop))
+        for kind, start, stop in bands(known, observation(topic(seen(0, end))))[ID, 0]
+    ]
+    for (_, one), (_, other) in pairwise(found):
+        assert one.end_offset <= other.start_offset
+    painted = union(r for k, r in found if k in ("landed", "backfilled", "accepted_loss"))
+    assert painted == union(landed, lost)
+    missing = [r for k, r in found if k in ("gap", "unread")]
+    assert not intersect(missing, union(landed, lost))
+
+
+def test_rows_are_counted_by_day_and_backfills_are_told_apart():
+    """Half of a commit's rows are half of its bytes; the oldest days are forgotten."""
+    commit = TableCommit("t", 1, 1, rows=100, bytes=2000)
+    half = VerifiedRange(planned(0, 50), 50, ())
+    known = head(position(0))
+    live = count_landed(known, plan(planned(0, 50)), commit, [half], date(2026, 1, 1))
+    assert live.days == (LandedDay(date(2026, 1, 1), 50, 1000),)
+    assert live.backfilled == ()
+    frozen = plan(planned(0, 50), lane="backfill")
+    both = count_landed(live, frozen, commit, [half], date(2026, 1, 1))
+    assert both.days == (LandedDay(date(2026, 1, 1), 100, 2000),)
+    assert both.backfilled == (covered((0, 50)),)
+    for day in range(2, 20):
+        both = count_landed(both, frozen, commit, [half], date(2026, 1, day))
+    assert [d.day.day for d in both.days] == list(range(6, 20))
+    assert count_landed(known, frozen, replace(commit, rows=0), [], date(2026, 1, 1)).days == ()
+
+
+def test_the_spread_of_lags():
+    """Unknown lags do not count."""
+    assert lag_spread([None]) is None
+    assert lag_spread([5, None, 1, 100]) == (106, 100, 5, 100)
