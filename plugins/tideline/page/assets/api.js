@@ -1,0 +1,66 @@
+/**
+ * The page's API and Airflow's own, both asked with the cookie of the login. Only GET.
+ * @module
+ */
+
+const API = new URL("api/v1/", document.baseURI);
+export const AIRFLOW = new URL("../", document.baseURI);
+const PATIENCE_MS = 20_000;
+
+/** Why an answer is missing; `status` is 0 where no server answered. */
+export class ApiError extends Error {
+  constructor(status, error, message) {
+    super(message);
+    this.status = status;
+    this.error = error;
+  }
+}
+
+async function get(url) {
+  let answer;
+  try {
+    answer = await fetch(url, {
+      credentials: "same-origin",
+      headers: { Accept: "application/json" },
+      redirect: "error",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+  } catch (problem) {
+    const late = problem.name === "TimeoutError";
+    throw new ApiError(0, "NoAnswer", late ? "Airflow's server has not answered in 20 s" : "Airflow's server does not answer");
+  }
+  const body = await answer.json().catch(() => null);
+  if (answer.ok && body !== null) return body;
+  throw new ApiError(answer.status, body?.error ?? "Unknown", body?.message ?? `the server answered ${answer.status}`);
+}
+
+function at(path, query = {}) {
+  const url = new URL(path, API);
+  for (const [name, value] of Object.entries(query)) if (value !== null && value !== "") url.searchParams.set(name, value);
+  return get(url);
+}
+
+const part = encodeURIComponent;
+
+/** @returns {Promise<Object>} StreamList */
+export const streams = () => at("streams");
+
+/** @param {string} stream @returns {Promise<Object>} StreamPage */
+export const stream = (stream) => at(`streams/${part(stream)}`);
+
+/** @param {string} stream @param {Object} query sort, first, count, topic @returns {Promise<Object>} PartitionPage */
+export const partitions = (stream, query) => at(`streams/${part(stream)}/partitions`, query);
+
+/** @param {string} stream @param {number} count @returns {Promise<Object>} RunPage */
+export const runs = (stream, count) => at(`streams/${part(stream)}/runs`, { count });
+
+/** @param {string} stream @param {number} count @returns {Promise<Object>} IncidentPage */
+export const incidents = (stream, count) => at(`streams/${part(stream)}/incidents`, { count });
+
+/** @param {string} stream @param {string} topic @param {number} partition @param {number} offset @returns {Promise<Object>} Explained */
+export const explain = (stream, topic, partition, offset) =>
+  at(`streams/${part(stream)}/records/${part(topic)}/${part(partition)}/${part(offset)}`);
+
+/** What Airflow itself says of a run's tasks. @param {string} dag @param {string} run @returns {Promise<Object>} */
+export const tasks = (dag, run) =>
+  get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}/taskInstances?limit=100`, AIRFLOW));

@@ -1,0 +1,84 @@
+/**
+ * Bars and curves, to scale; each says its numbers as text too.
+ * @module
+ */
+import { h, s } from "./dom.js";
+import { NOTHING, count, duration, short, size } from "./format.js";
+
+/**
+ * Time until retention reaches the oldest unread record, as a part of the retention.
+ * @param {number|null} seconds Negative is overdue.
+ * @param {number|null} retention Seconds; null where unknown or without limit.
+ */
+export function headroomBar(seconds, retention) {
+  if (seconds === null || seconds === undefined) {
+    return h("span", { class: "dim", title: "nothing is unread, or it is unknown" }, NOTHING);
+  }
+  const share = retention ? Math.max(0, Math.min(1, seconds / retention)) : null;
+  const text = seconds < 0 ? `overdue by ${duration(seconds)}` : duration(seconds);
+  const title = retention ? `${text} of ${duration(retention)} retention` : text;
+  return h(
+    "span",
+    { class: "gauge", title },
+    share !== null && bar(share, share < 0.1 ? "bad" : share < 0.25 ? "warn" : "good"),
+    h("span", { class: seconds < 0 ? "text over" : "text" }, text),
+    retention && h("span", { class: "unseen" }, ` of ${duration(retention)} retention`),
+  );
+}
+
+/**
+ * @param {number} share From 0 to 1.
+ * @param {string} tone
+ * @param {number|null} [mark] Where a line is drawn: from 0 to 1.
+ */
+export function bar(share, tone, mark = null) {
+  const percent = (value) => `${(value * 100).toFixed(2)}%`;
+  return h(
+    "span",
+    { class: "bar", "aria-hidden": "true" },
+    h("span", { class: `fill ${tone}${share > 0 ? " some" : ""}`, style: { width: percent(share) } }),
+    mark !== null && h("span", { class: "line", style: { left: percent(mark) } }),
+  );
+}
+
+/** @param {Object[]} days Day: day, rows, bytes. @returns {Object} Rows and bytes of a whole day, on average. */
+export function average(days) {
+  const today = new Date().toISOString().slice(0, 10);
+  const whole = days.filter(({ day }) => day !== today);
+  const over = whole.length ? whole : days;
+  const mean = (name) => over.reduce((sum, day) => sum + day[name], 0) / (over.length || 1);
+  return { rows: mean("rows"), bytes: mean("bytes") };
+}
+
+/**
+ * Rows a day as a filled curve, bytes as a line, each to its own scale.
+ * @param {Object[]} days Day: day, rows, bytes.
+ */
+export function curve(days) {
+  if (!days.length) return h("span", { class: "dim" }, NOTHING);
+  const [width, height] = [96, 22];
+  const step = days.length > 1 ? width / (days.length - 1) : 0;
+  const points = (name) => {
+    const most = Math.max(1, ...days.map((day) => day[name]));
+    return days.map((day, at) => `${(at * step).toFixed(1)},${(height - 1 - (day[name] / most) * (height - 3)).toFixed(1)}`);
+  };
+  const rows = points("rows");
+  const { rows: mean, bytes } = average(days);
+  const most = days.reduce((best, day) => (day.rows > best.rows ? day : best));
+  const last = days[days.length - 1];
+  const title =
+    `${days.length} days. ${last.day}: ${count(last.rows)} rows, ${size(last.bytes)}. ` +
+    `Most: ${count(most.rows)} rows, ${size(most.bytes)} on ${most.day}.`;
+  return h(
+    "span",
+    { class: "curve", title },
+    s(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", "aria-hidden": "true" },
+      s("polygon", { class: "rows", points: `0,${height} ${rows.join(" ")} ${step ? width : 1},${height}` }),
+      s("polyline", { class: "bytes", points: points("bytes").join(" ") }),
+    ),
+    h("span", { class: "text" }, `${short(mean)} rows`, h("br"), size(bytes)),
+    h("span", { class: "unseen" }, ` a day. ${title}`),
+  );
+}

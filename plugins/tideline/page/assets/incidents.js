@@ -1,0 +1,88 @@
+/**
+ * Incidents: what was found, what is at stake, the choices, who decided.
+ * @module
+ */
+import { h, update } from "./dom.js";
+import { count, exact, plural, range, time } from "./format.js";
+import { airflowLink } from "./links.js";
+import { badge } from "./states.js";
+
+/** @param {Element} body @param {Object[]} incidents Incident @param {Object} page StreamPage */
+export function showOpen(body, incidents, page) {
+  update(body, incidents.map((one) => h("article", { class: "incident open", "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
+    h("div", { class: "title" }, title(one), h("span", { class: "dim" }, "open since ", time(one.opened_at))), details(one, page))));
+}
+
+/** @param {Element} body @param {Object[]} incidents Incident @param {boolean} more @param {Object} page StreamPage */
+export function showClosed(body, incidents, more, page) {
+  update(body,
+    incidents.map((one) => h("details", { class: "incident", "data-key": one.id },
+      h("summary", {}, title(one), h("span", { class: "dim" }, decided(one), " ", time(one.closed_at))), details(one, page))),
+    more && h("p", { class: "dim" }, "Older ones: tideline ledger."));
+}
+
+const title = (one) => [badge(one.class, one.closed_at ? "dim" : "bad", one.closed_at ? "" : "■"), h("b", {}, place(one)), h("span", { class: "id" }, one.id)];
+
+function place({ topic, partition }) {
+  if (topic === null) return "the stream";
+  return partition === null ? topic : `${topic}-${partition}`;
+}
+
+const decided = ({ decision, decided_by, outcome }) => `${outcome ?? decision ?? "closed"}${decided_by ? ` by ${decided_by}` : ""}`;
+
+function details(one, page) {
+  const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return [
+    h("p", { class: "cause" }, sentence(one.cause)),
+    h("dl", { class: "finding" },
+      fact("Expected", one.expected),
+      fact("Found", one.actual),
+      one.detail && fact("Detail", one.detail),
+      fact("At stake", stake(one)),
+      one.closed_at === null && one.decision === null && fact("Choices", choices(one)),
+      one.decision && fact("Decision", h("b", {}, one.decision), ` by ${one.decided_by ?? "a policy"} `, time(one.decided_at), one.reason && h("q", {}, one.reason)),
+      one.outcome && fact("Outcome", one.outcome),
+      one.removed_in_version !== null && fact("Rows removed in", `table version ${count(one.removed_in_version)}`),
+      one.backfill && fact("Backfill", one.backfill),
+      one.topic_id && fact("Topic id", h("span", { class: "id" }, one.topic_id)),
+      fact("Run", run(one, page)),
+    ),
+    one.closed_at === null && h("p", { class: "next" }, h("b", {}, "Next: "), sentence(one.next_step)),
+    one.runbook && h("p", {}, airflowLink(one.runbook, `Runbook: ${one.class}`)),
+  ];
+}
+
+function run({ run_id }, page) {
+  const url = `dags/${encodeURIComponent(page.dag_id)}/runs/${encodeURIComponent(run_id)}`;
+  return airflowLink(url, h("span", { class: "run" }, run_id), h("span", { class: "out", "aria-hidden": "true" }, " ↗"));
+}
+
+function stake(one) {
+  const known = one.lost_start !== null && one.lost_end !== null;
+  const between = one.lost_from && one.lost_until ? [", written between ", exactly(one.lost_from), " and ", exactly(one.lost_until)] : null;
+  const parts = one.intervals.length > 1 ? ` in ${plural(one.intervals.length, "interval")}: ${intervals(one.intervals)}` : "";
+  if (known) {
+    return [h("b", {}, range(one.lost_start, one.lost_end)), `: at most ${plural(one.offsets_at_stake ?? one.lost_end - one.lost_start, "record")}`, parts, between];
+  }
+  if (one.offsets_at_stake) return [`at most ${plural(one.offsets_at_stake, "record")}`, parts, between];
+  return one.intervals.length ? intervals(one.intervals) : "unknown, or no record";
+}
+
+function intervals(list) {
+  const shown = list.slice(0, 5).map(({ start_offset, end_offset }) => range(start_offset, end_offset)).join(", ");
+  return list.length > 5 ? `${shown} and ${count(list.length - 5)} more` : shown;
+}
+
+const exactly = (iso) => h("span", { class: "when" }, exact(iso));
+
+function choices(one) {
+  if (!one.decidable) return "none can be carried out now";
+  return one.choices.map((choice) => [h("code", { class: "choice" }, choice), " "]);
+}
+
+/** A text of a message as a sentence of a page. @param {string} text */
+function sentence(text) {
+  if (!text) return "";
+  const begun = text[0].toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}

@@ -1,0 +1,125 @@
+/**
+ * Runs: what each read, how many rows it landed, and how long its steps took.
+ * @module
+ */
+import * as api from "./api.js";
+import { bar } from "./bars.js";
+import { h, rows, update } from "./dom.js";
+import { NOTHING, count, duration, range, time } from "./format.js";
+import { airflowLink } from "./links.js";
+import { badge } from "./states.js";
+import { row, table } from "./table.js";
+
+const STATUSES = {
+  proposed: ["proposed", "dim", "○"],
+  planned: ["planned", "warn", "▲"],
+  done: ["done", "good", "●"],
+  nothing_to_do: ["nothing to do", "dim", "○"],
+  superseded: ["superseded", "dim", "×"],
+};
+const RANGES_SHOWN = 20;
+
+const opened = new Map(); // run id -> what Airflow said of its steps: null while asked, an Error, or tasks
+let made = null;
+let last = null;
+
+const COLUMNS = [
+  { id: "named", label: "Run", cell: nameCell },
+  { id: "status", label: "Status", cell: ({ status }) => badge(...(STATUSES[status] ?? [status, "dim", "?"])) },
+  { id: "lane", label: "Lane", cell: ({ lane }) => (lane === "live" ? "live" : badge(lane, "info")) },
+  { id: "offsets", label: "Offsets", number: true, cell: ({ offsets }) => count(offsets) },
+  { id: "rows", label: "Rows", number: true, cell: ({ rows }) => count(rows) },
+  { id: "version", label: "Table version", number: true, cell: ({ table_version }) => count(table_version) },
+  { id: "at", label: "Changed", cell: ({ updated_at }) => time(updated_at) },
+];
+
+/**
+ * @param {Element} body
+ * @param {Object} answer RunPage
+ * @param {Object} page StreamPage
+ * @param {() => void} onMore
+ */
+export function showRuns(body, answer, page, onMore) {
+  last = { body, answer, page, onMore };
+  if (!made) {
+    made = { ...table(`Runs of ${page.stream}`, COLUMNS, "cards runs"), foot: h("div", { class: "foot" }) };
+    body.append(h("div", { class: "scrollbox" }, made.table), made.foot);
+  }
+  const lines = answer.runs.flatMap((run) => (opened.has(run.run_id) ? [{ run }, { run, details: true }] : [{ run }]));
+  rows(made.body, lines, ({ run, details }) => `${details ? "+" : ""}${run.run_id}`, stamp, build);
+  update(made.foot,
+    !answer.runs.length && h("p", { class: "dim" }, "No run has left a record yet."),
+    answer.more && h("button", { type: "button", onclick: onMore }, "Show more runs"));
+}
+
+function stamp({ run, details }) {
+  const steps = opened.get(run.run_id);
+  return JSON.stringify([run, opened.has(run.run_id), details && (steps instanceof Error ? steps.message : steps)]);
+}
+
+function build({ run, details }) {
+  if (!details) return row(COLUMNS, run);
+  return h("tr", { class: "details", role: "row" }, h("td", { colspan: COLUMNS.length, role: "cell" }, detailsOf(run)));
+}
+
+function nameCell(run) {
+  const isOpen = opened.has(run.run_id);
+  return h("button", { type: "button", class: "opener", "aria-expanded": String(isOpen), onclick: () => toggle(run) },
+    h("span", { class: "arrow", "aria-hidden": "true" }, isOpen ? "▾" : "▸"), h("span", { class: "run" }, run.run_id));
+}
+
+function toggle(run) {
+  if (opened.delete(run.run_id)) return again();
+  opened.set(run.run_id, null);
+  if (run.url !== null) ask(run.run_id);
+  return again();
+}
+
+async function ask(id) {
+  try {
+    const { task_instances } = await api.tasks(last.page.dag_id, id);
+    opened.set(id, task_instances);
+  } catch (problem) {
+    opened.set(id, problem);
+  }
+  again();
+}
+
+const again = () => showRuns(last.body, last.answer, last.page, last.onMore);
+
+function detailsOf(run) {
+  return h("div", { class: "rundetails" },
+    h("dl", {},
+      run.reason && [h("dt", {}, "Reason"), h("dd", {}, run.reason)],
+      run.by && [h("dt", {}, "By"), h("dd", {}, run.by)],
+      run.plan_id && [h("dt", {}, "Plan"), h("dd", { class: "id" }, run.plan_id)],
+      run.url && [h("dt", {}, "Airflow"), h("dd", {}, airflowLink(run.url, "this run, its tasks and logs", h("span", { class: "out", "aria-hidden": "true" }, " ↗")))]),
+    h("div", { class: "halves" },
+      h("div", {}, h("h3", {}, "Ranges"), ranges(run.ranges)),
+      h("div", {}, h("h3", {}, "Duration by step"), steps(run))));
+}
+
+function ranges(list) {
+  if (!list.length) return h("p", { class: "dim" }, "none");
+  return [
+    h("ul", { class: "ranges" }, list.slice(0, RANGES_SHOWN).map((one) =>
+      h("li", {}, h("code", {}, `${one.topic}-${one.partition}`), " ", range(one.start_offset, one.end_offset),
+        h("span", { class: "dim" }, ` generation ${one.generation}, ${one.rows === null ? "not verified yet" : `${count(one.rows)} rows`}`)))),
+    list.length > RANGES_SHOWN && h("p", { class: "dim" }, `and ${count(list.length - RANGES_SHOWN)} more`),
+  ];
+}
+
+function steps(run) {
+  if (run.url === null) return h("p", { class: "dim" }, "This run was not started by Airflow, which is what measures steps.");
+  const known = opened.get(run.run_id);
+  if (known === null) return h("p", { class: "dim" }, "Asking Airflow…");
+  if (known instanceof Error) return h("p", { class: "dim" }, `Airflow does not tell: ${known.message}`);
+  const ordered = [...known].sort((one, other) => String(one.start_date ?? "~").localeCompare(String(other.start_date ?? "~")));
+  const longest = Math.max(0.001, ...ordered.map((task) => task.duration ?? 0));
+  return h("ul", { class: "steps" }, ordered.map((task) =>
+    h("li", {},
+      h("span", { class: "step" }, task.task_id),
+      bar((task.duration ?? 0) / longest, task.state === "failed" ? "bad" : "good"),
+      h("span", { class: "number" }, task.duration === null ? NOTHING : duration(task.duration)),
+      h("span", { class: "dim" }, task.state ?? "not begun", task.try_number > 1 && `, try ${task.try_number}`))));
+}

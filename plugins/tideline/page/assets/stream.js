@@ -1,0 +1,127 @@
+/**
+ * One stream: what, why, what now.
+ * @module
+ */
+import * as api from "./api.js";
+import { showActions } from "./actions.js";
+import { announce, h, update } from "./dom.js";
+import { buildExplain } from "./explain.js";
+import { showFacts } from "./facts.js";
+import { showClosed, showOpen } from "./incidents.js";
+import { errorNotice, lookNotice, showNotices } from "./notices.js";
+import { buildPartitions } from "./partitions.js";
+import { keepFresh } from "./refresh.js";
+import { showRuns } from "./runs.js";
+import { reveal, section } from "./sections.js";
+import { STATES, stateOf } from "./states.js";
+import { showAsked, showTop } from "./top.js";
+
+const INCIDENTS = 50;
+
+/**
+ * Show a stream, and keep it fresh.
+ * @param {string} name
+ */
+export function showStream(name) {
+  document.title = `${name} · Tideline`;
+  const view = { name, runs: 20, page: null, at: null, ...buildPage() };
+  view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
+  view.explain = buildExplain(view.parts.explain, name);
+  const refresh = keepFresh(() => load(view));
+  view.moreRuns = () => {
+    view.runs += 50;
+    refresh();
+  };
+  showTop(name, refresh);
+}
+
+function explainAt(view) {
+  return (topic, partition, offset) => view.explain.ask(topic, partition, offset);
+}
+
+function buildPage() {
+  const made = {
+    facts: section("facts", "At a glance"),
+    open: section("open", "Open incidents"),
+    coverage: section("coverage", "Coverage", "what became of each offset, to scale"),
+    partitions: section("partitions", "Partitions"),
+    runs: section("runs", "Runs", "the newest first"),
+    closed: section("closed", "Closed incidents"),
+    actions: section("actions", "Do", "in Airflow's own forms"),
+    explain: section("explain", "Explain a record"),
+  };
+  const loading = h("p", { class: "loading" }, "Loading…");
+  document.getElementById("main").replaceChildren(
+    loading,
+    made.facts.whole,
+    made.open.whole,
+    h("div", { class: "columns" },
+      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.runs.whole, made.closed.whole),
+      h("aside", { "aria-label": "Do and explain" }, made.actions.whole, made.explain.whole)),
+  );
+  return { loading, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
+}
+
+async function load(view) {
+  const [page, partitions, runs, incidents] = await Promise.allSettled([
+    api.stream(view.name),
+    view.partitions.load(),
+    api.runs(view.name, view.runs),
+    api.incidents(view.name, INCIDENTS),
+  ]);
+  view.loading.hidden = true;
+  for (const { status, reason } of [page, partitions, runs, incidents]) {
+    if (status === "rejected" && reason.status === undefined) console.error(reason);
+  }
+  if (page.status === "fulfilled") showPage(view, page.value);
+  tellProblems(view, page);
+  if (!view.page) return false;
+  within(view.parts.partitions, partitions, (value) => view.partitions.show(value, view.page));
+  within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, value, view.page, view.moreRuns));
+  within(view.parts.closed, incidents, (value) => {
+    showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
+    reveal(view.parts.closed, value.incidents.some(({ closed_at }) => closed_at));
+  });
+  return view.page.refreshing || (partitions.value?.refreshing ?? false);
+}
+
+function showPage(view, page) {
+  const before = view.page && stateOf(view.page);
+  if (before && before !== stateOf(page)) announce(`${page.stream}: ${STATES[stateOf(page)].label}`);
+  view.page = page;
+  view.at = new Date().toISOString();
+  showFacts(view.parts.facts, page);
+  reveal(view.parts.facts);
+  showOpen(view.parts.open, page.incidents, page);
+  reveal(view.parts.open, page.incidents.length > 0);
+  showActions(view.parts.actions, page.actions);
+  reveal(view.parts.actions, page.actions.length > 0);
+  view.explain.offer(page);
+  reveal(view.parts.explain);
+  showAsked(view.at, page.refreshing);
+}
+
+function tellProblems(view, page) {
+  const failed = page.status === "rejected" && errorNotice(page.reason, view.at);
+  const shown = view.page;
+  showNotices(
+    failed,
+    shown && lookNotice(shown.ledger, "The ledger cannot be asked", "What is shown"),
+    shown && lookNotice(shown.brokers, "The brokers cannot be asked", "What is shown of logs, lag and headroom"),
+  );
+}
+
+/** One part whose answer is missing says so in its place; what it showed stays. */
+function within(body, answer, show) {
+  const old = body.querySelector(":scope > .notice");
+  if (answer.status === "fulfilled") {
+    old?.remove();
+    reveal(body);
+    show(answer.value);
+    return;
+  }
+  const told = errorNotice(answer.reason, null);
+  if (old) update(old, [...told.childNodes]);
+  else body.prepend(told);
+  reveal(body);
+}
