@@ -116,9 +116,10 @@ format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(READY)  ## Write docs/stream.schema.json and docs/output.schema.json from the models
+schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and docs/page.openapi.json from the models
 	$(BIN)/python -m tideline.model.stream_schema > docs/stream.schema.json
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
+	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 
 verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md

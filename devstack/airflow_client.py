@@ -72,6 +72,14 @@ class AirflowClient:
             self._client.log_in(*self._login)
         return kind(self._client)
 
+    def is_answering(self) -> bool:
+        """Whether the API server answers; needs no login."""
+        try:
+            MonitorApi(self._client).get_health()
+        except ServiceAway:
+            return False
+        return True
+
     def is_healthy(self) -> bool:
         """Whether every service has sent a heartbeat lately; needs no login."""
         try:

@@ -120,6 +120,10 @@ class EmbeddedAirflow:
         """The environment of its services."""
         return self._environment
 
+    def login(self, username: str) -> dict[str, str]:
+        """What a user logs in with, as the simple auth manager takes it."""
+        return {"username": username, "password": self._passwords[username]}
+
     def client(self, username: str = username) -> AirflowClient:
         """A client of the REST API, with the login of one of the users."""
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
@@ -135,11 +139,7 @@ class EmbeddedAirflow:
             ServiceAway: The migration failed or a service is not healthy in time; all are stopped.
                 The message holds the end of the service's log.
         """
-        self.dags.mkdir(parents=True, exist_ok=True)
-        passwords = self.folder / "passwords.json"
-        passwords.touch(mode=0o600)
-        passwords.write_text(json.dumps(self._passwords))
-        self._migrate()
+        self._prepare()
         try:
             for service in _SERVICES:
                 for number in range(self.schedulers if service == "scheduler" else 1):
@@ -151,6 +151,34 @@ class EmbeddedAirflow:
             self.stop()
             raise
         return self
+
+    def start_pages(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+        """Start the API server alone, with all Dags as they are now; nothing runs them.
+
+        Args:
+            timeout_seconds: How long to wait for it.
+
+        Raises:
+            ServiceAway: As for `start`.
+        """
+        self._prepare()
+        self._run("dags", "reserialize")
+        try:
+            self.start_service("api-server")
+            server, client = self.servers["api-server"], self.client()
+            server.wait_ready(client.is_answering, timeout_seconds)
+        except ServiceAway:
+            self.stop()
+            raise
+        return self
+
+    def _prepare(self) -> None:
+        """Folder, users and database."""
+        self.dags.mkdir(parents=True, exist_ok=True)
+        passwords = self.folder / "passwords.json"
+        passwords.touch(mode=0o600)
+        passwords.write_text(json.dumps(self._passwords))
+        self._run("db", "migrate")
 
     def start_service(
         self, service: str, number: int = 0, environment: Mapping[str, str] | None = None
@@ -178,9 +206,9 @@ class EmbeddedAirflow:
         for name in reversed(list(self.servers)):
             self.servers.pop(name).stop()
 
-    def _migrate(self) -> None:
+    def _run(self, *command: str) -> None:
         done = subprocess.run(
-            [*_airflow(), "db", "migrate"],
+            [*_airflow(), *command],
             env=self._environment,
             capture_output=True,
             text=True,
@@ -189,7 +217,7 @@ class EmbeddedAirflow:
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
             raise ServiceAway(
-                f"{self.folder}: airflow db migrate: exit status {done.returncode},"
+                f"{self.folder}: airflow {' '.join(command)}: exit status {done.returncode},"
                 f" expected 0:\n{tail}"
             )
 

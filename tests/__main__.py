@@ -28,7 +28,7 @@ PARTS = {
     "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
     "spark": ("tests/spark",),
     "faults": ("tests/faults", *COMMANDS),
-    "ledger": ("tests/integration",),
+    "ledger": ("tests/integration", "tests/page"),
     "rules": ("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/canary"),
 }
 """The longest first, so that both end together."""

@@ -12,7 +12,9 @@ from devstack.airflow_client import AirflowClient
 from devstack.airflow_services import EmbeddedAirflow
 
 _NAME = re.compile(r"{(\w+)}")
-_PAGES = ("/", "/dags", "/connections", "/config")
+_PAGES = ("/", "/dags", "/connections", "/config", "/tideline/")
+_DESCRIBED = {"": "/openapi.json", "/tideline": "/tideline/api/v1/openapi.json"}
+"""Airflow's API, and that of our page."""
 
 
 def crawl(airflow: EmbeddedAirflow, client: AirflowClient) -> Iterator[tuple[str, bytes]]:
@@ -29,8 +31,12 @@ def crawl(airflow: EmbeddedAirflow, client: AirflowClient) -> Iterator[tuple[str
     with httpx.Client(base_url=airflow.url, timeout=60, follow_redirects=True) as web:
         token = web.post("/auth/token", json=login).raise_for_status().json()["access_token"]
         web.headers["Authorization"] = f"Bearer {token}"
-        described = web.get("/openapi.json").raise_for_status().json()["paths"]
-        gets = [path for path, methods in described.items() if "get" in methods]
+        gets = [
+            prefix + path
+            for prefix, description in _DESCRIBED.items()
+            for path, methods in web.get(description).raise_for_status().json()["paths"].items()
+            if "get" in methods
+        ]
         wanted = {_filled(path, values) for path in gets for values in _values(client)}
         for address in sorted({*filter(None, wanted), *_PAGES}):
             if "/wait" in address or address.endswith("/logout"):
@@ -55,6 +61,9 @@ def _values(client: AirflowClient) -> Iterator[Mapping[str, str]]:
                     "task_try_number": str(tries),
                     "xcom_key": "return_value",
                     "connection_id": "kafka_stored",
+                    "topic": "orders",
+                    "partition": "0",
+                    "offset": "0",
                 }
 
 

@@ -51,7 +51,9 @@ def test_the_wheel_holds_the_package_and_what_it_needs_at_run_time(wheel):
     assert {Path(name).name for name in programs} >= {"ingest_range.py", "log4j2.properties"}
     data = {"tideline/stream.schema.json", "tideline/airflow/migrations/alembic.ini"}
     data |= {"tideline/launch/jars.sha256"}
-    assert names - information == sources("*.py", "*.java") | programs | data
+    shown = sources("assets/*")
+    assert "tideline/page/assets/index.html" in shown
+    assert names - information == sources("*.py", "*.java") | programs | data | shown
     assert [name for name in information if name.endswith("/licenses/LICENSE")]
 
 

@@ -1,0 +1,159 @@
+"""What the page's API answers; the parts are those of the commands' answers.
+
+Every answer that rests on an earlier look says when that was: `asked_at` is null before the first.
+"""
+
+from __future__ import annotations
+
+from tideline.contract.shapes import (
+    Headroom,
+    Incident,
+    IsoTime,
+    RunSummary,
+    Shape,
+    StreamStatus,
+)
+from tideline.model.bands import BandKind
+
+
+class Look(Shape):
+    """One look at a service: when it last answered, and why it does not answer now.
+
+    `asked_at` is null where it never answered; `problem` is null where it answered last time.
+    """
+
+    asked_at: IsoTime | None
+    problem: str | None
+
+
+class Day(Shape):
+    """What was landed on one day (UTC); `bytes` is the size of data files."""
+
+    day: str
+    rows: int
+    bytes: int
+
+
+class ListedStream(Shape):
+    """A stream of the list; without a status where its ledger has never answered.
+
+    `retention_seconds` is how long the topic that is reached first keeps records.
+    """
+
+    stream: str
+    topics: str
+    table: str
+    status: StreamStatus | None
+    retention_seconds: float | None
+    days: tuple[Day, ...]
+    ledger: Look
+    brokers: Look
+
+
+class StreamList(Shape):
+    """The streams that the caller may read, in the order of their names.
+
+    `refreshing`: a look is under way; ask again soon.
+    """
+
+    streams: tuple[ListedStream, ...]
+    refreshing: bool
+
+
+class Band(Shape):
+    """Offsets `[start_offset, end_offset)` that share a fate."""
+
+    kind: BandKind
+    start_offset: int
+    end_offset: int
+
+
+class Log(Shape):
+    """One log of a partition: a topic id and a generation of it, with all that became of it."""
+
+    topic_id: str
+    generation: int
+    current: bool
+    start_offset: int
+    end_offset: int
+    bands: tuple[Band, ...]
+
+
+class PagePartition(Shape):
+    """A partition as the page shows it, its logs oldest first; null is unknown.
+
+    `log_start_offset` and `end_offset` (exclusive) are what the brokers said last.
+    """
+
+    topic: str | None
+    partition: int
+    next_offset: int | None
+    log_start_offset: int | None
+    end_offset: int | None
+    lag: int | None
+    headroom: Headroom | None
+    logs: tuple[Log, ...]
+
+
+class Skew(Shape):
+    """How unevenly the lag is spread over the partitions, in offsets."""
+
+    total: int
+    largest: int
+    median: int
+    p99: int
+
+
+class PartitionPage(Shape):
+    """Some partitions of a stream, in the order that was asked for, and how many there are."""
+
+    partitions: tuple[PagePartition, ...]
+    total: int
+    skew: Skew | None
+    refreshing: bool
+
+
+class Action(Shape):
+    """Where Airflow's own form for something is, and what to fill in there.
+
+    `url` is relative to Airflow's root; `fill` is what the form wants, as JSON; null for nothing.
+    """
+
+    title: str
+    url: str
+    fill: str | None
+    note: str
+
+
+class StreamPage(ListedStream):
+    """One stream: its place in the list, and what only its own page shows."""
+
+    refreshing: bool
+    schedule: str | None
+    dag_id: str
+    cluster_id: str | None
+    table_version: int | None
+    incidents: tuple[Incident, ...]
+    actions: tuple[Action, ...]
+
+
+class PageRun(RunSummary):
+    """A run, when its record last changed, and where Airflow shows it; null outside of Airflow."""
+
+    updated_at: IsoTime
+    reason: str | None
+    url: str | None
+
+
+class RunPage(Shape):
+    """The newest runs, the newest first."""
+
+    runs: tuple[PageRun, ...]
+    more: bool
+
+
+class IncidentPage(Shape):
+    """The open incidents, then the newest closed ones."""
+
+    incidents: tuple[Incident, ...]
+    more: bool

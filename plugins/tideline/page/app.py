@@ -1,0 +1,145 @@
+"""The application that Airflow's server mounts: routes, the page's own files, and headers.
+
+It is closed: each route asks Airflow who is calling. FastAPI's own pages for the API are off, since
+they are open to anybody and load their scripts from elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tideline import __version__
+from tideline.errors import BadInput, TidelineError, Transient
+from tideline.page.access import LOGGED_IN
+from tideline.page.routes import everybody, readers
+from tideline.page.sources import Sources
+
+PREFIX = "/tideline"
+"""Where Airflow mounts it."""
+_ASSETS = Path(__file__).parent / "assets"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+files = APIRouter(dependencies=[LOGGED_IN])
+
+
+@files.get("/", include_in_schema=False)
+def index() -> Response:
+    """The page."""
+    return _file("index.html")
+
+
+@files.get("/assets/{name}", include_in_schema=False)
+def asset(name: str) -> Response:
+    """One of the page's scripts and styles."""
+    return _file(name)
+
+
+@files.get("/api/v1/openapi.json", include_in_schema=False)
+def description(request: Request) -> JSONResponse:
+    """The API, as OpenAPI describes it."""
+    return JSONResponse(openapi(request.app))
+
+
+def _file(name: str) -> Response:
+    path = _ASSETS / name
+    if path.name != name or path.suffix not in _TYPES or not path.is_file():
+        raise HTTPException(404, f"no file {name}")
+    return FileResponse(path, media_type=_TYPES[path.suffix])
+
+
+def openapi(app: FastAPI) -> dict[str, object]:
+    """The API's description; paths begin with the prefix."""
+    return get_openapi(
+        title="Tideline",
+        version="1",
+        description="What the page shows. Every route is a GET and asks for the right to read.",
+        routes=app.routes,
+        servers=[{"url": PREFIX}],
+    )
+
+
+class Headers:
+    """Adds the headers that keep the page in Airflow's own frame, and others out of it.
+
+    Args:
+        app: What answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.lower().encode(), value.encode())
+                        for name, value in _HEADERS.items()
+                        if name.lower().encode() not in known
+                    ),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    body = {"error": "Refused", "message": str(error.detail)}
+    return JSONResponse(body, error.status_code, dict(error.headers or {}))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return JSONResponse({"error": "BadInput", "message": problems}, 422)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TidelineError)
+    status = 503 if isinstance(error, Transient) else 404 if isinstance(error, BadInput) else 500
+    return JSONResponse({"error": type(error).__name__, "message": error.message}, status)
+
+
+def build_app(folder: Path | None = None) -> FastAPI:
+    """The application.
+
+    Args:
+        folder: Folder of stream files; None: `streams_folder` says which.
+    """
+    app = FastAPI(
+        title="Tideline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.state.sources = Sources(folder)
+    for router in (files, everybody, readers):
+        app.include_router(router)
+    app.add_middleware(Headers)
+    app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(TidelineError, _failed)
+    return app

@@ -1,0 +1,199 @@
+"""From what is known of streams to what the page's API answers. Asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tideline.contract import page
+from tideline.contract.parts import build_headroom, build_incident, build_summary
+from tideline.contract.shapes import StreamStatus, fields_of
+from tideline.ledger.state import LedgerState
+from tideline.model.bands import LogBands, Standing
+from tideline.model.headroom import Headroom
+from tideline.model.observation import Observation
+from tideline.model.offsets import TopicPartition
+from tideline.model.run import RunRecord
+from tideline.model.status import Status
+from tideline.model.stream import Stream
+from tideline.page.actions import actions_for, run_url
+from tideline.page.lookout import Seen
+from tideline.page.sources import StreamView
+from tideline.rules.bands import Painter, lag_spread, standings
+from tideline.rules.status import summarize
+
+_NO_HEADROOM = float("inf")
+
+
+def build_list(views: Iterable[StreamView]) -> page.StreamList:
+    """The streams at a glance."""
+    shown = list(views)
+    return page.StreamList(
+        streams=[page.ListedStream(**_facts(view)) for view in shown],
+        refreshing=any(view.is_pending for view in shown),
+    )
+
+
+def build_stream(view: StreamView) -> page.StreamPage:
+    """One stream."""
+    state = view.ledger.value
+    head = state.head if state is not None else None
+    return page.StreamPage(
+        **_facts(view),
+        refreshing=view.is_pending,
+        schedule=view.stream.schedule,
+        dag_id=view.stream.stream,
+        cluster_id=head.cluster_id if head is not None else None,
+        table_version=head.table_version if head is not None else None,
+        incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
+        actions=actions_for(view.stream, state, view.brokers.value),
+    )
+
+
+def build_partitions(
+    view: StreamView, *, sort: str, first: int, count: int, topic: str | None
+) -> page.PartitionPage:
+    """Some partitions with their bands, and how unevenly the lag is spread over all of them.
+
+    Args:
+        view: The stream.
+        sort: `lag`: the largest first; `headroom`: the least first; `partition`: by topic and
+            number.
+        first: How many to leave out.
+        count: How many to show.
+        topic: Only this topic's; None for all.
+    """
+    state, stream = view.ledger.value, view.stream
+    if state is None:
+        return page.PartitionPage(partitions=(), total=0, skew=None, refreshing=view.is_pending)
+    every = standings(state.head, view.brokers.value, stream.kafka.isolation_level)
+    chosen = [s for s in every if topic is None or s.topic == topic]
+    spread = lag_spread(s.lag for s in chosen)
+    chosen = _sorted(chosen, sort)
+    painter = Painter(state.head, state.runs.values(), state.control.incidents)
+    return page.PartitionPage(
+        partitions=[_partition(s, painter.paint(s)) for s in chosen[first : first + count]],
+        total=len(chosen),
+        skew=None
+        if spread is None
+        else page.Skew(total=spread[0], largest=spread[1], median=spread[2], p99=spread[3]),
+        refreshing=view.is_pending,
+    )
+
+
+def build_run(stream: str, record: RunRecord) -> page.PageRun:
+    """A run, and where Airflow shows it."""
+    summary = build_summary(record)
+    return page.PageRun(
+        **fields_of(summary, type(summary)),
+        updated_at=record.updated_at,
+        reason=record.request.reason,
+        url=run_url(stream, record),
+    )
+
+
+def status_of(
+    stream: Stream, state: LedgerState, observed: Observation | None, now: datetime
+) -> Status:
+    """A stream's status, with the logs' ends as the brokers said last.
+
+    Args:
+        stream: From its file.
+        state: Of its ledger.
+        observed: What the brokers said; None if they have never answered.
+        now: The time, UTC-aware.
+    """
+    ends = None if observed is None else _ends(stream, state, observed)
+    open_incidents = state.open_incidents
+    return summarize(stream.stream, state.head, state.decoding, open_incidents, ends, now)
+
+
+def _ends(stream: Stream, state: LedgerState, observed: Observation) -> dict[TopicPartition, int]:
+    """Ends of those logs that the positions belong to: another topic's say nothing."""
+    ends: dict[TopicPartition, int] = {}
+    for position in state.head.positions:
+        topic = observed.topic(position.topic)
+        if topic is None or topic.topic_id != position.topic_id:
+            continue
+        seen = topic.partition(position.partition)
+        end = None if seen is None else seen.end_offset(stream.kafka.isolation_level)
+        if end is not None:
+            ends[position.topic_partition] = end
+    return ends
+
+
+def _facts(view: StreamView) -> dict[str, Any]:
+    """The fields of `ListedStream`."""
+    stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
+    head = state.head if state is not None else None
+    status = None if state is None else status_of(stream, state, view.brokers.value, now)
+    return {
+        "stream": stream.stream,
+        "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
+        "table": stream.table.uri,
+        "status": None if status is None else StreamStatus.model_validate(status),
+        "retention_seconds": None if head is None else _retention(head.headroom, now),
+        "days": () if head is None else [_day(d) for d in head.days],
+        "ledger": _look(view.ledger),
+        "brokers": _look(view.brokers),
+    }
+
+
+def _day(day: Any) -> page.Day:
+    return page.Day(day=day.day.isoformat(), rows=day.rows, bytes=day.bytes)
+
+
+def _look(seen: Seen[Any]) -> page.Look:
+    return page.Look(asked_at=seen.asked_at, problem=seen.problem)
+
+
+def _retention(known: Sequence[Headroom], now: datetime) -> float | None:
+    """How long the topic keeps records that retention reaches first, in seconds."""
+    timed = [(left, h) for h in known if (left := h.seconds_left(now)) is not None]
+    if not timed:
+        return None
+    _, first = min(timed, key=lambda item: item[0])
+    return None if first.retention_ms is None else first.retention_ms / 1000
+
+
+def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
+    if sort == "lag":
+        return sorted(chosen, key=lambda s: -(s.lag or 0))
+    if sort == "headroom":
+        return sorted(chosen, key=_expires)
+    return list(chosen)
+
+
+def _expires(standing: Standing) -> float:
+    at = standing.headroom.expires_at if standing.headroom is not None else None
+    return _NO_HEADROOM if at is None else at.timestamp()
+
+
+def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
+    headroom = build_headroom([standing.headroom]) if standing.headroom is not None else [None]
+    return page.PagePartition(
+        topic=standing.topic,
+        partition=standing.partition,
+        next_offset=standing.next_offset,
+        log_start_offset=standing.log_start_offset,
+        end_offset=standing.end_offset,
+        lag=standing.lag,
+        headroom=headroom[0],
+        logs=[_log(log) for log in logs],
+    )
+
+
+def _log(log: LogBands) -> page.Log:
+    bands = [
+        page.Band(kind=b.kind, start_offset=b.offsets.start_offset, end_offset=b.offsets.end_offset)
+        for b in log.bands
+    ]
+    return page.Log(
+        topic_id=log.identity.topic_id,
+        generation=log.identity.generation,
+        current=log.is_current,
+        start_offset=bands[0].start_offset if bands else 0,
+        end_offset=bands[-1].end_offset if bands else 0,
+        bands=bands,
+    )

@@ -1,0 +1,161 @@
+"""The page's API, version 1: every route is a GET, and changes nothing.
+
+A new route belongs to one of the two routers: `everybody`, for whoever is logged in, or `readers`,
+whose paths name a Dag that the caller may read. A test builds the table of routes from the
+application itself, and fails for one that asks for neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+from typing import Annotated, Literal, TypeVar
+
+from fastapi import APIRouter, Path, Query, Request
+
+from tideline.contract import page
+from tideline.contract.answers import Explained
+from tideline.contract.parts import build_incident
+from tideline.errors import BadInput, ServiceAway
+from tideline.ledger.ledger import Ledger
+from tideline.model.offsets import TopicPartition
+from tideline.model.status import Explanation
+from tideline.page import building
+from tideline.page.access import LOGGED_IN, MAY_READ, Readable
+from tideline.page.sources import Sources, StreamView
+from tideline.rules.explanation import explain
+
+Answer = TypeVar("Answer")
+everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])
+readers = APIRouter(prefix="/api/v1/streams/{dag_id}", dependencies=[MAY_READ])
+_WAIT_SECONDS = 8
+"""For what only the ledger's history tells; meanwhile the server goes on with other requests."""
+
+DagId = Annotated[str, Path(description="The stream's name: its Dag has the same.")]
+Count = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
+Sort = Annotated[
+    Literal["lag", "headroom", "partition"],
+    Query(description="The largest lag first, the least headroom, or by topic and number."),
+]
+
+
+@everybody.get("/streams")
+def streams(request: Request, readable: Readable) -> page.StreamList:
+    """All streams that the caller may read, at a glance."""
+    sources = _sources(request)
+    return building.build_list(sources.views(sources.names() & readable))
+
+
+@readers.get("")
+def stream(request: Request, dag_id: DagId) -> page.StreamPage:
+    """One stream: its state, its open incidents, and what can be done."""
+    return building.build_stream(_view(request, dag_id))
+
+
+@readers.get("/partitions")
+def partitions(
+    request: Request,
+    dag_id: DagId,
+    sort: Sort = "lag",
+    first: Annotated[int, Query(ge=0, description="How many to leave out.")] = 0,
+    count: Count = 50,
+    topic: Annotated[str | None, Query(description="Only this topic's.")] = None,
+) -> page.PartitionPage:
+    """Some of a stream's partitions, with what became of their offsets."""
+    view = _view(request, dag_id)
+    return building.build_partitions(view, sort=sort, first=first, count=count, topic=topic)
+
+
+@readers.get("/runs")
+async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPage:
+    """The newest runs: the open ones, then the closed ones."""
+
+    def newest(ledger: Ledger) -> page.RunPage:
+        closed = list(islice(ledger.recent_runs(), count + 1))
+        still_open = list(ledger.read().runs.values())[::-1]
+        found = [
+            *still_open,
+            *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
+        ]
+        return page.RunPage(
+            runs=[building.build_run(dag_id, r) for r in found[:count]], more=len(found) > count
+        )
+
+    return await _from_history(request, dag_id, newest)
+
+
+@readers.get("/incidents")
+async def incidents(request: Request, dag_id: DagId, count: Count = 50) -> page.IncidentPage:
+    """The open incidents, then the newest closed ones."""
+
+    def newest(ledger: Ledger) -> page.IncidentPage:
+        closed = islice(ledger.recent_incidents(), count + 1)
+        found = [*ledger.read().open_incidents, *closed]
+        return page.IncidentPage(
+            incidents=[build_incident(i) for i in found[:count]], more=len(found) > count
+        )
+
+    return await _from_history(request, dag_id, newest)
+
+
+@readers.get("/records/{topic}/{partition}/{offset}")
+async def record(
+    request: Request,
+    dag_id: DagId,
+    topic: Annotated[str, Path(max_length=249)],
+    partition: Annotated[int, Path(ge=0, lt=2**31)],
+    offset: Annotated[int, Path(ge=0, lt=2**63)],
+) -> Explained:
+    """What became of one record."""
+
+    def explained(ledger: Ledger) -> Explanation:
+        state = ledger.read()
+        return explain(
+            TopicPartition(topic, partition),
+            offset,
+            state.head,
+            state.runs.values(),
+            state.decoding,
+            ledger.recent_runs(),
+            ledger.recent_incidents(),
+        )
+
+    return Explained.model_validate(await _from_history(request, dag_id, explained))
+
+
+def _sources(request: Request) -> Sources:
+    found: Sources = request.app.state.sources
+    return found
+
+
+def _view(request: Request, dag_id: str) -> StreamView:
+    view = _sources(request).view(dag_id)
+    if view is None:
+        raise _unknown(dag_id)
+    return view
+
+
+async def _from_history(
+    request: Request, dag_id: str, question: Callable[[Ledger], Answer]
+) -> Answer:
+    """A ledger's answer, if it comes in time.
+
+    Raises:
+        BadInput: There is no such stream.
+        ServiceAway: It did not come in time, or the ledger does not answer.
+    """
+    sources = _sources(request)
+    if dag_id not in await asyncio.to_thread(sources.names):
+        raise _unknown(dag_id)
+    asked = asyncio.wrap_future(sources.ask(dag_id, question))
+    try:
+        return await asyncio.wait_for(asked, _WAIT_SECONDS)
+    except TimeoutError as error:
+        raise ServiceAway(
+            f"the ledger of {dag_id} has not answered within {_WAIT_SECONDS} s; try again"
+        ) from error
+
+
+def _unknown(dag_id: str) -> BadInput:
+    return BadInput(f"no stream file is named {dag_id}, or it is refused: its Dag says why")

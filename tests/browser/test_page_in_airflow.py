@@ -1,0 +1,35 @@
+"""The page where people meet it: in a real Airflow's navigation, and on a stream's Dag."""
+
+import pytest
+from playwright.sync_api import expect
+
+from devstack.airflow_harness import started
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def harness(airflow_harness):
+    return airflow_harness
+
+
+def test_from_the_navigation_and_from_the_dag(harness, client, stack, page, shots):
+    """A stream that has landed is up to date in the list, and on its Dag's own tab."""
+    name = harness.create(partitions=2)
+    harness.send(10)
+    started(harness, client, "seen")
+    client.trigger("seen", "lands")
+    assert client.wait_for_run("seen", "lands") == "success"
+
+    page.goto(f"{stack.airflow.url}/plugin/tideline")
+    listed = page.frame_locator("iframe")
+    expect(listed.get_by_role("row").filter(has_text="seen")).to_contain_text("up to date")
+    page.screenshot(path=shots / "page-in-airflow.png")
+
+    page.goto(f"{stack.airflow.url}/dags/seen")
+    page.get_by_role("link", name="Stream", exact=True).click()
+    own = page.frame_locator("iframe")
+    expect(own.get_by_text(name).first).to_be_visible()
+    expect(own.locator("#coverage")).to_be_visible()
+    expect(own.get_by_text("lands").first).to_be_visible()
+    page.screenshot(path=shots / "page-on-a-dag.png")

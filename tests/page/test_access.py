@@ -1,0 +1,126 @@
+"""Every route of the page, as each kind of caller: it is closed unless Airflow says otherwise."""
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Mount
+
+from tideline.page.app import build_app
+
+CALLERS = ("anonymous", "norah", "vera", "admin")
+"""Nobody, who may read no Dag, who may read `shown`, who may read all."""
+EVERYBODY = {"anonymous": 401, "norah": 200, "vera": 200, "admin": 200}
+SHOWN = {"anonymous": 401, "norah": 403, "vera": 200, "admin": 200}
+HIDDEN = {"anonymous": 401, "norah": 403, "vera": 403, "admin": 200}
+VALUES = {"name": "main.js", "topic": "orders", "partition": "0", "offset": "0"}
+
+
+def routes():
+    """All routes of the application itself: one without a check has no way around this list."""
+    app = build_app()
+    assert not [r for r in app.routes if isinstance(r, Mount)], "a mount has no check"
+    assert all(isinstance(r, APIRoute) for r in app.routes), app.routes
+    return sorted((r.path, tuple(sorted(r.methods))) for r in app.routes)
+
+
+def cases():
+    for path, _ in routes():
+        if "{dag_id}" in path:
+            yield path, "shown", SHOWN
+            yield path, "hidden", HIDDEN
+        else:
+            yield path, "", EVERYBODY
+
+
+def url(path, stream):
+    return "/tideline" + path.format(dag_id=stream, **VALUES)
+
+
+@pytest.mark.parametrize(("path", "stream", "expected"), cases())
+def test_each_route_answers_those_who_may_read(callers, path, stream, expected):
+    """A user without the right learns nothing, not even whether there is such a stream."""
+    answers = {name: client.get(url(path, stream)) for name, client in callers.items()}
+    assert {name: a.status_code for name, a in answers.items()} == expected
+    for answer in answers.values():
+        assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_no_route_does_anything_but_answer():
+    """A link, an image or a form of somebody else's page can start nothing."""
+    assert {methods for _, methods in routes()} == {("GET",)}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+def test_other_methods_are_refused(callers, method):
+    """For an administrator as well."""
+    for path, _ in routes():
+        assert callers["admin"].request(method, url(path, "shown")).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/docs",
+        "/redoc",
+        "/openapi.json",
+        "/api/v1/streams/shown/nothing",
+        "/assets/../app.py",
+        "/assets/..%2fapp.py",
+        "/assets/%2e%2e%2fapp.py",
+        "/assets/app.py",
+        "/nothing",
+    ],
+)
+def test_there_is_nothing_beside_the_routes(callers, path):
+    """FastAPI's own pages are off, and no other file of the package is served."""
+    for name in CALLERS:
+        assert callers[name].get("/tideline" + path).status_code in (401, 404)
+
+
+def test_lists_show_what_the_caller_may_read(callers):
+    """And the same stream is refused by name."""
+    names = {
+        name: [s["stream"] for s in client.get("/tideline/api/v1/streams").json()["streams"]]
+        for name, client in callers.items()
+        if name != "anonymous"
+    }
+    assert names == {"norah": [], "vera": ["shown"], "admin": ["hidden", "shown"]}
+
+
+def test_a_stream_that_is_not_there_is_no_leak(callers):
+    """Who may not read gets the same answer as for one that is there."""
+    answers = {n: c.get("/tideline/api/v1/streams/none") for n, c in callers.items()}
+    assert {n: a.status_code for n, a in answers.items()} == {
+        "anonymous": 401,
+        "norah": 403,
+        "vera": 403,
+        "admin": 403,
+    }
+
+
+def test_bad_input_is_named(callers):
+    """The key and what is allowed; the value is not shown again."""
+    base = "/tideline/api/v1/streams/shown"
+    for path in (
+        "/partitions?sort=size",
+        "/partitions?count=0",
+        "/runs?count=501",
+        "/records/orders/-1/0",
+        "/records/orders/0/9223372036854775808",
+    ):
+        answer = callers["admin"].get(base + path)
+        assert answer.status_code == 422
+        assert set(answer.json()) == {"error", "message"}
+
+
+def test_airflow_shows_the_page_in_its_navigation_and_on_each_dag(callers):
+    """Two external views of one plugin; its import errors would hide them."""
+    plugins = callers["admin"].get("/api/v2/plugins").json()["plugins"]
+    (ours,) = [p for p in plugins if p["name"] == "tideline"]
+    assert {(v["destination"], v["href"]) for v in ours["external_views"]} == {
+        ("nav", "/tideline/"),
+        ("dag", "/tideline/?stream={DAG_ID}"),
+    }
+    assert callers["admin"].get("/api/v2/plugins/importErrors").json()["total_entries"] == 0

@@ -1,0 +1,130 @@
+"""Slow services: asked once at a time, never too soon, and nobody waits for them."""
+
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+
+import pytest
+
+from tideline.errors import ServiceAway
+from tideline.page.lookout import Lookout
+
+
+class Later(Executor):
+    """Runs what was handed in when it is told to."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, work, *args, **kwargs):
+        self.waiting.append(lambda: work(*args, **kwargs))
+        return Future()
+
+    def run(self):
+        waiting, self.waiting = self.waiting, []
+        for work in waiting:
+            work()
+
+
+@pytest.fixture
+def pool():
+    return Later()
+
+
+def lookout(pool, answers, clock):
+    """Answers come in order; an error among them is raised."""
+    asked = []
+
+    def ask(key):
+        asked.append(key)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return Lookout(ask, pool, 10, clock=lambda: clock[0]), asked
+
+
+def test_the_first_look_knows_nothing_and_waits_for_nobody(pool):
+    """It says that somebody asks."""
+    look, asked = lookout(pool, ["a"], [0])
+    first = look.look("k")
+    assert (first.value, first.asked_at, first.is_pending) == (None, None, True)
+    assert asked == []
+    pool.run()
+    then = look.look("k")
+    assert (then.value, then.problem, then.is_pending) == ("a", None, False)
+    assert then.asked_at is not None
+
+
+def test_however_many_look_it_is_asked_once_in_ten_seconds(pool):
+    """And once at a time, however long that takes."""
+    clock = [0]
+    look, asked = lookout(pool, ["a", "b"], clock)
+    for _ in range(100):
+        look.look("k")
+    clock[0] = 60  # still waiting
+    look.look("k")
+    pool.run()
+    assert asked == ["k"]
+    clock[0] = 0
+    look, asked = lookout(pool, ["a", "b"], clock)
+    look.look("k")
+    pool.run()
+    clock[0] = 9.9
+    assert not look.look("k").is_pending
+    clock[0] = 10
+    assert look.look("k").is_pending
+    assert look.look("k").value == "a"
+    pool.run()
+    assert (asked, look.look("k").value) == (["k", "k"], "b")
+
+
+def test_who_can_live_with_older_answers_says_so(pool):
+    """A list of many need not ask as often as the page of one."""
+    clock = [0]
+    look, _ = lookout(pool, ["a", "b"], clock)
+    look.look("k")
+    pool.run()
+    clock[0] = 20
+    assert not look.look("k", every_seconds=30).is_pending
+    assert look.look("k").is_pending
+
+
+def test_the_last_answer_stays_with_its_age_when_a_service_is_away(pool):
+    """And what is wrong is told; a bug of ours tells no more than its kind."""
+    clock = [0]
+    answers = ["a", ServiceAway("nobody answers"), ValueError("secret"), "b"]
+    look, _ = lookout(pool, answers, clock)
+    look.look("k")
+    pool.run()
+    known = look.look("k")
+    for problem in ("nobody answers", "ValueError: see the log of Airflow's server"):
+        clock[0] += 10
+        look.look("k")
+        pool.run()
+        seen = look.look("k")
+        assert (seen.value, seen.asked_at, seen.problem) == ("a", known.asked_at, problem)
+    clock[0] += 10
+    look.look("k")
+    pool.run()
+    assert (look.look("k").value, look.look("k").problem) == ("b", None)
+
+
+def test_keys_do_not_wait_for_each_other():
+    """A cluster that does not answer takes one thread, and the others' answers come."""
+    held, done = threading.Event(), threading.Event()
+
+    def ask(key):
+        if key == "slow":
+            held.wait(30)
+        else:
+            done.set()
+        return key
+
+    with ThreadPoolExecutor(2) as pool:
+        look = Lookout(ask, pool, 10)
+        look.look("slow")
+        look.look("quick")
+        assert done.wait(30)
+        assert look.look("slow").is_pending
+        held.set()
