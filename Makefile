@@ -124,6 +124,9 @@ schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and 
 verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md
 
+reference: $(READY)  ## Write docs/reference from the models, the command line, errors and tables
+	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
+
 lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requirements*.txt
 	for name in requirements requirements/{dev,bench,browser,java}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
@@ -148,4 +151,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts lock wheel bill-of-materials audit-dependencies clean bench-executors pins
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins

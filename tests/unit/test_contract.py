@@ -157,6 +157,7 @@ def test_an_error():
         "message": "away",
         "retriable": True,
         "incidents": [],
+        "runbook": ["docs/runbook/errors.md#serviceaway"],
     }
     problem = {
         "file": "f.yaml",

@@ -7,6 +7,7 @@ from typing import Any
 
 from tideline.errors import BadInput
 from tideline.model.incident import Incident
+from tideline.model.runbook import class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
 from tideline.model.wording import first_few, shown
 
@@ -68,7 +69,8 @@ def _paragraph(incident: Incident) -> list[str]:
     ]
     if finding.intervals:
         lines.append(f"- at stake: offsets {finding.at_stake}")
-    return [*lines, f"- next: {finding.next_step}", ""]
+    lines += [f"- next: {finding.next_step}", f"- runbook: {class_entry(finding.kind)}"]
+    return [*lines, ""]
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:

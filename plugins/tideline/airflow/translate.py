@@ -19,6 +19,7 @@ from tideline.airflow.rights import require_operator
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.job import SparkPort
 from tideline.model.request import RunRequest, make_window, read_form
+from tideline.model.runbook import with_entries
 from tideline.model.stream import Stream
 from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.lane import hold_lane
@@ -48,7 +49,7 @@ def airflow_run(
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Raise Airflow's errors in place of Tideline's.
+    """Raise Airflow's errors in place of Tideline's; they name the runbook's entry.
 
     Raises:
         AirflowFailException: A retry cannot help.
@@ -63,8 +64,8 @@ def translated_errors() -> Iterator[None]:
             again_at = now() + _RETRY_LEASE_AFTER
             raise AirflowRescheduleException(again_at) from error  # type: ignore[no-untyped-call]
         if error.retriable:
-            raise AirflowException(str(error)) from error
-        raise AirflowFailException(str(error)) from error
+            raise AirflowException(with_entries(error)) from error
+        raise AirflowFailException(with_entries(error)) from error
 
 
 def skip_tasks(task_ids: Iterable[str]) -> NoReturn:

@@ -19,7 +19,10 @@ from tideline.wiring import open_run
 
 
 def decode(options: argparse.Namespace, output: Output) -> int:
-    """Decode what is landed, without landing anything."""
+    """Decode what is landed, without landing anything.
+
+    The id of a run that has decoded decodes its plan again.
+    """
     stream = read_stream(options.file)
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
@@ -32,7 +35,10 @@ def decode(options: argparse.Namespace, output: Output) -> int:
 
 
 def redrive(options: argparse.Namespace, output: Output) -> int:
-    """Decode quarantined records again."""
+    """Decode quarantined records again.
+
+    All of them; or only those of some error classes, or with Kafka's time from --since on.
+    """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
     stream = read_stream(options.file)

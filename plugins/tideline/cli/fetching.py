@@ -14,7 +14,10 @@ from tideline.launch.jars import fetch_for_runs
 
 
 def fetch(options: argparse.Namespace, output: Output) -> int:
-    """Fetch the jars of runs into the cache; copy them into a folder if one is named."""
+    """Fetch the jars that Spark needs into the cache, once.
+
+    Those that are there are kept. --into copies them into a folder for TIDELINE_SPARK_JARS.
+    """
     jars = fetch_for_runs(s3a=options.s3a)
     if options.into is not None:
         folder = Path(options.into).absolute()

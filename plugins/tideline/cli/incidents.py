@@ -17,7 +17,12 @@ from tideline.model.incident import Decision, Incident
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import reason_problem, shown
-from tideline.rules.incident_report import affected_text, affected_versions, how_to_decide
+from tideline.rules.incident_report import (
+    affected_text,
+    affected_versions,
+    how_to_decide,
+    where_to_read,
+)
 from tideline.stream_files import read_stream
 from tideline.wiring import open_ledger
 
@@ -99,4 +104,4 @@ def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
         lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
     choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
     lines += [f"  {choice}: {text}" for choice, text in choices.items()]
-    return [*lines, f"  {how_to_decide(known)}"]
+    return [*lines, f"  {how_to_decide(known)}", f"  {where_to_read(known)}"]

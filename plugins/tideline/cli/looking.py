@@ -26,7 +26,12 @@ _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", 
 
 
 def status(options: argparse.Namespace, output: Output) -> int:
-    """One line for each stream: of the named files, otherwise of the folder of stream files."""
+    """One line for each stream: of the named files, otherwise of the folder of stream files.
+
+    Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
+    oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
+    not answer, as the last run saw it.
+    """
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
     found = [_status(stream, now) for stream in streams]
@@ -38,7 +43,11 @@ def status(options: argparse.Namespace, output: Output) -> int:
 
 
 def explain_record(options: argparse.Namespace, output: Output) -> int:
-    """What became of one record."""
+    """What became of one record.
+
+    Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
+    no row there; on its way; or not read yet.
+    """
     place = TopicPartition(options.topic, options.partition)
     if options.partition < 0 or options.offset < 0:
         raise BadInput(

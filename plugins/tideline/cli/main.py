@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from inspect import getdoc
 
 from tideline import __version__
 from tideline.cli import (
@@ -79,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands_of = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
-        command = commands_of.add_parser(name, help=text, description=text)
+        command = commands_of.add_parser(name, help=text, description=getdoc(answer))
         command.add_argument(
             "--output", choices=("table", "json"), default="table", help="default: table"
         )
@@ -178,7 +179,8 @@ def _add_operation_commands(add: AddCommand) -> None:
     maintain.add_argument("--dry-run", action="store_true", help="only say what would be done")
     move = add("move-ledger", moving.move, "move the ledger, or finish an interrupted move")
     move.add_argument("file", metavar="FILE")
-    move.add_argument("--to", required=True, choices=("delta", "airflow"))
+    where = ("delta", "airflow")
+    move.add_argument("--to", required=True, choices=where, help="beside the table, or a database")
     move.add_argument(
         "--at",
         metavar="ADDRESS",

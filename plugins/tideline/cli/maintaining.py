@@ -25,7 +25,10 @@ _COLUMNS = (
 
 
 def maintain(options: argparse.Namespace, output: Output) -> int:
-    """Merge and delete files; of rows, only old ones go that are in quarantine."""
+    """Merge small files of the stream's tables, and delete those that nobody needs.
+
+    No row changes; old rows of the quarantine go where the stream file says so.
+    """
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
     stream = read_stream(options.file)

@@ -15,6 +15,7 @@ from tideline.contract.shapes import Headroom, Shape
 from tideline.errors import TidelineError
 from tideline.model.headroom import reaches_text
 from tideline.model.incident import Incident
+from tideline.model.runbook import with_entries
 
 
 class Output:
@@ -42,12 +43,12 @@ class Output:
         """Print why a command failed.
 
         Args:
-            error: Its message goes to standard error.
+            error: Its message goes to standard error, with its entries in the runbook.
             failure: The JSON object, if more is known than the error itself says.
         """
         if self.as_json:
             self.answer(failure or build_failure(error))
-        print(error.message, file=sys.stderr)
+        print(with_entries(error), file=sys.stderr)
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -19,7 +19,10 @@ from tideline.wiring import open_run
 
 
 def rewind(options: argparse.Namespace, output: Output) -> int:
-    """Undo every run after one; the same command again finishes an interrupted rewind."""
+    """Put table and ledger back to the state after a run.
+
+    Every later run is undone. The same command again finishes an interrupted rewind.
+    """
     stream = read_stream(options.file)
     by = os_user(options.by)
     asked = RewindRequest(options.to_run, options.reason, by, options.accept_loss)

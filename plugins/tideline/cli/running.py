@@ -25,7 +25,11 @@ _COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
 
 
 def plan(options: argparse.Namespace, output: Output) -> int:
-    """Plan and detect; persist nothing."""
+    """Plan and detect; persist nothing.
+
+    Shows what a run would read, partition by partition, what speaks against it, and how long
+    retention still keeps it.
+    """
     stream = read_stream(options.file)
     with open_run(stream, "plan", _request(options)) as run:
         result = dry_run(run)
@@ -53,7 +57,11 @@ def plan(options: argparse.Namespace, output: Output) -> int:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Execute one run through all steps."""
+    """Execute one run through all steps.
+
+    The same run id again replays its plan: the same offsets, and still one copy. With a window or
+    with ranges the run is a backfill, which never moves the live position.
+    """
     stream = read_stream(options.file)
     run_id = options.run_id or new_run_id()
     request = _request(options)

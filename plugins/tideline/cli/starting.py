@@ -27,7 +27,10 @@ _HEADER = """\
 
 
 def init(options: argparse.Namespace, output: Output) -> int:
-    """Ask the cluster for its topics, and write a stream file that lands some of them."""
+    """Ask the cluster for its topics, and write a stream file that lands some of them.
+
+    Without --topic it asks you which. Nothing is overwritten.
+    """
     path = Path(options.file)
     if path.exists():
         raise BadInput(f"{path} is there already; remove it, or name another file")

@@ -34,13 +34,17 @@ from tideline.model.status import Outcome
 
 
 class Failure(Shape):
-    """Why a command ends without its answer; `retriable` means that a later try may succeed."""
+    """Why a command ends without its answer; `retriable` means that a later try may succeed.
+
+    `error` is a class of `errors.py`; `runbook` names pages of the docs, with anchors.
+    """
 
     status: Literal["halted", "retry", "failed"]
     error: str
     message: str
     retriable: bool
     incidents: tuple[Incident, ...]
+    runbook: tuple[str, ...]
 
 
 class RefusedFiles(Failure):

@@ -26,6 +26,7 @@ from tideline.model.incident import Finding, Incident
 from tideline.model.maintenance import TableUpkeep
 from tideline.model.rewind import Rewind
 from tideline.model.run import RunRecord
+from tideline.model.runbook import entries_for
 
 if TYPE_CHECKING:  # whoever publishes an event must not load what an audit needs
     from tideline.ledger.move import Move
@@ -207,4 +208,5 @@ def _failure_facts(error: TidelineError) -> dict[str, Any]:
         "message": error.message,
         "retriable": error.retriable,
         "incidents": [build_incident(i) for i in error.facts.get("incidents", ())],
+        "runbook": entries_for(error),
     }

@@ -21,7 +21,7 @@ from tideline.model.airflow_settings import OPERATION_DAGS, AirflowSettings
 from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
 from tideline.model.section import ConnectionId, Section
 from tideline.model.stream_decoding import Decode, Maintenance, Registry
-from tideline.model.verdicts import POLICIES
+from tideline.model.verdicts import POLICIES, VERDICTS, FindingClass
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
@@ -36,7 +36,9 @@ class Kafka(Section):
         "kafka_default", description="Airflow connection of type kafka; brokers and secrets."
     )
     topics: list[TopicName] = Field(
-        default_factory=list, description="Topics by name. Either this or topic_pattern."
+        default_factory=list,
+        description="Topics by name. Either this or topic_pattern. A topic that is taken out keeps"
+        " its rows and next offsets; landing goes on there when it is put back.",
     )
     topic_pattern: str | None = Field(
         None, description="Regular expression that a topic's whole name matches."
@@ -45,7 +47,9 @@ class Kafka(Section):
         "read_committed", description="read_committed stops at the last stable offset."
     )
     commit_group: str | None = Field(
-        None, min_length=1, description="Consumer group whose offsets each advance commits."
+        None,
+        min_length=1,
+        description="Consumer group that gets the next offsets after each advance; none without.",
     )
 
     @field_validator("topic_pattern")
@@ -146,20 +150,27 @@ class Limits(Section):
     )
 
 
-class OnReset(Section):
-    """The policy for each class of findings."""
+def _policy(kind: FindingClass) -> Any:
+    cause = VERDICTS[kind].cause
+    return Field("fail", description=f"{cause[0].upper()}{cause[1:]}.")
 
-    retention_loss: Literal["fail", "approve", "accept_loss"] = "fail"
-    truncation: Literal["fail", "approve", "accept_loss", "restart"] = "fail"
-    topic_recreated: Literal["fail", "approve", "accept_loss", "restart"] = "fail"
-    topic_missing: Literal["fail", "approve", "retire"] = "fail"
-    partition_missing: Literal["fail", "approve", "retire"] = "fail"
-    cluster_changed: Literal["fail", "approve", "restart"] = "fail"
-    log_hole: Literal["fail", "approve", "accept_loss"] = "fail"
-    unexplained_gap: Literal["fail", "approve", "accept_loss"] = "fail"
-    unreadable_record: Literal["fail", "approve", "accept_loss"] = "fail"
-    table_changed: Literal["fail", "approve"] = "fail"
-    unknown: Literal["fail", "approve"] = "fail"
+
+class OnReset(Section):
+    """The policy for each class of findings: fail, ask a person (approve), or always decide so."""
+
+    retention_loss: Literal["fail", "approve", "accept_loss"] = _policy("retention_loss")
+    truncation: Literal["fail", "approve", "accept_loss", "restart"] = _policy("truncation")
+    topic_recreated: Literal["fail", "approve", "accept_loss", "restart"] = _policy(
+        "topic_recreated"
+    )
+    topic_missing: Literal["fail", "approve", "retire"] = _policy("topic_missing")
+    partition_missing: Literal["fail", "approve", "retire"] = _policy("partition_missing")
+    cluster_changed: Literal["fail", "approve", "restart"] = _policy("cluster_changed")
+    log_hole: Literal["fail", "approve", "accept_loss"] = _policy("log_hole")
+    unexplained_gap: Literal["fail", "approve", "accept_loss"] = _policy("unexplained_gap")
+    unreadable_record: Literal["fail", "approve", "accept_loss"] = _policy("unreadable_record")
+    table_changed: Literal["fail", "approve"] = _policy("table_changed")
+    unknown: Literal["fail", "approve"] = _policy("unknown")
 
 
 class Spark(Section):
@@ -191,7 +202,8 @@ class Stream(Section):
     )
     timezone: str = Field("UTC", description="Time zone of the schedule.")
     start: Start = Field(
-        "earliest", description="Where the first run begins; later runs ignore it."
+        "earliest",
+        description="Where the first run begins; resolved once, later runs ignore it.",
     )
     limits: Limits = Limits()
     on_reset: OnReset = OnReset()
@@ -199,10 +211,17 @@ class Stream(Section):
         "halt", description="With proceed, other partitions go on while an incident is open."
     )
     gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
-        "explain", description="What may excuse an offset without a record."
+        "explain",
+        description="Which offsets without a row are admitted. explain looks at just these in the"
+        " log and admits markers and aborted records; refuse admits none; transactional and"
+        " compacted admit them by declaration, and the log is not looked at.",
     )
     patience_seconds: float = Field(
-        60, gt=0, le=3600, description="Seconds to repeat an observation after transient errors."
+        60,
+        gt=0,
+        le=3600,
+        description="How long a run observes again until two observations agree and no transient"
+        " fault is left; then it fails as retriable.",
     )
     headroom_warning_seconds: int = Field(
         3600, ge=0, strict=True, description="Warn when headroom is below these seconds; 0: never."

@@ -210,9 +210,15 @@ class Quarantine(Section):
 class OnSchema(Section):
     """What happens when schemas change."""
 
-    new_field: Literal["add_column", "halt"] = "add_column"
-    incompatible: Literal["halt", "quarantine"] = "halt"
-    unknown_id: Literal["quarantine", "halt"] = "quarantine"
+    new_field: Literal["add_column", "halt"] = Field(
+        "add_column", description="A schema has a field that the table has no column for."
+    )
+    incompatible: Literal["halt", "quarantine"] = Field(
+        "halt", description="A schema does not fit the table's columns."
+    )
+    unknown_id: Literal["quarantine", "halt"] = Field(
+        "quarantine", description="A record names a schema that the registry does not know."
+    )
 
 
 class EventTime(Section):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tideline.model.coverage import intersect
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
+from tideline.model.runbook import class_entry
 from tideline.model.wording import first_few
 
 
@@ -19,6 +20,11 @@ def how_to_decide(incident: Incident) -> str:
         f"To decide: tideline resolve FILE --incident {incident.incident_id} --choice"
         f" {'|'.join(choices)} --reason TEXT; then clear the run or wait for the next."
     )
+
+
+def where_to_read(incident: Incident) -> str:
+    """The runbook's entry: what to look at, and how to see that it is over."""
+    return f"Runbook: {class_entry(incident.finding.kind)}"
 
 
 def affected_versions(

@@ -1,0 +1,131 @@
+"""The page about columns of tables and keys of ledgers, from schemas, dataclasses and the port."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+from devstack.reference.markdown import code, one_line, page, table
+from tideline.ledger import port
+from tideline.ledger.delta_documents import SCHEMA
+from tideline.ledger.sql_tables import METADATA
+from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COLUMNS
+
+_MEANINGS = {
+    "topic_id": "the topic's UUID: its incarnation",
+    "generation": "which filling of the partition under that id, from 0",
+    "topic": "the topic's name",
+    "partition": "the partition's number",
+    "offset": "the record's offset",
+    "timestamp": "Kafka's time of the record, UTC",
+    "timestamp_type": "0: set by the producer; 1: by the broker at append",
+    "key": "the record's key, as it is; null where it has none",
+    "value": "the record's value, as it is; null for a tombstone",
+    "headers": "the record's headers, in their order",
+    "plan_id": "the plan that landed the row; no check relies on it",
+    "is_tombstone": "the record has no value",
+    "schema_id": "the registry's id of the record's schema; null with a schema file",
+    "event_date": "the day of `decode.event_time`",
+    "decode_plan_id": "the plan that decoded the record",
+    "part": "which part cannot be decoded: `key` or `value`",
+    "error_class": "[what is wrong](../reference.md#typed-tables)",
+    "error": "the same in words",
+}
+_STATE = re.compile(r"^    (\w+(?::<run id>)?) +`([\w.]+)`[:,]? ?(.*)$", re.MULTILINE)
+_HISTORY = re.compile(r"^    (\w+) +(\w+(?: \w+)*) +`([\w.]+)`,? ?(.*)$", re.MULTILINE)
+_ARGUMENT = re.compile(r"^    ([\w, ]+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def build_page() -> str:
+    """The text of docs/reference/tables.md."""
+    lines = [
+        "## Raw table",
+        "",
+        "A table may have further columns that may be null; they are kept.",
+        "",
+        *_columns(COLUMNS),
+        "## Typed table",
+        "",
+        "The stream file chooses some of these columns (`decode.table.own_columns`). The records'",
+        "fields stand before `decode_plan_id`, and those that come later behind it.",
+        "",
+        *_columns(TYPED_COLUMNS),
+        "## Quarantine",
+        "",
+        *_columns(QUARANTINE_COLUMNS),
+        *_ledger(),
+    ]
+    return page("Tables and ledger", "`table/schema.py`, `ledger/` and `model/`", *lines)
+
+
+def _columns(columns: Mapping[str, str]) -> list[str]:
+    rows = ((code(name), code(kind), _MEANINGS[name]) for name, kind in columns.items())
+    return table(("column", "type", "meaning"), rows)
+
+
+def _ledger() -> Iterator[str]:
+    yield from (
+        "## Ledger",
+        "",
+        "A ledger is made of JSON documents, each with the number of its format first. Look at",
+        "them with `tideline ledger FILE`; change nothing by hand. Where it is a Delta table:",
+        "",
+    )
+    columns = ((code(field.name), code(field.type)) for field in SCHEMA)
+    yield from table(("column", "type"), columns)
+    yield from ("Where it is in a database:", "")
+    known = ((t.name, column) for t in METADATA.sorted_tables for column in t.columns)
+    rows = ((code(name), code(column.name), code(column.type)) for name, column in known)
+    yield from table(("table", "column", "type"), rows)
+    state, _, history = (port.__doc__ or "").partition("History, by kind and key.")
+    yield from ("## State", "", "Documents by key; the column is `slot`. They are replaced.", "")
+    yield from table(("key", "document", ""), map(_linked, _STATE.findall(state)))
+    assert [row[0] for row in _HISTORY.findall(history)] == list(port.HISTORY_KINDS)
+    yield from ("## History", "", "Entries by kind and key. They are added and never changed.", "")
+    yield from table(("kind", "key", "document", ""), map(_linked, _HISTORY.findall(history)))
+    yield from ("Types are Python's; times are text in ISO 8601.", "")
+    for cls in _documents(match[-2] for match in _STATE.findall(state) + _HISTORY.findall(history)):
+        yield from _keys(cls)
+
+
+def _linked(row: tuple[str, ...]) -> list[str]:
+    """A line of the port's docstring, with a link to the document's keys."""
+    *names, path, text = row
+    name = path.rpartition(".")[2]
+    return [*map(code, names), f"[{name}](#{name.lower()})", text]
+
+
+def _documents(paths: Iterable[str]) -> list[type]:
+    """The classes of documents, and every dataclass in them, in the order in which they come."""
+    found: list[type] = []
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        package = "tideline" if module.startswith("model.") else "tideline.ledger"
+        _collect(getattr(import_module(f"{package}.{module}"), name), found)
+    return found
+
+
+def _collect(kind: Any, found: list[type]) -> None:
+    if isinstance(kind, type) and is_dataclass(kind) and kind not in found:
+        found.append(kind)
+        for inner in get_type_hints(kind).values():
+            _collect(inner, found)
+    for inner in get_args(kind):
+        _collect(inner, found)
+
+
+def _keys(cls: type) -> Iterator[str]:
+    """What a document is, and its keys with what the docstring says of them."""
+    summary, _, arguments = (inspect.getdoc(cls) or "").partition("Args:\n")
+    said = {
+        name: one_line(text)
+        for names, text in _ARGUMENT.findall(arguments.partition("\n\n")[0])
+        for name in names.split(", ")
+    }
+    yield from (f"## {cls.__name__}", "", one_line(summary.split("\n\n")[0]), "")
+    rows = ((code(f.name), code(f.type), said.get(f.name, "")) for f in fields(cls))
+    yield from table(("key", "type", "meaning"), rows)

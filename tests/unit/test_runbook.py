@@ -1,0 +1,106 @@
+"""The runbook has an entry for each error and each class of findings, and messages name it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.unit.build import ID, NOW
+from tideline.airflow import approval
+from tideline.cli import incidents as command
+from tideline.cli.output import Output
+from tideline.errors import ResetDetected, TidelineError
+from tideline.model.incident import Finding, Incident
+from tideline.model.runbook import class_entry, entries_for, error_entry
+from tideline.model.verdicts import VERDICTS
+from tideline.rules.incident_report import where_to_read
+
+ROOT = Path(__file__).parents[2]
+PARTS = ["Means", "At stake", "Look", "Do", "Verify"]
+
+
+def tree():
+    found = [TidelineError]
+    for cls in found:
+        found.extend(cls.__subclasses__())
+    return found
+
+
+@cache
+def entries(page):
+    """The text of each entry of a page, by its anchor."""
+    parts = re.split(r"^## (.+)$", (ROOT / page).read_text(), flags=re.MULTILINE)
+    return dict(zip((title.lower() for title in parts[1::2]), parts[2::2], strict=True))
+
+
+def resolves(link):
+    page, _, anchor = link.partition("#")
+    return anchor in entries(page)
+
+
+def incident(kind, number=1):
+    return Incident(f"incident-{number}", "run", NOW, Finding(kind, "e", "a", "orders", ID, 0))
+
+
+@pytest.mark.parametrize("cls", tree())
+def test_each_error_has_an_entry_with_all_its_parts(cls):
+    """What it means, what is at stake, where to look, what to do, how to see that it is over."""
+    page, _, anchor = error_entry(cls).partition("#")
+    assert re.findall(r"^- \*\*(.+?):\*\* \S", entries(page)[anchor], re.MULTILINE) == PARTS
+
+
+@pytest.mark.parametrize("kind", VERDICTS)
+def test_each_class_of_findings_has_an_entry_with_all_its_parts(kind):
+    """And it names no choice that the class does not have."""
+    page, _, anchor = class_entry(kind).partition("#")
+    text = entries(page)[anchor]
+    assert re.findall(r"^- \*\*(.+?):\*\* \S", text, re.MULTILINE) == PARTS
+    every = {choice for verdict in VERDICTS.values() for choice in verdict.choices}
+    named = {choice for choice in every if f"`{choice}`" in text}
+    assert named <= set(VERDICTS[kind].choices)
+    assert set(VERDICTS[kind].choices) <= named
+
+
+def test_no_entry_is_about_something_that_is_gone():
+    """A class that was renamed takes its entry along."""
+    assert list(entries("docs/runbook/incidents.md")) == list(VERDICTS)
+    assert set(entries("docs/runbook/errors.md")) == {cls.__name__.lower() for cls in tree()}
+
+
+def test_a_halted_run_names_the_classes_of_its_incidents_once():
+    """They say more than the error's own class does."""
+    found = tuple(
+        incident(kind, n) for n, kind in enumerate(("truncation", "log_hole", "log_hole"))
+    )
+    halted = ResetDetected("halted", incidents=found)
+    assert entries_for(halted) == (class_entry("truncation"), class_entry("log_hole"))
+    assert entries_for(ResetDetected("empty", incidents=())) == (error_entry(ResetDetected),)
+
+
+@pytest.mark.parametrize("cls", tree())
+def test_a_command_that_fails_names_its_entry(cls, capsys):
+    """On standard error, behind the message; and in the JSON."""
+    Output(as_json=False).error(cls("orders-0: gone"))
+    said = capsys.readouterr().err
+    assert said == f"orders-0: gone\nrunbook: {error_entry(cls)}\n"
+    assert resolves(said.split()[-1])
+    Output(as_json=True).error(cls("orders-0: gone"))
+    assert f'"runbook": ["{error_entry(cls)}"]' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", VERDICTS)
+def test_an_incident_names_its_entry_wherever_it_is_shown(kind):
+    """`tideline incident`, and Airflow's form."""
+    known = incident(kind)
+    assert command._lines([], known)[-1] == f"  {where_to_read(known)}"
+    assert where_to_read(known) == f"Runbook: {class_entry(kind)}"
+    assert f"- runbook: {class_entry(kind)}\n" in approval.body_for([known])
+    assert resolves(class_entry(kind))
+
+
+def test_no_message_names_a_page_in_another_way():
+    """The folder stands in one place: whoever moves the pages changes one line."""
+    package = ROOT / "plugins/tideline"
+    naming = [f.name for f in package.rglob("*.py") if "docs/runbook" in f.read_text()]
+    assert naming == ["runbook.py"]
