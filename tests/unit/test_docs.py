@@ -20,6 +20,7 @@ PAGES = (
 _RULE = re.compile(r"\bR(\d{1,2})\b")
 _NAMED = re.compile(r"([\w./-]+\.py)::(\w+)")
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s]+)\)")
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+\.svg)\)")
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|yaml|md|json))`")
 
 
@@ -125,6 +126,20 @@ def test_every_path_that_a_page_mentions_exists(page):
     """A module that moved takes its mentions along."""
     paths = set(_PATH.findall(prose(page)))
     assert not {path for path in paths if found_at(path, ROOT / "docs", ROOT / "tests") is None}
+
+
+def test_every_picture_can_be_heard_and_fetches_nothing():
+    """It has a title and a description, is on a page, in a few words, and needs no other file."""
+    shown = [found for page in PAGES for found in _PICTURE.findall(prose(page))]
+    pictures = sorted((ROOT / "docs/pictures").glob("*.svg"))
+    assert {name for _, name in shown} >= {picture.name for picture in pictures} > set()
+    assert all(len(words.split()) > 4 for words, _ in shown)
+    for picture in pictures:
+        text = picture.read_text()
+        assert re.search(r"<title id=.title.>.+</title>\n<desc id=.desc.>.+</desc>", text)
+        assert "prefers-color-scheme: dark" in text
+        elsewhere = re.findall(r"https?:[^\"]*|<script|<image|@import", text)
+        assert elsewhere == ["http://www.w3.org/2000/svg"]
 
 
 def test_no_page_puts_a_password_on_a_command_line():
