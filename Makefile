@@ -126,6 +126,8 @@ verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 
 reference: $(READY)  ## Write docs/reference from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
+metrics: $(READY)  ## Write the table of metrics into docs/observability.md
+	$(BIN)/python -m tideline.model.metrics docs/observability.md
 
 lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requirements*.txt
 	for name in requirements requirements/{dev,bench,browser,java}; do \
@@ -151,4 +153,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from devstack.object_store_programs import gateway_program, proxy_jars
+from devstack.object_store_programs import GATEWAY, proxy_jars
 from devstack.process import HOST, Server, free_ports, wait_until
 from tideline.errors import ServiceAway
 from tideline.launch.java import find_java
@@ -175,7 +175,7 @@ class VersityGateway(ObjectStore):
 
     def _command(self) -> list[str | Path]:
         where = ["--port", f"{HOST}:{self.port}", "--region", REGION]
-        program: list[str | Path] = [gateway_program(), *where, "posix"]
+        program: list[str | Path] = [GATEWAY.built(), *where, "posix"]
         return [*program, "--sidecar", self.folder / "beside", self.folder / "objects"]
 
     def _environment(self) -> dict[str, str]:

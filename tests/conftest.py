@@ -14,7 +14,7 @@ from devstack.broker import Broker
 from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy, VersityGateway
-from devstack.object_store_programs import has_go
+from devstack.object_store_programs import GATEWAY
 from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.object_stores import BUCKET, Bucket, Fronted, fronted
@@ -83,7 +83,7 @@ def lakes_in_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
     """Another S3-compatible store, of other people, on a free port."""
-    if not has_go():
+    if not GATEWAY.can_be_had:
         pytest.skip("versitygw is built with Go, and there is no Go")
     with fronted(VersityGateway(tmp_path_factory.mktemp("gateway"))) as store:
         yield store

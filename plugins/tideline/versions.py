@@ -87,7 +87,9 @@ REGISTRY_SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8
 S3PROXY_JARS = (("org.gaul", "s3proxy", "4.1.0"),)
 """An S3-compatible server, for tests; 2.6.0 refuses the checksums of newer clients."""
 VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
-"""A second one, for slow tests: a module of Go and its version."""
+"""A second one, for slow tests: a program of a Go module, and the version."""
+PROMTOOL = ("github.com/prometheus/prometheus/cmd/promtool", "v0.316.0", ("remove_all_sd",))
+"""Prometheus' own judge of alert rules, for tests: as above, and build tags."""
 YARN_JARS = (
     ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_CLIENT),
     ("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"),

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import yaml
 
-from devstack.object_store_programs import gateway_program
+from devstack.object_store_programs import GATEWAY
 from tests.compose.compose_file import ROOT, Service
 from tests.wheel.building import build_wheel
 from tideline.launch.jars import broker_jars, fetch
@@ -153,7 +153,7 @@ def _store(layer: Path, is_new: bool) -> Image:
     if is_new:
         program = layer / "usr/local/bin/versitygw"
         program.parent.mkdir(parents=True)
-        shutil.copy(gateway_program(), program)
+        shutil.copy(GATEWAY.built(), program)
     text = (ROOT / "docker-compose.yaml").read_text()
     lines = yaml.safe_load(text)["services"]["store"]["build"]["dockerfile_inline"]
     made = re.search(r"^RUN mkdir -p (.*) && chown -R 1000:1000 /data$", lines, re.MULTILINE)

@@ -170,7 +170,7 @@ def outcome(monkeypatch, record, shown, params):
 
     monkeypatch.setattr(operators, "airflow_run", airflow_run)
     monkeypatch.setattr(operators, "detect_earliest_reset", lambda run: record)
-    monkeypatch.setattr(operators, "publish_headroom", lambda *args: None)
+    monkeypatch.setattr(operators, "publish_detected", lambda *args: None)
     task = operators.DetectEarliestReset(
         task_id="detect_earliest_reset", stream=SimpleNamespace(stream="orders", decode=None)
     )

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tideline.airflow.metrics import publish_gauge
+from tideline.airflow.metrics import publish_decoded
 from tideline.airflow.step_operators import SparkStep, StreamOperator
 from tideline.airflow.translate import airflow_run
 from tideline.contract.events import (
@@ -50,7 +50,5 @@ class VerifyDecoded(StreamOperator):
             raise AirflowSkipException("nothing was decoded")
         event = build_decoded_event(record).data()
         context["outlet_events"][self.asset].extra = event
-        for error_class, count in record.classes:
-            publish_gauge(self.stream.stream, f"tideline.quarantined.{error_class}", count)
-        publish_gauge(self.stream.stream, "tideline.decoded", record.decoded)
+        publish_decoded(self.stream.stream, record)
         return event

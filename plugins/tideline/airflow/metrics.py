@@ -1,24 +1,117 @@
-"""Gauges of Airflow's own metrics, tagged with the stream."""
+"""What a stream's tasks tell Airflow's own metrics; `model/metrics.py` has every name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, get_args
 
 from airflow.sdk.observability.stats import Stats
 
-from tideline.model.headroom import Headroom
+from tideline.errors import Halted
+from tideline.ledger.state import LedgerState
+from tideline.model import metrics
+from tideline.model.decoding import DecodeRecord, ErrorClass
+from tideline.model.incident import Incident
+from tideline.model.plan import BatchPlan, BatchProposal
+from tideline.model.run import RunRecord
+from tideline.model.verdicts import DECODING, HALTING
+from tideline.pipeline.context import RunContext
 
 
-def publish_gauge(stream: str, name: str, value: float) -> None:
-    """Set a gauge of a stream."""
+def publish(metric: metrics.Metric, value: float, **tags: str) -> None:
+    """Set a gauge.
+
+    Args:
+        metric: One of the table.
+        value: In the metric's unit.
+        tags: Exactly the metric's tags.
+    """
+    assert tags.keys() == set(metric.tags), f"{metric.name}: tags {sorted(tags)}"
     # Airflow 3.2 has no functions beside this class; later ones have both.
-    Stats.gauge(name, value, tags={"stream": stream})
+    Stats.gauge(metric.name, value, tags=tags)
 
 
-def publish_headroom(stream: str, headroom: Iterable[Headroom]) -> None:
-    """Publish the shortest time until retention reaches an unread offset, if one is known."""
-    now = datetime.now(UTC)
+@contextmanager
+def measured_step(run: RunContext, task: Any) -> Iterator[None]:
+    """Publish how long a step works, its earlier tries, and what is open if it halts.
+
+    Args:
+        run: The run.
+        task: Airflow's task instance.
+    """
+    place = {"stream": run.stream.stream, "step": task.task_id}
+    publish(metrics.STEP_RETRIES, max(0, task.try_number - 1), **place)
+    began = monotonic()
+    try:
+        yield
+    except Halted:
+        publish_incidents(run.stream.stream, run.ledger.read().open_incidents)
+        raise
+    finally:
+        publish(metrics.STEP_SECONDS, round(monotonic() - began, 3), **place)
+
+
+def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
+    """Publish how many incidents of each class are open: 0 as well, so that an alert ends."""
+    kinds = [incident.finding.kind for incident in incidents]
+    for kind in (*HALTING, *DECODING):
+        publish(metrics.OPEN_INCIDENTS, kinds.count(kind), stream=stream, **{"class": kind})
+
+
+def publish_unread(stream: str, record: RunRecord) -> None:
+    """Publish what a live run has found unread; a backfill says nothing about the stream's lag."""
+    if record.proposal is not None and record.lane == "live":
+        publish(metrics.OFFSET_LAG, _unread(record.proposal), stream=stream)
+
+
+def publish_detected(stream: str, state: LedgerState, record: RunRecord) -> None:
+    """Publish incidents, and for a live run how old what is unread is, and its headroom."""
+    publish_incidents(stream, state.open_incidents)
+    if record.lane != "live":
+        return
+    if record.status == "nothing_to_do":  # the run ends here
+        _publish_success(stream, record)
+    if record.status not in ("planned", "nothing_to_do"):  # cleared, or not measured this time
+        return
+    planned = record.plan or record.proposal
+    if planned is None or not _unread(planned):
+        publish(metrics.LAG_SECONDS, 0, stream=stream)
+        return
+    now, headroom = datetime.now(UTC), state.head.headroom
+    ages = [(now - h.written_at).total_seconds() for h in headroom if h.written_at is not None]
+    if ages:
+        publish(metrics.LAG_SECONDS, max(0, *ages), stream=stream)
     left = [seconds for h in headroom if (seconds := h.seconds_left(now)) is not None]
     if left:
-        publish_gauge(stream, "tideline.retention_headroom_seconds", min(left))
+        publish(metrics.HEADROOM_SECONDS, min(left), stream=stream)
+
+
+def publish_landed(stream: str, record: RunRecord) -> None:
+    """Publish what a run has landed, and for a live one what it has left unread."""
+    assert record.plan is not None
+    assert record.table_commit is not None
+    publish(metrics.ROWS, sum(v.rows for v in record.verified), stream=stream)
+    publish(metrics.BYTES, record.table_commit.bytes, stream=stream)
+    if record.lane == "live":
+        publish(metrics.OFFSET_LAG, record.plan.offset_lag, stream=stream)
+        _publish_success(stream, record)
+
+
+def _publish_success(stream: str, record: RunRecord) -> None:
+    publish(metrics.SUCCEEDED_AT, int(record.updated_at.timestamp()), stream=stream)
+
+
+def publish_decoded(stream: str, record: DecodeRecord) -> None:
+    """Publish what was decoded, and what went into quarantine by error class."""
+    publish(metrics.DECODED, record.decoded, stream=stream)
+    quarantined = dict(record.classes)
+    for name in get_args(ErrorClass):
+        count = quarantined.get(name, 0)
+        publish(metrics.QUARANTINED, count, stream=stream, **{"class": name})
+
+
+def _unread(planned: BatchPlan | BatchProposal) -> int:
+    return planned.estimated_records + planned.offset_lag

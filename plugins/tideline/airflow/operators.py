@@ -10,7 +10,11 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow import approval
-from tideline.airflow.metrics import publish_gauge, publish_headroom
+from tideline.airflow.metrics import (
+    publish_detected,
+    publish_landed,
+    publish_unread,
+)
 from tideline.airflow.mirror import show_position
 from tideline.airflow.rights import may_decide
 from tideline.airflow.step_operators import SparkStep, StreamOperator
@@ -26,6 +30,7 @@ from tideline.model.wording import kept_reason
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.advance_offsets import advance_offsets
 from tideline.pipeline.asking import answer, ask, asked_incidents
+from tideline.pipeline.context import RunContext
 from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
@@ -67,9 +72,7 @@ class PlanOffsetRanges(StreamOperator):
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
                 planned = record.plan or record.proposal
                 ranges = planned.ranges if planned is not None else ()
-                if record.proposal is not None:
-                    unread = record.proposal.estimated_records + record.proposal.offset_lag
-                    publish_gauge(self.stream.stream, "tideline.offset_lag", unread)
+                publish_unread(self.stream.stream, record)
             shown = [str(item) for item in ranges]
             for text in shown:
                 self.log.info("%s", text)
@@ -94,7 +97,7 @@ class DetectEarliestReset(StreamOperator):
                 skip_tasks((*AFTER_DETECTION, *self._decoding_steps))
             record = detect_earliest_reset(run)
             state = run.ledger.read()
-            publish_headroom(self.stream.stream, state.head.headroom)
+            publish_detected(self.stream.stream, state, record)
             plan_id = record.plan.plan_id if record.plan is not None else None
         needless = steps_without_work(record, state.control.incidents)
         if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
@@ -136,6 +139,7 @@ class ResolveReset(HITLOperator):
             asked = ask(run)
             if not asked and not resolve_reset(run):
                 raise AirflowSkipException("nothing was found")
+            _publish_resolved(run)
         if not asked:
             return None
         self.subject = approval.subject_for(self.stream.stream, asked)
@@ -168,7 +172,15 @@ class ResolveReset(HITLOperator):
             answer(ledger, run_id, choices, by=by, reason=reason)
         with airflow_run(self.stream, context) as run:
             resolve_reset(run)
+            _publish_resolved(run)
         return None
+
+
+def _publish_resolved(run: RunContext) -> None:
+    """Incidents as decisions have left them, and what is known of a plan that is frozen now."""
+    state, record = run.snapshot()
+    if record is not None:
+        publish_detected(run.stream.stream, state, record)
 
 
 class IngestRanges(SparkStep):
@@ -213,7 +225,6 @@ class AdvanceOffsets(StreamOperator):
         event = build_landed_event(record).data()
         reach("event:ready")
         context["outlet_events"][self.asset].extra = event
-        publish_gauge(self.stream.stream, "tideline.offset_lag", record.plan.offset_lag)
-        publish_gauge(self.stream.stream, "tideline.rows", event["rows"])
+        publish_landed(self.stream.stream, record)
         show_position(context, self.asset, run.ledger, record.plan.offset_lag)
         return event

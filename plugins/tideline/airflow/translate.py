@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from tideline.airflow.metrics import measured_step
 from tideline.airflow.rights import require_operator
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.job import SparkPort
@@ -43,7 +44,10 @@ def airflow_run(
         request = replace(_request(dag_run), by=require_operator(stream, dag_run))
         with open_run(stream, dag_run.run_id, request, spark) as run:
             run.can_ask = True
-            with nullcontext() if plan_only(context) else hold_lane(run):
+            if plan_only(context):
+                yield run
+                return
+            with hold_lane(run), measured_step(run, context["ti"]):
                 yield run
 
 

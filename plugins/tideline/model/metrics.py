@@ -1,0 +1,145 @@
+"""Every metric that a stream's tasks publish: its name, unit, tags and meaning.
+
+Tasks, the table in docs/observability.md, the dashboard and the alert rules all use this one table.
+Run this module with the page's path to write the page's table anew.
+
+Each one is a gauge: a task's process lives for seconds, and a counter would begin at 0 in each.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "airflow"
+"""What Airflow puts before each name, unless `[metrics] statsd_prefix` or `otel_prefix` differ."""
+BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One gauge.
+
+    Args:
+        name: As Airflow is told; it puts a prefix before it.
+        unit: What is counted or measured.
+        meaning: What the value says, in a sentence.
+        when: The tasks that set it.
+        tags: Names of its tags; `stream` is the stream's name.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    when: str
+    tags: tuple[str, ...] = ("stream",)
+
+    @property
+    def prometheus_name(self) -> str:
+        """The name that Prometheus knows, by way of StatsD or of OpenTelemetry."""
+        return f"{PREFIX}.{self.name}".replace(".", "_")
+
+
+OFFSET_LAG = Metric(
+    "tideline.offset_lag",
+    "offsets",
+    "everything unread when the run planned; after the advance: what the limits have left",
+    "`plan_offset_ranges`, `advance_offsets`",
+)
+LAG_SECONDS = Metric(
+    "tideline.lag_seconds",
+    "seconds",
+    "age of the oldest record that was unread when the run looked; 0 if nothing was",
+    "`detect_earliest_reset`",
+)
+HEADROOM_SECONDS = Metric(
+    "tideline.retention_headroom_seconds",
+    "seconds",
+    "until retention may reach an unread record, the least of the up to 200 partitions that are"
+    " furthest behind; below 0 if overdue. It keeps its value while nothing is unread",
+    "`detect_earliest_reset`",
+)
+ROWS = Metric("tideline.rows", "rows", "rows that the run has landed", "`advance_offsets`")
+BYTES = Metric(
+    "tideline.bytes", "bytes", "size of the data files that it has written", "`advance_offsets`"
+)
+SUCCEEDED_AT = Metric(
+    "tideline.succeeded_timestamp_seconds",
+    "seconds since 1970",
+    "when a run last ended well, also one with nothing new",
+    "`detect_earliest_reset`, `advance_offsets`",
+)
+OPEN_INCIDENTS = Metric(
+    "tideline.open_incidents",
+    "incidents",
+    "how many are open; each [class](verdicts.md) is set, those without an incident to 0",
+    "`detect_earliest_reset`, `resolve_reset`, every task that halts",
+    ("stream", "class"),
+)
+STEP_SECONDS = Metric(
+    "tideline.step_duration_seconds",
+    "seconds",
+    "how long the step worked, however it ended; waiting for the lane does not count",
+    "every task",
+    ("stream", "step"),
+)
+STEP_RETRIES = Metric(
+    "tideline.step_retries",
+    "tries",
+    "how many tries the task had before this one; to clear a task adds one",
+    "every task",
+    ("stream", "step"),
+)
+DECODED = Metric("tideline.decoded", "records", "records that got a typed row", "`verify_decoded`")
+QUARANTINED = Metric(
+    "tideline.quarantined",
+    "records",
+    "records that went into quarantine; the tag is the"
+    " [error class](reference.md#typed-tables), those without a record are set to 0",
+    "`verify_decoded`",
+    ("stream", "class"),
+)
+
+METRICS: tuple[Metric, ...] = (
+    OFFSET_LAG,
+    LAG_SECONDS,
+    HEADROOM_SECONDS,
+    ROWS,
+    BYTES,
+    SUCCEEDED_AT,
+    OPEN_INCIDENTS,
+    STEP_SECONDS,
+    STEP_RETRIES,
+    DECODED,
+    QUARANTINED,
+)
+
+
+def build_table() -> str:
+    """The table of metrics, as the page has it between its two marks."""
+    lines = ["| gauge | unit | tags | value | set by |", "|---|---|---|---|---|"]
+    for metric in METRICS:
+        tags = ", ".join(f"`{tag}`" for tag in metric.tags)
+        lines.append(
+            f"| `{metric.name}` | {metric.unit} | {tags} | {metric.meaning} | {metric.when} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str) -> str:
+    """A page with the table between its two marks as it is now.
+
+    Raises:
+        ValueError: A mark is missing.
+    """
+    before, _, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"the page lacks {BEGIN} or {END}")
+    return f"{before}{BEGIN}\n{build_table()}{END}{after}"
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(with_table(path.read_text()))
