@@ -14,7 +14,7 @@ from pathlib import Path
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch.cache import cache_folder, refuse_foreign
 
-_BUILD_SECONDS = 900
+_BUILD_SECONDS = 1500
 
 
 @dataclass(frozen=True, slots=True)

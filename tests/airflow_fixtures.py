@@ -7,6 +7,7 @@ import pytest
 from devstack.airflow_client import AirflowClient
 from devstack.airflow_harness import AirflowHarness
 from devstack.stack import Stack
+from tests.statsd_server import statsd_server
 
 USERS = {"vera": "viewer", "olga": "user", "otto": "user"}
 """Beside the administrator: one who may look, and two who may trigger and answer."""
@@ -22,7 +23,14 @@ def spark_connections(connect_server):
 
 
 @pytest.fixture(scope="session")
-def stack(broker, postgres, spark_connections, tmp_path_factory):
+def statsd():
+    """Where Airflow sends its metrics."""
+    with statsd_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stack(broker, postgres, spark_connections, statsd, tmp_path_factory):
     """An Airflow with its metadata in a PostgreSQL, as in production.
 
     On SQLite a backfill of many runs is created while the scheduler reads: "database is locked",
@@ -32,7 +40,7 @@ def stack(broker, postgres, spark_connections, tmp_path_factory):
     running = Stack.build(
         tmp_path_factory.mktemp("stack"),
         database_url=database,
-        settings=spark_connections,
+        settings={**spark_connections, **statsd.settings},
         broker=broker,
         users=USERS,
     ).start()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack
+from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
 
-__all__ = ["airflow_harness", "client", "spark_connections", "stack"]
+__all__ = ["airflow_harness", "client", "spark_connections", "stack", "statsd"]
 expect.set_options(timeout=60_000)  # a busy machine shows a page before its data
 _QUIET = (
     "--no-sandbox",

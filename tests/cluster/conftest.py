@@ -14,11 +14,11 @@ from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy
 from devstack.spark_cluster import SparkCluster
 from devstack.yarn_cluster import YarnCluster
-from tests.airflow_fixtures import airflow_harness, client, stack
+from tests.airflow_fixtures import airflow_harness, client, stack, statsd
 from tests.cluster.cluster_case import BUCKET, STARTED, ClusterCase
 from tests.cluster.installed import Installed
 
-__all__ = ["airflow_harness", "client", "stack"]
+__all__ = ["airflow_harness", "client", "stack", "statsd"]
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack
+from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
 
-__all__ = ["airflow_harness", "client", "spark_connections", "stack"]
+__all__ = ["airflow_harness", "client", "spark_connections", "stack", "statsd"]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from tests.prometheus import Evaluation, check_rules, panels, rules, series_name
 
 ORDERS = {"stream": "orders"}
 DAY = 24 * 60
+pytestmark = pytest.mark.timeout(1800)  # Go may have to build promtool first
 
 
 def series(name, values, **tags):

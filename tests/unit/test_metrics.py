@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.prometheus import DASHBOARD, OBSERVABILITY, RULES, panels, rules
+from tests.statsd_server import statsd_server
 from tideline.model.metrics import BEGIN, METRICS, with_table
 
 PAGE = OBSERVABILITY.parent / "observability.md"
@@ -94,3 +95,13 @@ def test_the_rules_are_named_on_the_page():
     assert [r["alert"] for r in rules() if f"`{r['alert']}`" not in page] == []
     assert RULES.name in page
     assert DASHBOARD.name in page
+
+
+def test_the_statsd_server_of_the_tests_keeps_what_an_exporter_would():
+    """The client sends a negative value as 0 and a change; timers are no gauges."""
+    with statsd_server() as server:
+        for line in ("a.b,stream=x:7|g", "a.b,stream=x:0|g", "a.b,stream=x:-5|g", "a.c:3|ms"):
+            server.take(line)
+        assert server.gauges("a_b", stream="x") == {'a_b{stream="x"}': -5.0}
+        assert server.gauges("a_", stream="y") == {}
+        assert server.gauges("a_c") == {}
