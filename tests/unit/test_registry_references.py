@@ -182,3 +182,36 @@ def test_what_does_not_fit_together_is_named(document, why):
     """Whoever asks the registry says which schema it is."""
     with pytest.raises(Unresolvable, match=why):
         resolved(document, 1, "s:1")
+
+
+TEXTS = {
+    "avro": lambda n: json.dumps(record(f"R{n}", *[f"R{n - 1}"] * 2 if n else [])),
+    "json": lambda n: json.dumps({"items": [{"$ref": f"{side}{n}"} for side in "ab"]}),
+    "protobuf": lambda n: f"message M{n} {{}}",
+}
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_references_that_double_at_every_level_are_followed_once(format):
+    """Whoever may register schemas would otherwise hold up a run for ever: 2^100 ways."""
+    schema = Document(format, TEXTS[format](0))
+    for n in range(1, 101):
+        schema = Document(format, TEXTS[format](n), ((f"a{n}", schema), (f"b{n}", schema)))
+    whole = resolved(schema, 1, "s:1")
+    assert len(whole.text) < 30_000
+    assert len(whole.references) == (200 if format == "protobuf" else 0)
+
+
+def test_of_two_definitions_the_one_referred_to_last_counts():
+    """Depth first, wherever else it is referred to."""
+    old, new = (Document("avro", json.dumps(record("Item", t))) for t in ("int", "long"))
+    middle = Document("avro", json.dumps(record("Middle", "Item")), (("new", new),))
+    root = json.dumps(record("R", "Item"))
+    for references, kept in (
+        ((old, middle), "long"),
+        ((middle, old), "int"),
+        ((new, middle, old), "int"),
+    ):
+        named = tuple((str(n), document) for n, document in enumerate(references))
+        (field,) = json.loads(resolved(Document("avro", root, named), 1, "s:1").text)["fields"]
+        assert field["type"]["fields"][0]["type"] == kept

@@ -7,7 +7,6 @@ subject that it stands for. Decoders know nothing of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 from tideline.model.decoding import WriterSchema
 from tideline.registry_io.avro_references import with_types_written_out
@@ -47,18 +46,31 @@ def resolved(document: Document, schema_id: int, known_as: str) -> WriterSchema:
     return WriterSchema(schema_id, text, digest, known_as, imports, document.format)
 
 
-def _below(document: Document) -> Iterator[Document]:
-    for _, other in document.references:
-        yield other
-        yield from _below(other)
+def _below(document: Document) -> list[Document]:
+    """What a schema refers to, all levels, each once; ways to one may double with every level.
+
+    Of several places in depth-first order the last one counts: later definitions of a type win.
+    """
+    found: dict[int, Document] = {}
+
+    def visit(above: Document) -> None:
+        for _, other in reversed(above.references):
+            if id(other) not in found:
+                visit(other)
+                found[id(other)] = other
+
+    visit(document)
+    return [*reversed(found.values())]
 
 
 def _imports(document: Document) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
-    waiting = [document]
+    waiting, seen = [document], {id(document)}
     while waiting:
         for name, other in waiting.pop(0).references:
             if found.setdefault(name, other.text) != other.text:
                 raise Unresolvable(f"two different files are imported as {name}")
-            waiting.append(other)
+            if id(other) not in seen:
+                seen.add(id(other))
+                waiting.append(other)
     return tuple(found.items())
