@@ -1,5 +1,8 @@
 """Protobuf's files: what they import, and how they are compiled."""
 
+import subprocess
+import tempfile
+
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
@@ -41,6 +44,24 @@ def test_a_reference_that_is_a_file_and_a_folder():
     """No two files lie so; the schema is refused, not the run."""
     with pytest.raises(SchemaUnusable, match="cannot be files"):
         compiled_protobuf(writer(1, UNIT, [("a", UNIT), ("a/b.proto", UNIT)]))
+
+
+def test_nothing_lies_where_others_could_have_put_a_link(tmp_path, monkeypatch):
+    """The folder's name can be seen in /tmp while protoc runs; what is written is inside of it."""
+    made, run = [], subprocess.run
+
+    def watched(command, **options):
+        made.extend(tmp_path.iterdir())
+        done = run(command, **options)
+        made.extend(tmp_path.iterdir())
+        return done
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(subprocess, "run", watched)
+    assert files_of(writer(1, PROTO3 + "message Watched {}")) == ["schema.proto"]
+    before, *after = made
+    assert after == [before]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_schema_file_imports_what_lies_beside_it(tmp_path):

@@ -69,7 +69,8 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
     while main in references:
         main = f"_{main}"
     with TemporaryDirectory(prefix="tideline-protoc-") as place:
-        folder = Path(place)
+        folder = Path(place, "files")
+        folder.mkdir()
         try:
             for name, text in {**references, main: schema.text}.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
 
 
 def _compiled(folder: Path, main: str) -> bytes:
-    out = folder.with_suffix(".set")
+    out = folder.with_suffix(".set")  # beside the files: nobody else can enter the folder above
     paths = [f"-I{path}" for path in (folder, *_googles())]
     options = ["--include_imports", f"--descriptor_set_out={out}"]
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *paths, *options, main]
@@ -98,8 +99,6 @@ def _compiled(folder: Path, main: str) -> bytes:
         return out.read_bytes()
     except subprocess.TimeoutExpired as error:
         raise ServiceAway(f"protoc has not ended within {_SECONDS} s") from error
-    finally:
-        out.unlink(missing_ok=True)
 
 
 def _googles() -> list[Path]:
