@@ -300,3 +300,32 @@ def test_changes_say_in_a_sentence_what_they_are():
         "orders-value:4 cannot be used in field r: the record Order contains itself; no table's"
         " type can",
     ]
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        {"type": "record", "name": "R", "fields": 5},
+        {"type": "record", "name": "R", "namespace": ["n"], "fields": []},
+        record(("a", 5)),
+        record(("a", {"type": 5})),
+        record(("a", {"type": "fixed", "name": "F", "size": -1})),
+        record(("a", {"type": "fixed", "name": "F", "size": 2**40})),
+        record(("a", {"type": "enum", "name": "E", "symbols": ["X", "X"]})),
+        record(("a", {"type": "enum", "name": "E", "symbols": ["no name"]})),
+        record(("a²", "int")),
+        record(("𐐀", "int")),
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": 5}]},
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": [[]]}]},
+    ],
+)
+def test_what_no_library_reads_is_left_out(malformed):
+    """Java's would refuse it in the middle of a job, each time again."""
+    merged = merge("avro", record(("good", "int")), malformed)
+    assert isinstance(the_misfit(merged), Unusable)
+    assert columns(merged) == {"good": "long"}
+
+
+def test_names_are_letters_and_digits_of_any_script():
+    """As Avro's library for Java takes them."""
+    assert columns(avro(record(("größe_٣", "int")))) == {"größe_٣": "long"}

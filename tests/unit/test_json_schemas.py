@@ -270,3 +270,30 @@ def test_somebody_else_s_word_makes_no_variant(found):
     assert columns(merged) == {"value": "variant"}
     again = merge("json", json.loads(SCHEMALESS), previous=merged.reader)
     assert (again.reader, again.changes) == (merged.reader, ())
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        {"a": {"type": "string", "format": {}}},
+        {"a": {"format": []}},
+        {"a": {"type": {}}},
+        {"a": {"$ref": "elsewhere#/a"}},
+        {"a": {"$ref": "#/properties/a/b/0"}},
+        {"a": {"type": "string", "x-since": []}},
+    ],
+)
+def test_a_schema_of_any_form_is_read_or_left_out(malformed):
+    """Whoever registers it cannot end a run that knows a good one."""
+    good = {"properties": {"id": {"type": "integer"}}}
+    merged = merge("json", good, {"properties": malformed, "$defs": "none", "definitions": 5})
+    assert columns(merged)["id"] == "long"
+
+
+def test_six_thousand_anchors_are_looked_for_once():
+    """Each reference would otherwise go through the whole document."""
+    names = [f"a{n}" for n in range(6_000)]
+    defined = {name: {"$anchor": name, "type": "integer"} for name in names}
+    items = [{"properties": {"x": {"$ref": f"#{name}"}}} for name in names]
+    merged = merge("json", {"$defs": defined, "allOf": items})
+    assert columns(merged) == {"x": "long"}

@@ -9,7 +9,7 @@ Other attributes of a type are kept: `logicalType`, `precision`, `scale`, ours.
 from __future__ import annotations
 
 import json
-import re
+import unicodedata
 from typing import Any
 
 from tideline.rules.schemas.changes import SchemaUnusable
@@ -21,7 +21,7 @@ PRIMITIVES = frozenset(
 )
 MAX_NODES = 20_000
 MAX_DEPTH = 64
-_NAME = re.compile(r"[^\W\d]\w*")
+_LARGEST_FIXED = 2**31 - 1
 
 
 def avro_tree(text: str) -> Node:
@@ -61,7 +61,7 @@ class _Expander:
         if isinstance(schema, list):
             return {"type": "union", "branches": [self.node(s, space, path) for s in schema]}
         if not isinstance(schema, dict) or "type" not in schema:
-            raise _wrong(path, f"no Avro type: {json.dumps(schema)[:80]}")
+            raise _wrong(path, f"no Avro type: {_quoted(schema)}")
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.node(kind, space, path)
@@ -76,6 +76,8 @@ class _Expander:
         return self._by_name(kind, space, path)
 
     def _by_name(self, name: Any, space: str, path: tuple[str, ...]) -> Node:
+        if not isinstance(name, str):
+            raise _wrong(path, f"no Avro type: {_quoted(name)}")
         if name in PRIMITIVES:
             return {"type": name}
         full = name if "." in name or not space else f"{space}.{name}"
@@ -87,9 +89,11 @@ class _Expander:
 
     def _definition(self, schema: Node, space: str, path: tuple[str, ...]) -> Node:
         name = schema.get("name")
-        if not isinstance(name, str) or not all(_NAME.fullmatch(n) for n in name.split(".")):
-            raise _wrong(path, f"no name for a type: {name!r}")
+        if not isinstance(name, str) or not _are_names(name.split(".")):
+            raise _wrong(path, f"no name for a type: {_quoted(name)}")
         space = schema.get("namespace", space) or ""
+        if not isinstance(space, str):
+            raise _wrong(path, f"no namespace: {_quoted(space)}")
         full = name if "." in name or not space else f"{space}.{name}"
         if self.named.get(full, (schema,))[0] is not schema:  # it is met again with its record
             raise _wrong(path, f"the type {full} is defined twice")
@@ -101,17 +105,21 @@ class _Expander:
         kept = {k: v for k, v in schema.items() if k not in ("namespace", "doc", "aliases")}
         if schema["type"] == "enum":
             symbols = schema.get("symbols")
-            if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-                raise _wrong(path, f"the enum {full} has no symbols")
+            if symbols is None or not _are_names(symbols) or len(set(symbols)) < len(symbols):
+                raise _wrong(path, f"the enum {full} has no symbols that are names, each once")
             return {**kept, "name": full}
         if schema["type"] == "fixed":
-            if type(schema.get("size")) is not int:
+            size = schema.get("size")
+            if type(size) is not int or not 0 <= size <= _LARGEST_FIXED:
                 raise _wrong(path, f"the fixed type {full} has no size")
             return {**kept, "name": full}
         if full in self.inside:
             raise _wrong(path, f"the record {full} contains itself; no table's type can")
         self.inside.append(full)
-        fields = [self._field(field, space, path) for field in schema.get("fields") or ()]
+        declared = schema.get("fields") or []
+        if not isinstance(declared, list):
+            raise _wrong(path, f"the record {full} has no list of fields")
+        fields = [self._field(field, space, path) for field in declared]
         self.inside.pop()
         if len({f["name"] for f in fields}) < len(fields):
             raise _wrong(path, f"the record {full} has two fields of one name")
@@ -119,14 +127,34 @@ class _Expander:
 
     def _field(self, field: Any, space: str, path: tuple[str, ...]) -> Node:
         name = field.get("name") if isinstance(field, dict) else None
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or "type" not in field:
-            raise _wrong(path, f"no field: {json.dumps(field)[:80]}")
+        if name is None or not _is_name(name) or "type" not in field:
+            raise _wrong(path, f"no field: {_quoted(field)}")
+        aliases = field.get("aliases") or field.get("also") or []
+        if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
+            raise _wrong((*path, name), f"no other names: {_quoted(aliases)}")
         return {
             "name": name,
-            "aliases": tuple(field.get("aliases") or field.get("also") or ()),
-            "since": field.get("since", ""),
+            "aliases": tuple(aliases),
+            "since": str(field.get("since", "")),
             "type": self.node(field["type"], space, (*path, name)),
         }
+
+
+def _are_names(given: Any) -> bool:
+    """Whether all of a list are names, as Avro's Java library takes them: letters of any script."""
+    return isinstance(given, list) and all(map(_is_name, given))
+
+
+def _is_name(given: Any) -> bool:
+    if not isinstance(given, str) or not given:
+        return False
+    letters = [(unicodedata.category(c)[0] == "L" and c <= "\uffff") or c == "_" for c in given]
+    digits = (unicodedata.category(c) == "Nd" and c <= "\uffff" for c in given)
+    return letters[0] and all(map(any, zip(letters, digits, strict=True)))
+
+
+def _quoted(given: Any) -> str:
+    return json.dumps(given)[:80]
 
 
 def _wrong(path: tuple[str, ...], reason: str) -> SchemaUnusable:

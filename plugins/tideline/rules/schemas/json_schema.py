@@ -9,6 +9,7 @@ patterns, bounds and other checks of values make no column, and are not checked.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -107,6 +108,7 @@ class _Reading:
         self.document = document
         self.following: list[str] = []
         self.count = 0
+        self.anchors: dict[int, dict[str, Any]] = {}
 
     def shape(self, schema: Any, path: tuple[str, ...]) -> Found:
         self.count += 1
@@ -144,7 +146,7 @@ class _Reading:
         values = [schema["const"]] if "const" in schema else _list(schema, "enum")
         if values:
             return of_values(values)
-        return _FORMATS.get(schema.get("format", ""), ANY)
+        return _format(schema) or ANY
 
     def _typed(self, name: str, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
         if name == "null":
@@ -152,7 +154,7 @@ class _Reading:
         if name in _SCALARS:
             return _SCALARS[name]
         if name == "string":
-            return _FORMATS.get(schema.get("format", ""), Scalar("string"))
+            return _format(schema) or Scalar("string")
         if name == "array":
             items = schema.get("items", True)
             tuples = isinstance(items, list) or "prefixItems" in schema
@@ -170,7 +172,7 @@ class _Reading:
             shape = self.shape(inner, (*path, name))
             if shape is not None:
                 found = TEXT if shape is ANY else shape
-                since = inner.get("x-since", "") if isinstance(inner, dict) else ""
+                since = str(inner.get("x-since", "")) if isinstance(inner, dict) else ""
                 fields.append(Field(name, found, since=since))
         others = schema.get("additionalProperties", True)
         if fields:
@@ -193,9 +195,7 @@ class _Reading:
         base, _, place = ref.partition("#")
         found = self.document
         if base and isinstance(found, dict) and found.get("$id") != base:
-            kept = (found.get("$defs") or {}) | (found.get("definitions") or {})
-            named = (s for k, s in kept.items() if k == base or _attribute(s, "$id") == base)
-            found = next(named, None)
+            found = self._kept.get(base)
         for step in place.split("/")[1:] if place.startswith("/") else ():
             step = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(found, list) and step.isdigit() and int(step) < len(found):
@@ -203,15 +203,48 @@ class _Reading:
             else:
                 found = found.get(step) if isinstance(found, dict) else None
         if place and not place.startswith("/"):
-            found = next((s for s in _inside(found) if _is_anchor(s, place)), None)
+            found = self._anchors_in(found).get(place)
         if found is None:
             raise SchemaUnusable(".".join(path), f"$ref {ref} leads out of the document")
         return found
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """Schemas that are kept inside the document, by key and by `$id`."""
+        found: dict[str, Any] = {}
+        for key, schema in (
+            _by_name(self.document, "$defs") | _by_name(self.document, "definitions")
+        ).items():
+            found.setdefault(key, schema)
+            _note(found, _attribute(schema, "$id"), schema)
+        return found
+
+    def _anchors_in(self, whole: Any) -> dict[str, Any]:
+        """What can be referred to by name inside of a schema; looked for once."""
+        if id(whole) not in self.anchors:
+            found: dict[str, Any] = {}
+            for schema in _inside(whole):
+                _note(found, _attribute(schema, "$anchor"), schema)
+                name = _attribute(schema, "$id")
+                if isinstance(name, str) and name.startswith("#"):
+                    _note(found, name[1:], schema)
+            self.anchors[id(whole)] = found
+        return self.anchors[id(whole)]
 
 
 def _kept(found: Found) -> Shape:
     """An item's or a value's shape: what is always null may as well be anything."""
     return TEXT if found is ANY or found is None else found
+
+
+def _format(schema: dict[str, Any]) -> Scalar | None:
+    name = schema.get("format")
+    return _FORMATS.get(name) if isinstance(name, str) else None
+
+
+def _by_name(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, dict) else {}
 
 
 def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
@@ -223,9 +256,9 @@ def _attribute(schema: Any, name: str) -> Any:
     return schema.get(name) if isinstance(schema, dict) else None
 
 
-def _is_anchor(schema: Any, name: str) -> bool:
-    anchors = (_attribute(schema, "$anchor"), _attribute(schema, "$id"))
-    return bool(name == anchors[0] or f"#{name}" == anchors[1])
+def _note(found: dict[str, Any], name: Any, schema: Any) -> None:
+    if isinstance(name, str):
+        found.setdefault(name, schema)
 
 
 def _inside(schema: Any) -> list[Any]:

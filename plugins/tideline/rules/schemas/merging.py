@@ -39,6 +39,9 @@ from tideline.rules.schemas.protobuf import (
 from tideline.rules.schemas.selecting import chain_to, paths_in, selected
 from tideline.rules.schemas.shapes import Record, Shape, column_type, struct_field
 
+_MALFORMED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a schema raises that has another form than anybody thought of."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Language:
@@ -185,7 +188,7 @@ class _Merging:
 
     def _merge(self, writer: WriterSchema) -> None:
         try:
-            shape = self.language.shape(writer, self.known)
+            shape = self._shape(writer)
         except SchemaUnusable as found:
             self.left_out.append(
                 Unusable(writer.known_as, writer.schema_id, found.field, found.reason, writer.text)
@@ -216,6 +219,15 @@ class _Merging:
             self.known = joined
             self.fitting.append(writer)
             self.added += [(writer.known_as, path, shape) for path, shape in joiner.added]
+
+    def _shape(self, writer: WriterSchema) -> Record:
+        """What a schema's records hold; whoever registers schemas decides what is in them."""
+        try:
+            return self.language.shape(writer, self.known)
+        except SchemaUnusable:
+            raise
+        except _MALFORMED as error:
+            raise SchemaUnusable("", f"malformed: {type(error).__name__}: {error}") from error
 
     def _no_record(self, writer: WriterSchema, known: Record, shape: Record) -> Incompatible:
         since = known.fields[0].since
