@@ -126,6 +126,7 @@ verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
 
 reference: $(READY)  ## Write docs/reference from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
+
 metrics: $(READY)  ## Write the table of metrics into docs/observability.md
 	$(BIN)/python -m tideline.model.metrics docs/observability.md
 
