@@ -110,6 +110,7 @@ def test_a_run_with_everything():
         "closed_at": ISO,
         "outcome": "6 offsets lost",
         "removed_in_version": 7,
+        "runbook": "docs/runbook/incidents.md#retention_loss",
     }
 
 

@@ -126,7 +126,10 @@ class Action(Shape):
 
 
 class StreamPage(ListedStream):
-    """One stream: its place in the list, and what only its own page shows."""
+    """One stream: its place in the list, and what only its own page shows.
+
+    `docs` is the address of these docs as a site, for links to the runbook; null where none is set.
+    """
 
     refreshing: bool
     schedule: str | None
@@ -135,6 +138,7 @@ class StreamPage(ListedStream):
     table_version: int | None
     incidents: tuple[Incident, ...]
     actions: tuple[Action, ...]
+    docs: str | None
 
 
 class PageRun(RunSummary):

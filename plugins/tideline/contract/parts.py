@@ -15,6 +15,7 @@ from tideline.model.incident import Incident
 from tideline.model.plan import PlannedRange
 from tideline.model.rewind import Lost, Rewind
 from tideline.model.run import RunRecord
+from tideline.model.runbook import class_entry
 
 
 def build_incident(incident: Incident) -> shapes.Incident:
@@ -127,6 +128,7 @@ def _incident_facts(incident: Incident) -> dict[str, Any]:
         "closed_at": incident.closed_at,
         "outcome": incident.outcome,
         "removed_in_version": incident.removed_in_version,
+        "runbook": class_entry(incident.finding.kind),
     }
 
 

@@ -227,7 +227,8 @@ class Identified(Shape):
 class Incident(Finding, Identified):
     """A finding that halted a run, and the decision about it.
 
-    `decision` and `closed_at` are null while nobody has decided and while it is open.
+    `decision` and `closed_at` are null while nobody has decided and while it is open. `runbook`
+    names a page of the docs, with its anchor.
     """
 
     run_id: str
@@ -241,6 +242,7 @@ class Incident(Finding, Identified):
     closed_at: IsoTime | None
     outcome: str | None
     removed_in_version: int | None
+    runbook: str
 
 
 class IncidentDetails(Incident):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,8 @@ from tideline.page.sources import StreamView
 from tideline.rules.bands import Painter, lag_spread, standings
 from tideline.rules.status import summarize
 
+DOCS = "TIDELINE_DOCS"
+"""Variable with the address of the docs' site; `make docs` builds it."""
 _NO_HEADROOM = float("inf")
 
 
@@ -48,6 +51,7 @@ def build_stream(view: StreamView) -> page.StreamPage:
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
         actions=actions_for(view.stream, state, view.brokers.value),
+        docs=os.environ.get(DOCS) or None,
     )
 
 

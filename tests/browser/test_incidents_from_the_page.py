@@ -1,0 +1,126 @@
+"""Three incidents, answered by somebody who has the page and Airflow's forms, and no shell.
+
+What a person reads is asserted, and printed as a transcript; what they click is what a link leads to.
+"""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from devstack.airflow_harness import started
+from tests.harness import closed_incidents, head
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def harness(airflow_harness):
+    return airflow_harness
+
+
+class Reader:
+    """Somebody on call, in a browser."""
+
+    def __init__(self, page, url):
+        self.page = page
+        self.url = url
+
+    def open_stream(self, name):
+        """Its own page, from Airflow's navigation."""
+        self.page.goto(f"{self.url}/plugin/tideline")
+        listed = self.page.frame_locator("iframe")
+        row = listed.get_by_role("row").filter(has_text=name)
+        expect(row).to_contain_text(re.compile("waiting|halted"))
+        print(f"\n{name}: the list says: {' '.join(row.inner_text().split())}")
+        row.get_by_role("link", name=name).click()
+        self.shown = self.page.frame_locator("iframe")
+
+    def reads(self, *texts):
+        """What the open incident says."""
+        incident = self.shown.locator("article.incident.open")
+        for text in texts:
+            expect(incident).to_contain_text(text)
+        print(f"the incident says: {' '.join(incident.inner_text().split())}")
+
+    def answers(self, choice, reason):
+        """By Airflow's own form, where the page's first action leads."""
+        self.shown.locator(".actions a").first.click()
+        self.page.wait_for_url("**/required_actions")
+        self.page.locator("[name=element_comment]").fill(reason)
+        self.page.get_by_role("button", name=choice).click()
+        print(f"answers {choice}: {reason}")
+
+    def sees(self, name, text):
+        """The stream's page, until it says so."""
+        self.page.goto(f"{self.url}/tideline/?stream={name}")
+        expect(self.page.locator("main")).to_contain_text(text)
+        print(f"afterwards the page says: {text}")
+
+
+def asking(harness, client, name, break_it, **policies):
+    """A stream that has landed ten records, and whose next run asks."""
+    topic = harness.create(name, partitions=1)
+    harness.send(10, name)
+    kafka = {"topics": [topic]}
+    stream = started(harness, client, name, kafka=kafka, on_reset=policies)
+    client.trigger(name, "lands")
+    assert client.wait_for_run(name, "lands") == "success"
+    break_it()
+    client.trigger(name, "asks")
+    client.wait_for_question(name, "asks")
+    return stream
+
+
+def test_records_that_retention_has_taken(harness, client, stack, page):
+    """What is lost, and that landing goes on behind it."""
+
+    def expire():
+        harness.send(40, "expired")
+        harness.delete_records(before=30, suffix="expired")
+
+    stream = asking(harness, client, "expired", expire, retention_loss="approve")
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("expired")
+    reader.reads("retention_loss", "[10, 30)", "20 records", "accept_loss")
+    reader.answers("accept_loss", "they were tests")
+    assert client.wait_for_run("expired", "asks") == "success"
+    reader.sees("expired", "up to date")
+    assert head(stream) == {(harness.topic("expired"), 0): 50}
+    (closed,) = closed_incidents(stream)
+    assert (closed.decision.by, closed.decision.reason) == ("admin", "they were tests")
+
+
+def test_a_topic_that_was_created_again(harness, client, stack, page):
+    """Its records are others: read them from the start, and keep what is in the table."""
+
+    def create_again():
+        harness.delete("again")
+        harness.create("again", partitions=1)
+        harness.send(5, "again")
+
+    stream = asking(harness, client, "again", create_again, topic_recreated="approve")
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("again")
+    reader.reads("topic_recreated", "restart")
+    reader.answers("restart", "it was re-created on purpose")
+    assert client.wait_for_run("again", "asks") == "success"
+    reader.sees("again", "up to date")
+    assert head(stream) == {(harness.topic("again"), 0): 5}
+
+
+def test_a_topic_that_is_gone(harness, client, stack, page):
+    """Nobody needs it any more: stop following it."""
+
+    def delete():
+        harness.delete("gone")
+
+    stream = asking(harness, client, "gone", delete, topic_missing="approve")
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("gone")
+    reader.reads("topic_missing", "retire")
+    reader.answers("retire", "the service was switched off")
+    assert client.wait_for_run("gone", "asks") == "success"
+    assert head(stream) == {}
+    (closed,) = closed_incidents(stream)
+    assert closed.decision.choice == "retire"
