@@ -1,6 +1,6 @@
 """Three incidents, answered by somebody who has the page and Airflow's forms, and no shell.
 
-What a person reads is asserted, and printed as a transcript; what they click is what a link leads to.
+What a person reads is asserted, and printed as a transcript; they go where the page's links lead.
 """
 
 import re
