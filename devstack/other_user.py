@@ -59,6 +59,13 @@ class OtherUser:
         os.chown(made, owner.st_uid, owner.st_gid)
         return made
 
+    def write(self, path: Path, text: str) -> None:
+        """Write a file inside of its folder that it alone may read and write."""
+        path.touch(0o600)
+        path.write_text(text)
+        owner = self.folder.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
     def copy(self, name: str, files: Iterable[Path]) -> Path:
         """A folder of its own with copies of files."""
         made = self.make_folder(name)

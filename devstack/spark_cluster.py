@@ -37,6 +37,7 @@ _DAEMON = {
     " -Dspark.worker.timeout=600",
     "SPARK_LOCAL_IP": HOST,
 }
+_CONF = "spark-defaults.conf"
 _DEFAULTS = {
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
@@ -54,15 +55,18 @@ class SparkCluster:
     Args:
         folder: For the drivers' settings and event logs, and the logs of master and workers.
         workers: How many.
+        secret: Of master, workers and drivers, who then authenticate each other by it and encrypt
+            what they send. It stands in files that one user alone can read. Empty for neither.
 
     Raises:
         BadInput: We are not root, so that workers cannot be other users.
     """
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
+    def __init__(self, folder: Path, workers: int = 2, secret: str = "") -> None:
         names = itertools.islice(itertools.cycle(USERS), workers)
         self.users = [OtherUser(name) for name in names]
         self._folder = folder
+        self._security = encryption(secret) if secret else {}
         self._port, self._web_port = free_ports(2)
         self._servers: list[Server] = []
 
@@ -81,14 +85,17 @@ class SparkCluster:
 
         Args:
             name: Names their folder.
-            properties: Underscores stand for dots.
+            properties: Underscores stand for dots in a name that has no dot.
         """
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        named = {key.replace("_", "."): value for key, value in properties.items()}
+        named = {
+            key if "." in key else key.replace("_", "."): value for key, value in properties.items()
+        }
         events = logs_events(folder / _EVENTS)
-        lines = (f"{key} {value}\n" for key, value in {**_DEFAULTS, **events, **named}.items())
-        (folder / "spark-defaults.conf").write_text("".join(lines))
+        file = folder / _CONF
+        file.touch(0o600)
+        file.write_text(_lines({**_DEFAULTS, **events, **self._security, **named}))
         return {
             "SPARK_CONF_DIR": str(folder),
             "SPARK_LOCAL_IP": HOST,
@@ -193,11 +200,18 @@ class SparkCluster:
         """What a daemon gets; an executor has the variables of its worker."""
         variables = {**_DAEMON, "SPARK_HOME": str(spark_home()), "PATH": os.defpath}
         if user is None:
-            return {**variables, "JAVA_HOME": str(find_java().home)}
+            own = self._folder / "master"
+            own.mkdir(parents=True, exist_ok=True)
+            (own / _CONF).touch(0o600)
+            (own / _CONF).write_text(_lines(self._security))
+            java = str(find_java().home)
+            return {**variables, "JAVA_HOME": java, "SPARK_CONF_DIR": str(own)}
+        conf = user.make_folder("conf")
+        user.write(conf / _CONF, _lines(self._security))
         return {
             **variables,
             "JAVA_HOME": str(java_for(user)),
-            "SPARK_CONF_DIR": str(user.make_folder("conf")),
+            "SPARK_CONF_DIR": str(conf),
             "SPARK_LOCAL_DIRS": str(user.make_folder("local")),
             "PYTHONPATH": str(spark_home().parent),
         }
@@ -209,6 +223,25 @@ class SparkCluster:
                 return int(json.load(page)["aliveworkers"])
         except (OSError, ValueError):
             return None
+
+
+def encryption(secret: str) -> dict[str, str]:
+    """Spark properties with which its processes authenticate each other, and encrypt.
+
+    Args:
+        secret: That all of them share.
+    """
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secret,
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.authEngineVersion": "2",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    }
+
+
+def _lines(properties: Mapping[str, str]) -> str:
+    return "".join(f"{key} {value}\n" for key, value in properties.items())
 
 
 def python_for(users: Iterable[OtherUser]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from tideline.errors import SparkRefused
+from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.committer import committer_class
 from tideline.launch.programs import CONNECTION, TOKEN
 
@@ -53,6 +53,9 @@ SESSION = {
 }
 """Set per session, on a shared Spark Connect server too."""
 
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+"""All that is said where a standalone cluster's master takes no application of this driver."""
+
 _COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -73,6 +76,10 @@ def build_session(name: str | None) -> SparkSession:
 
     Args:
         name: Name of the application; None if spark-submit has named it.
+
+    Raises:
+        SparkRefused: The Spark Connect server refuses the token.
+        ServiceAway: The cluster's master takes no application.
     """
     if "SPARK_REMOTE" in os.environ:
         return _remote_session()
@@ -81,7 +88,16 @@ def build_session(name: str | None) -> SparkSession:
         builder = builder.appName(name)
     for key, value in {**APPLICATION, **SESSION}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        if _STOPPED not in str(error):
+            raise
+        raise ServiceAway(
+            "Spark's master takes no application: it does not answer under its address, or"
+            " spark.authenticate.secret in spark-defaults.conf is not the cluster's; the log of"
+            " Spark's driver says which"
+        ) from error
 
 
 def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
