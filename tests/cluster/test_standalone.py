@@ -4,6 +4,8 @@ import pytest
 
 from devstack.spark_cluster import is_gone, python_for
 from tests.cluster.cluster_case import SLOW
+from tests.cluster.loaded import log_of_classes, lz4_jars
+from tideline.versions import LZ4
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -86,3 +88,16 @@ def test_a_zombie_of_a_speculative_task_changes_no_file(cluster_case, spark_clus
     copies = {task.index for task in tasks if task.is_speculative and task.succeeded}
     assert stood & copies, tasks
     case.judge(f"speculation, {len(copies)} copies; a zombie resumed after the commit")
+
+
+def test_executors_take_our_lz4_though_spark_has_its_own(cluster_case, spark_cluster):
+    """Their JVMs' own words: which jar the class is from that reads what producers compress."""
+    case = cluster_case
+    settings = spark_cluster.settings(case.harness.name, **log_of_classes("."))
+    case.follow(partitions=2, count=0)
+    case.log.compression = "lz4"
+    case.send(2, 500)
+    assert case.run("one", settings=settings)["rows"] == 1000
+    case.judge("records compressed with lz4")
+    folders = [user.folder for user in spark_cluster.users]
+    assert lz4_jars(*folders) == {f"lz4-java-{LZ4}.jar"}

@@ -23,11 +23,13 @@ class Recorder(ProducerLog):
         acknowledged: Every record ever acknowledged, also where the log was cut and written anew;
             `written` has the last one of each coordinate. Aborted ones are in neither.
         topics: Names that were sent to.
+        compression: Of what is sent: `lz4` and such; None for none.
     """
 
     acknowledged: set[Record] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     sent: int = 0
+    compression: str | None = None
 
     def send(
         self,
@@ -145,7 +147,11 @@ class Recorder(ProducerLog):
     @contextmanager
     def _producer(self, **options: object) -> Iterator[KafkaProducer]:
         producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap_servers, acks="all", linger_ms=20, **options
+            bootstrap_servers=self.bootstrap_servers,
+            acks="all",
+            linger_ms=20,
+            compression_type=self.compression,
+            **options,
         )
         try:
             yield producer

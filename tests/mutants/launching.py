@@ -272,6 +272,12 @@ MUTANTS = (
         f"{CLASS_PATHS}::test_the_first_jar_with_the_class",
     ),
     Mutant(
+        "executors that fetch the jars look into them first",
+        "if not master.startswith(_HAVE_JARS):",
+        "if False:",
+        f"{CLASS_PATHS}::test_executors_that_fetch_the_jars_look_into_them_first",
+    ),
+    Mutant(
         "an archive of other jars is not used",
         'digest.update(f"{file}\\0{found.st_size}\\0{found.st_mtime_ns}\\0".encode())',
         "pass",

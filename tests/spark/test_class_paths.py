@@ -9,18 +9,27 @@ import pytest
 from tests.harness import table_rows
 from tideline.launch.gateway import Jvm
 from tideline.launch.jars import broker_jars, spark_jars
-from tideline.launch.jvm import class_path
+from tideline.launch.jvm import class_path, spark_home
 from tideline.launch.submit import class_paths
 from tideline.versions import LZ4
 
 CLASS = "net.jpountz.lz4.LZ4Factory"
 JAR = f"lz4-java-{LZ4}.jar"
+OWN_FIRST = "spark.executor.userClassPathFirst"
+HARMLESS = ("META-INF/", "module-info", "org/apache/spark/annotation/", "org/apache/spark/unused/")
 
 
 def source_of(java):
     """The jar that a JVM has loaded the class from."""
     found = java.java.lang.Class.forName(CLASS).getProtectionDomain().getCodeSource()
     return Path(found.getLocation().getPath()).name
+
+
+def classes(jar):
+    """The names of its classes that are code."""
+    names = zipfile.ZipFile(jar).namelist()
+    code = (name for name in names if name.endswith(".class"))
+    return {name for name in code if not name.startswith(HARMLESS)}
 
 
 @pytest.fixture
@@ -80,3 +89,29 @@ def test_the_site_s_own_class_path_stays(monkeypatch, tmp_path):
         "spark.executor.extraClassPath": f"{ours}:{JAR}:/opt/b.jar",
     }
     assert class_paths([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("master", "first"),
+    [("local[2]", None), ("yarn", None), ("spark://host:7077", "true"), ("k8s://host", "true")],
+)
+def test_executors_that_fetch_the_jars_look_into_them_first(monkeypatch, tmp_path, master, first):
+    """When their JVM starts, the class path names a jar that is not there yet."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert class_paths(spark_jars(), master).get(OWN_FIRST) == first
+    (tmp_path / "spark-defaults.conf").write_text(f"{OWN_FIRST} false")
+    assert class_paths(spark_jars(), master).get(OWN_FIRST) == (first and "false")
+
+
+def test_what_comes_first_is_no_other_version_of_spark_s_own_classes():
+    """Of what our jars and Spark both have, lz4 alone differs; else executors would mix versions.
+
+    Annotations, and the stub that each of Spark's jars holds, are in nobody's way.
+    """
+    of_spark = {}
+    for jar in (spark_home() / "jars").glob("*.jar"):
+        of_spark |= dict.fromkeys(classes(jar), jar.name)
+    both = {
+        (jar.name, of_spark[c]) for jar in spark_jars(s3a=True) for c in classes(jar) & {*of_spark}
+    }
+    assert {pair for pair in both if pair[0] != pair[1]} == {(JAR, "lz4-java-1.8.0.jar")}

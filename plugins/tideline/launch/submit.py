@@ -38,7 +38,10 @@ DRIVER_OPTIONS, EXECUTOR_OPTIONS = (
     f"spark.{process}.extraJavaOptions" for process in ("driver", "executor")
 )
 _CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+_OWN_FIRST = "spark.executor.userClassPathFirst"
 DRIVER_PYTHON = "spark.pyspark.driver.python"
+_HAVE_JARS = ("local", "yarn")
+"""Masters whose executors have the jars of `--jars` when they start."""
 _MANY = 1_000_000
 """Offsets; from here on the optimizing compiler pays."""
 
@@ -108,19 +111,25 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     return {**LOCAL, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
 
 
-def class_paths(jars: Sequence[Path]) -> dict[str, str]:
+def class_paths(jars: Sequence[Path], master: str = "local") -> dict[str, str]:
     """Spark properties that put jars of ours ahead of Spark's own, and the site's behind them.
+
+    A container of YARN has them in its folder before its JVM starts. Other executors fetch them
+    afterwards, when a class path is no longer looked at: they are told to look there first.
 
     Args:
         jars: Those that Spark is given by `--jars`.
+        master: Spark master URL.
     """
     first = ahead_of_spark(jars)
     if not first:
         return {}
-    # A container of YARN has them in its folder; other machines may have them nowhere.
     places = os.pathsep.join([*map(str, first), *(jar.name for jar in first)])
     site = site_properties()
-    return {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
+    found = {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
+    if not master.startswith(_HAVE_JARS):
+        found[_OWN_FIRST] = site.get(_OWN_FIRST, "true")
+    return found
 
 
 def site_properties() -> dict[str, str]:
@@ -203,7 +212,7 @@ def build_submission(
         arguments=arguments,
         jars=tuple(map(str, jars)),
         py_files=(package_zip(),),
-        conf={**class_paths(jars), **conf},
+        conf={**class_paths(jars, master), **conf},
         environment=environment(master),
         java_class=java_class,
         store=store,
