@@ -82,6 +82,31 @@ class YarnCluster:
             "SPARK_CONF_DIR": str(self._folder / "spark"),
         }
 
+    def settings(self, folder: Path, **properties: str) -> dict[str, str]:
+        """Variables of a run whose driver is on this machine, as a site would set them.
+
+        The container that starts the executors reads what spark-submit has sent: so it needs the
+        store's secrets, which YARN itself would not give it.
+
+        Args:
+            folder: For the properties, which hold secrets.
+            properties: More of Spark's.
+        """
+        keys = {
+            "ACCESS_KEY_ID": self._store.access_key,
+            "SECRET_ACCESS_KEY": self._store.secret_key,
+        }
+        found = {
+            **{f"spark.yarn.appMasterEnv.AWS_{name}": value for name, value in keys.items()},
+            **{f"spark.driver.{name}": HOST for name in ("host", "bindAddress")},
+            **properties,
+        }
+        given = (self._folder / "spark" / "spark-defaults.conf").read_text()
+        file = folder / "spark-defaults.conf"
+        file.touch(0o600)
+        file.write_text(given + "".join(f"{key} {value}\n" for key, value in found.items()))
+        return {**self.variables, "SPARK_CONF_DIR": str(folder)}
+
     @property
     def container_logs(self) -> Path:
         """A folder for each application, with one for each container."""

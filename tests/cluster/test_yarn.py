@@ -6,6 +6,8 @@ from devstack.command_line import finished
 from devstack.process import wait_until
 from tests.cluster.cluster_case import ClusterCase
 from tests.cluster.installed import Installed
+from tests.cluster.loaded import log_of_classes, lz4_jars
+from tideline.versions import LZ4
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -35,6 +37,25 @@ def test_a_driver_on_the_cluster_lands_and_replays(yarn_case, yarn_cluster, priv
         return yarn_cluster.ended() == (completed + 2, failed, killed)
 
     wait_until(have_completed, "YARN knows of no good end", 60)
+
+
+def test_a_driver_here_lands_and_replays(
+    harness, lake_store, installed, yarn_cluster, tmp_path_factory
+):
+    """Deploy mode client, where the site gives the container in between the store's secrets."""
+    connection = {**yarn_cluster.connection, "extra": {"deploy-mode": "client"}}
+    settings = yarn_cluster.settings(
+        tmp_path_factory.mktemp("yarn-client"), **log_of_classes(yarn_cluster.user.folder)
+    )
+    case = ClusterCase(harness, lake_store, installed, connection, settings)
+    case.follow(partitions=2, count=0)
+    case.log.compression = "lz4"
+    case.send(2, 100)
+    assert case.run("one")["rows"] == 200
+    case.judge("land, with a driver here")
+    assert case.run("one")["rows"] == 200
+    case.judge("replay, with a driver here")
+    assert lz4_jars(yarn_cluster.user.folder) == {f"lz4-java-{LZ4}.jar"}
 
 
 def test_a_replay_after_the_committer_s_jar_has_changed(
