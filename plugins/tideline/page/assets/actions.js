@@ -15,7 +15,7 @@ export function showActions(body, actions) {
 
 function action({ title, url, fill, note }) {
   return h("li", { "data-key": `${title} ${url}` },
-    h("div", { class: "way" }, airflowLink(url, title, h("span", { class: "out", "aria-hidden": "true" }, " ↗"))),
+    h("div", { class: "way" }, airflowLink(url, title)),
     note && h("p", { class: "dim" }, note),
     fill !== null && h("div", { class: "values" },
       h("pre", { tabindex: "0", "aria-label": `Values to fill in: ${title}` }, pretty(fill)),

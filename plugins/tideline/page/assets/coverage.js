@@ -22,11 +22,11 @@ export function buildCoverage(body, onExplain) {
   build(body, picture);
   return {
     show: (partitions) => {
-      const listed = JSON.stringify(partitions.map(({ topic, partition }) => [topic, partition]));
       const changed = JSON.stringify(partitions);
       if (changed === picture.changed) return;
-      if (listed !== picture.listed) Object.assign(picture, { view: null, chosen: null });
-      Object.assign(picture, { listed, changed, partitions });
+      const before = picture.chosen && identity(picture, picture.chosen);
+      Object.assign(picture, { changed, partitions, rows: layout(partitions) });
+      picture.chosen = before && places(picture).find((at) => identity(picture, at) === before);
       picture.view = fitted(picture.view, extent(partitions.flatMap(({ logs }) => logs)));
       draw(picture);
     },
@@ -53,10 +53,21 @@ function build(body, picture) {
     "aria-label": "Coverage", onkeydown: (event) => onKey(picture, event),
   }, picture.axis, picture.strips);
   picture.keys = h("p", { class: "keys dim", id: "keys" },
-    "Keys: + and − zoom, ← and → pan, 0 shows all, n and p go from band to band, Enter zooms to a band, e explains its first record. Or drag, and turn the wheel with Ctrl.");
+    "Keys: + and − zoom, ← and → pan, 0 shows all, n and p go from band to band, Enter zooms to a band, ",
+    "e explains its first record. Or drag, and turn the wheel with Ctrl.");
   picture.table = h("div", { class: "scrollbox bandtable", hidden: true });
-  body.append(h("div", { class: "coveragetools" }, picture.zoom, picture.swap), picture.legend, picture.stage, picture.readout, picture.keys, picture.table);
+  const tools = h("div", { class: "coveragetools" }, picture.zoom, picture.swap);
+  body.append(tools, picture.legend, picture.stage, picture.readout, picture.keys, picture.table);
   listen(picture);
+}
+
+/** Every band as `[row, index]`, in the order of the picture. */
+const places = ({ rows }) => rows.flatMap(({ log }, row) => log.bands.map((_, index) => [row, index]));
+
+/** A band stays chosen where its row moves. */
+function identity({ rows }, [row, index]) {
+  const { topic, partition, log } = rows[row];
+  return JSON.stringify([topic, partition, log.topic_id, log.generation, log.bands[index].start_offset]);
 }
 
 function listen(picture) {
@@ -110,7 +121,6 @@ function draw(picture) {
   const { stage, partitions, view } = picture;
   picture.width = stage.clientWidth || 800;
   picture.gutter = picture.width < 560 ? 104 : 190;
-  picture.rows = layout(partitions);
   const bands = picture.rows.flatMap(({ log }) => log.bands);
   update(picture.legend, legend(new Set(bands.map(({ kind }) => kind))));
   stage.setAttribute("aria-label", `Coverage of ${plural(partitions.length, "partition")}, ${plural(bands.length, "band")}`);
@@ -139,7 +149,9 @@ function tell(picture, [row, index]) {
   const { topic, partition, log } = picture.rows[row];
   const band = log.bands[index];
   const length = band.end_offset - band.start_offset;
-  say(picture, `${topic ?? "(no name)"}-${partition}, generation ${log.generation}: ${KINDS[band.kind].label} ${range(band.start_offset, band.end_offset)}, ${length < 1e6 ? plural(length, "offset") : `${short(length)} offsets`}`);
+  const where = `${topic ?? "(no name)"}-${partition}, generation ${log.generation}`;
+  const size = length < 1e6 ? plural(length, "offset") : `${short(length)} offsets`;
+  say(picture, `${where}: ${KINDS[band.kind].label} ${range(band.start_offset, band.end_offset)}, ${size}`);
 }
 
 function choose(picture, at) {
@@ -154,11 +166,12 @@ function zoomTo(picture, [row, index]) {
 }
 
 function walk(picture, by) {
-  const all = picture.rows.flatMap(({ log }, row) => log.bands.map((_, index) => [row, index]));
+  const all = places(picture);
   if (!all.length) return;
   const now = picture.chosen ? all.findIndex(([row, index]) => row === picture.chosen[0] && index === picture.chosen[1]) : by > 0 ? -1 : 0;
   choose(picture, all[(now + by + all.length) % all.length]);
-  const { row, band } = { row: picture.chosen[0], band: picture.rows[picture.chosen[0]].log.bands[picture.chosen[1]] };
+  const [row, index] = picture.chosen;
+  const band = picture.rows[row].log.bands[index];
   if (band.end_offset <= picture.view.from || band.start_offset >= picture.view.until) zoomTo(picture, picture.chosen);
   picture.strips.querySelector(`[data-row="${row}"]`)?.scrollIntoView({ block: "nearest" });
 }

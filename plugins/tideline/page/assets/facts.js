@@ -4,7 +4,8 @@
  */
 import { curve, headroomBar } from "./bars.js";
 import { h, update } from "./dom.js";
-import { NOTHING, count, middle, time } from "./format.js";
+import { NOTHING, count, middle, runName, time } from "./format.js";
+import { lag } from "./list_columns.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
 
 /**
@@ -19,14 +20,14 @@ export function showFacts(body, page) {
     h("div", { class: "headline" }, h("h1", {}, page.stream), stateBadge(state), h("span", { class: "dim" }, STATES[state].hint)),
     h("p", { class: "flow" }, h("code", {}, page.topics), h("span", { "aria-label": "lands in" }, " → "), h("code", {}, page.table)),
     h("dl", { class: "facts" },
-      fact("Lag", status ? lag(status) : NOTHING, "unread offsets"),
+      fact("Lag", lag(status), "unread offsets"),
       fact("Oldest unread", time(status?.oldest_unread_at, "age"), "its age"),
       fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
-      fact("Cluster", h("span", { class: "id", title: page.cluster_id }, page.cluster_id ? middle(page.cluster_id, 22) : NOTHING), versions(page)),
+      fact("Cluster", cluster(page.cluster_id), versions(page)),
       fact("Ledger asked", look(page.ledger), page.ledger.problem ? "it does not answer now" : "answers"),
       fact("Brokers asked", look(page.brokers), page.brokers.problem ? "they do not answer now" : "at most once in ten seconds"),
     ),
@@ -34,15 +35,16 @@ export function showFacts(body, page) {
 }
 
 function fact(name, value, note) {
-  return h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, h("div", { class: "value" }, value), h("div", { class: "note" }, note)));
-}
-
-function lag(status) {
-  return h("span", { title: status.is_measured ? null : "as the last run saw it" }, !status.is_measured && status.offset_lag !== null && "≥ ", count(status.offset_lag));
+  const parts = [h("div", { class: "value" }, value), h("div", { class: "note" }, note)];
+  return h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, parts));
 }
 
 function run(status) {
-  return status?.last_run ? h("span", { class: "id", title: status.last_run }, middle(status.last_run, 28)) : NOTHING;
+  return status?.last_run ? runName(status.last_run) : NOTHING;
+}
+
+function cluster(id) {
+  return id ? h("span", { class: "id", title: id }, middle(id, 22)) : NOTHING;
 }
 
 function versions(page) {

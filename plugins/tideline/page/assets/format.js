@@ -44,7 +44,7 @@ function scaled(value, units) {
 /** @param {number} seconds @returns {string} `42 s`, `1 min 37 s`, `2 h 5 min`, `4 d 2 h` */
 export function duration(seconds) {
   const whole = Math.abs(seconds);
-  if (whole < 1) return whole === 0 ? "0 s" : "under 1 s";
+  if (whole > 0 && whole < 0.9995) return `${Math.max(1, Math.round(whole * 1000))} ms`;
   if (whole < 10) return `${Number(whole.toFixed(1))} s`;
   const at = UNITS.findIndex(([length]) => whole >= length);
   const [length, unit] = UNITS[at];
@@ -103,6 +103,18 @@ export function range(start, end) {
 /** @param {number} number @param {string} one @param {string} [many] @returns {string} `1 row`, `2 rows` */
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+const AIRFLOWS = /^([a-z_]+?)__(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/;
+
+/**
+ * A run's id, short: Airflow's own ids as kind and time. Its title is the whole id.
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function runName(id) {
+  const [, kind, day, at] = AIRFLOWS.exec(id) ?? [];
+  return h("span", { class: kind ? "runname" : "runname id", title: id }, kind ? `${kind.replace("_", " ")} ${day} ${at}` : middle(id, 30));
 }
 
 /** Cut in the middle: both ends tell names apart. @param {string} text @param {number} length */

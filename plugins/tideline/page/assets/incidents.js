@@ -4,7 +4,7 @@
  */
 import { h, update } from "./dom.js";
 import { count, exact, plural, range, time } from "./format.js";
-import { airflowLink } from "./links.js";
+import { airflowLink, runbookLink } from "./links.js";
 import { badge } from "./states.js";
 
 /** @param {Element} body @param {Object[]} incidents Incident @param {Object} page StreamPage */
@@ -21,14 +21,17 @@ export function showClosed(body, incidents, more, page) {
     more && h("p", { class: "dim" }, "Older ones: tideline ledger."));
 }
 
-const title = (one) => [badge(one.class, one.closed_at ? "dim" : "bad", one.closed_at ? "" : "■"), h("b", {}, place(one)), h("span", { class: "id" }, one.id)];
+function title(one) {
+  const kind = one.closed_at ? badge(one.class, "dim") : badge(one.class, "bad", "■");
+  return [kind, h("b", {}, place(one)), h("span", { class: "id" }, one.id)];
+}
 
 function place({ topic, partition }) {
   if (topic === null) return "the stream";
   return partition === null ? topic : `${topic}-${partition}`;
 }
 
-const decided = ({ decision, decided_by, outcome }) => `${outcome ?? decision ?? "closed"}${decided_by ? ` by ${decided_by}` : ""}`;
+const decided = ({ decision, decided_by, outcome }) => `${decision ?? outcome ?? "closed"}${decided_by ? ` by ${decided_by}` : ""}`;
 
 function details(one, page) {
   const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -40,7 +43,7 @@ function details(one, page) {
       one.detail && fact("Detail", one.detail),
       fact("At stake", stake(one)),
       one.closed_at === null && one.decision === null && fact("Choices", choices(one)),
-      one.decision && fact("Decision", h("b", {}, one.decision), ` by ${one.decided_by ?? "a policy"} `, time(one.decided_at), one.reason && h("q", {}, one.reason)),
+      one.decision && fact("Decision", decision(one)),
       one.outcome && fact("Outcome", one.outcome),
       one.removed_in_version !== null && fact("Rows removed in", `table version ${count(one.removed_in_version)}`),
       one.backfill && fact("Backfill", one.backfill),
@@ -48,13 +51,18 @@ function details(one, page) {
       fact("Run", run(one, page)),
     ),
     one.closed_at === null && h("p", { class: "next" }, h("b", {}, "Next: "), sentence(one.next_step)),
-    one.runbook && h("p", {}, airflowLink(one.runbook, `Runbook: ${one.class}`)),
+    h("p", { class: "runbook" }, h("b", {}, "Runbook: "), runbookLink(page.docs, one.runbook, one.class)),
   ];
+}
+
+function decision({ decision, decided_by, decided_at, reason }) {
+  const by = ` by ${decided_by ?? "a policy"} `;
+  return [h("b", {}, decision), by, time(decided_at), reason && h("q", {}, reason)];
 }
 
 function run({ run_id }, page) {
   const url = `dags/${encodeURIComponent(page.dag_id)}/runs/${encodeURIComponent(run_id)}`;
-  return airflowLink(url, h("span", { class: "run" }, run_id), h("span", { class: "out", "aria-hidden": "true" }, " ↗"));
+  return airflowLink(url, h("span", { class: "run" }, run_id));
 }
 
 function stake(one) {
@@ -62,7 +70,8 @@ function stake(one) {
   const between = one.lost_from && one.lost_until ? [", written between ", exactly(one.lost_from), " and ", exactly(one.lost_until)] : null;
   const parts = one.intervals.length > 1 ? ` in ${plural(one.intervals.length, "interval")}: ${intervals(one.intervals)}` : "";
   if (known) {
-    return [h("b", {}, range(one.lost_start, one.lost_end)), `: at most ${plural(one.offsets_at_stake ?? one.lost_end - one.lost_start, "record")}`, parts, between];
+    const most = plural(one.offsets_at_stake ?? one.lost_end - one.lost_start, "record");
+    return [h("b", {}, range(one.lost_start, one.lost_end)), `: at most ${most}`, parts, between];
   }
   if (one.offsets_at_stake) return [`at most ${plural(one.offsets_at_stake, "record")}`, parts, between];
   return one.intervals.length ? intervals(one.intervals) : "unknown, or no record";

@@ -14,7 +14,8 @@ import { h } from "./dom.js";
  */
 export function airflowLink(url, ...children) {
   const to = address(url);
-  return to ? h("a", { href: to, target: "_top" }, children) : h("span", {}, children);
+  if (!to) return h("span", {}, children);
+  return h("a", { href: to, target: "_top" }, children, h("span", { class: "out", "aria-hidden": "true" }, " ↗"));
 }
 
 function address(url) {
@@ -25,6 +26,19 @@ function address(url) {
   } catch {
     return null;
   }
+}
+
+/**
+ * An entry of the runbook: a link where the address of the docs' site is known, otherwise its path.
+ * @param {string|null} site
+ * @param {string} entry `docs/runbook/incidents.md#retention_loss`
+ * @param {string} name
+ * @returns {Node}
+ */
+export function runbookLink(site, entry, name) {
+  if (!/^https?:\/\//.test(site ?? "")) return h("code", {}, entry);
+  const page = entry.replace(/^docs\//, "").replace(/\.md(#|$)/, "/$1");
+  return h("a", { href: `${site.replace(/\/+$/, "")}/${page}`, target: "_blank", rel: "noopener" }, name);
 }
 
 /** @param {string} name @returns {HTMLAnchorElement} The page of one stream. */
@@ -57,7 +71,7 @@ export function letHostFollow() {
 function follow(event) {
   const link = event.target.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button > 1) return;
-  const apart = event.button === 1 || event.ctrlKey || event.metaKey || event.shiftKey;
+  const apart = link.target === "_blank" || event.button === 1 || event.ctrlKey || event.metaKey || event.shiftKey;
   if (!apart && link.target !== "_top") return;
   event.preventDefault();
   const page = hostWindow().document;

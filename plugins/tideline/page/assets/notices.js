@@ -42,9 +42,13 @@ export function errorNotice(problem, since) {
     return notice("bad", "You are not logged in.", login, since ? [" again. ", shown] : ".");
   }
   if (problem.status === 403) {
-    return notice("bad", "You have no right to see this.", "Ask for the right to read this Dag. ", h("span", { class: "why" }, problem.message));
+    const why = h("span", { class: "why" }, problem.message);
+    return notice("bad", "You have no right to see this.", "Ask for the right to read this Dag. ", why);
   }
-  if (problem.status === 404) return notice("bad", "There is no such stream, or you have no right to read it.", problem.message);
+  if (problem.status === 404) {
+    const all = h("a", { href: "./" }, "All streams");
+    return notice("bad", "There is no such stream, or you have no right to read it.", all, ". ", h("span", { class: "why" }, problem.message));
+  }
   if (problem.status === 422) return notice("bad", "That does not fit.", h("span", { class: "why" }, problem.message));
   if (problem.status === 0) return notice("bad", "No answer.", problem.message, ". ", shown);
   return notice("bad", "This cannot be shown now.", h("span", { class: "why" }, problem.message), " ", shown);

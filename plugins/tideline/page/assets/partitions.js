@@ -14,8 +14,8 @@ const COUNTS = [25, 50, 100, 200];
 const LAG_BAR = { largest: 1 }; // of the whole stream; bars are relative to it
 
 const COLUMNS = [
-  { id: "partition", label: "Partition", sortable: true, cell: ({ topic, partition }) => h("span", { class: "name" }, place(topic, partition)) },
-  { id: "start", label: "Log start", number: true, hint: "the oldest readable offset", cell: ({ log_start_offset }) => count(log_start_offset) },
+  { id: "partition", label: "Partition", sortable: true, cell: nameCell },
+  { id: "start", label: "Log start", number: true, hint: "the oldest readable offset", cell: (one) => count(one.log_start_offset) },
   { id: "next", label: "Next", number: true, hint: "the first offset not yet ingested", cell: ({ next_offset }) => count(next_offset) },
   { id: "end", label: "End", number: true, hint: "exclusive", cell: ({ end_offset }) => count(end_offset) },
   { id: "lag", label: "Lag", sortable: true, hint: "the bar is relative to the largest of the stream", cell: lagCell },
@@ -23,7 +23,9 @@ const COLUMNS = [
   { id: "generations", label: "Logs", number: true, hint: "generations and topic ids", cell: ({ logs }) => count(logs.length) },
 ];
 
-const place = (topic, partition) => `${topic ?? "(no name)"}-${partition}`;
+function nameCell({ topic, partition }) {
+  return h("span", { class: "name" }, `${topic ?? "(no name)"}-${partition}`);
+}
 
 function lagCell({ lag }) {
   if (lag === null) return NOTHING;
@@ -40,7 +42,7 @@ function headroomCell({ headroom }) {
  * @param {Element} picture Where the coverage goes.
  * @param {string} stream
  * @param {(topic: string, partition: number, offset: number) => void} onExplain
- * @returns {{load: () => Promise<Object>, show: (answer: Object, page: Object) => void}}
+ * @returns {{load: () => Promise<Object>, show: (answer: Object) => void}}
  */
 export function buildPartitions(body, picture, stream, onExplain) {
   const query = { sort: "lag", first: 0, count: 50, topic: "" };
@@ -52,27 +54,30 @@ export function buildPartitions(body, picture, stream, onExplain) {
   let latest = null;
   body.append(skew, h("div", { class: "scrollbox" }, made.table), paging);
 
-  const load = () => api.partitions(stream, { ...query });
+  /** The newest answer to what is asked for now: a reader may turn pages while an answer is on its way. */
+  async function load() {
+    const asked = JSON.stringify(query);
+    const answer = await api.partitions(stream, { ...query });
+    return asked === JSON.stringify(query) || !latest ? answer : latest;
+  }
 
   async function want(change) {
     Object.assign(query, { first: 0 }, change);
-    const asked = JSON.stringify(query);
     try {
-      const answer = await load();
-      if (asked === JSON.stringify(query)) show(answer, latest.page);
+      show(await load());
     } catch (problem) {
       if (problem.status === undefined) throw problem;
       update(paging, h("span", { class: "over" }, problem.message));
     }
   }
 
-  function show(answer, page) {
-    latest = { answer, page };
+  function show(answer) {
+    latest = answer;
     for (const { topic } of answer.partitions) if (topic) topics.add(topic);
     LAG_BAR.largest = Math.max(1, answer.skew?.largest ?? 0, ...answer.partitions.map(({ lag }) => lag ?? 0));
     update(skew, skewLine(answer.skew));
     update(made.head, headRow(COLUMNS, { by: query.sort, down: query.sort === "lag" }, (sort) => want({ sort })));
-    const stamp = (one) => JSON.stringify([LAG_BAR.largest, one.topic, one.lag, one.next_offset, one.end_offset, one.log_start_offset, one.headroom, one.logs.length]);
+    const stamp = ({ logs, ...one }) => JSON.stringify([LAG_BAR.largest, one, logs.length]);
     rows(made.body, answer.partitions, ({ topic, partition }) => `${topic} ${partition}`, stamp, (one) => row(COLUMNS, one));
     update(paging, pages(answer, query, topics, want));
     coverage.show(answer.partitions);
@@ -90,7 +95,8 @@ function skewLine(skew) {
   const even = skew.largest === 0 ? "nothing is unread" : skew.largest <= 2 * Math.max(1, skew.median) ? "spread evenly" :
     `the largest has ${Math.round((100 * skew.largest) / Math.max(1, skew.total))} % of it`;
   return [
-    h("span", { class: "part" }, h("span", { class: "dim" }, "lag of all partitions"), h("b", { title: count(skew.total) }, short(skew.total)), h("span", {}, even)),
+    h("span", { class: "part" }, h("span", { class: "dim" }, "lag of all partitions"),
+      h("b", { title: count(skew.total) }, short(skew.total)), h("span", {}, even)),
     one("largest", skew.largest, skew.largest / largest),
     one("99th percentile", skew.p99, skew.p99 / largest),
     one("median", skew.median, skew.median / largest),
@@ -111,7 +117,10 @@ function pages({ total, partitions }, query, topics, want) {
     total > query.count && step("‹ Previous", "Previous page", Math.max(0, query.first - query.count), query.first === 0),
     total > query.count && step("Next ›", "Next page", query.first + query.count, last >= total),
     total > query.count && step("Last »", "Last page", Math.floor((total - 1) / query.count) * query.count, last >= total),
-    total > COUNTS[0] && choose("count", "at a time", COUNTS.map((number) => [number, String(number)]), query.count, (value) => ({ count: Number(value) })),
-    topics.size > 1 && choose("topic", "topic", [["", "all"], ...[...topics].sort().map((topic) => [topic, topic])], query.topic, (topic) => ({ topic })),
+    total > COUNTS[0] && choose("count", "at a time", twice(COUNTS), query.count, (count) => ({ count: Number(count) })),
+    topics.size > 1 && choose("topic", "topic", [["", "all"], ...twice([...topics].sort())], query.topic, (topic) => ({ topic })),
   ];
 }
+
+/** Values and their texts, which are the same. */
+const twice = (values) => values.map((value) => [value, String(value)]);

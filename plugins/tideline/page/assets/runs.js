@@ -5,7 +5,7 @@
 import * as api from "./api.js";
 import { bar } from "./bars.js";
 import { h, rows, update } from "./dom.js";
-import { NOTHING, count, duration, range, time } from "./format.js";
+import { NOTHING, count, duration, range, runName, time } from "./format.js";
 import { airflowLink } from "./links.js";
 import { badge } from "./states.js";
 import { row, table } from "./table.js";
@@ -65,7 +65,7 @@ function build({ run, details }) {
 function nameCell(run) {
   const isOpen = opened.has(run.run_id);
   return h("button", { type: "button", class: "opener", "aria-expanded": String(isOpen), onclick: () => toggle(run) },
-    h("span", { class: "arrow", "aria-hidden": "true" }, isOpen ? "▾" : "▸"), h("span", { class: "run" }, run.run_id));
+    h("span", { class: "arrow", "aria-hidden": "true" }, isOpen ? "▾" : "▸"), runName(run.run_id));
 }
 
 function toggle(run) {
@@ -90,10 +90,11 @@ const again = () => showRuns(last.body, last.answer, last.page, last.onMore);
 function detailsOf(run) {
   return h("div", { class: "rundetails" },
     h("dl", {},
+      h("dt", {}, "Id"), h("dd", { class: "id" }, run.run_id),
       run.reason && [h("dt", {}, "Reason"), h("dd", {}, run.reason)],
       run.by && [h("dt", {}, "By"), h("dd", {}, run.by)],
       run.plan_id && [h("dt", {}, "Plan"), h("dd", { class: "id" }, run.plan_id)],
-      run.url && [h("dt", {}, "Airflow"), h("dd", {}, airflowLink(run.url, "this run, its tasks and logs", h("span", { class: "out", "aria-hidden": "true" }, " ↗")))]),
+      run.url && [h("dt", {}, "Airflow"), h("dd", {}, airflowLink(run.url, "this run, its tasks and logs"))]),
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "Ranges"), ranges(run.ranges)),
       h("div", {}, h("h3", {}, "Duration by step"), steps(run))));
@@ -102,9 +103,11 @@ function detailsOf(run) {
 function ranges(list) {
   if (!list.length) return h("p", { class: "dim" }, "none");
   return [
-    h("ul", { class: "ranges" }, list.slice(0, RANGES_SHOWN).map((one) =>
-      h("li", {}, h("code", {}, `${one.topic}-${one.partition}`), " ", range(one.start_offset, one.end_offset),
-        h("span", { class: "dim" }, ` generation ${one.generation}, ${one.rows === null ? "not verified yet" : `${count(one.rows)} rows`}`)))),
+    h("ul", { class: "ranges" }, list.slice(0, RANGES_SHOWN).map((one) => {
+      const rows = one.rows === null ? "not verified yet" : `${count(one.rows)} rows`;
+      return h("li", {}, h("code", {}, `${one.topic}-${one.partition}`), " ", range(one.start_offset, one.end_offset),
+        h("span", { class: "dim" }, ` generation ${one.generation}, ${rows}`));
+    })),
     list.length > RANGES_SHOWN && h("p", { class: "dim" }, `and ${count(list.length - RANGES_SHOWN)} more`),
   ];
 }

@@ -24,12 +24,12 @@ const INCIDENTS = 50;
  */
 export function showStream(name) {
   document.title = `${name} · Tideline`;
-  const view = { name, runs: 20, page: null, at: null, ...buildPage() };
+  const view = { name, runs: 10, page: null, at: null, ...buildPage() };
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
   view.moreRuns = () => {
-    view.runs += 50;
+    view.runs += 40;
     refresh();
   };
   showTop(name, refresh);
@@ -76,7 +76,7 @@ async function load(view) {
   if (page.status === "fulfilled") showPage(view, page.value);
   tellProblems(view, page);
   if (!view.page) return false;
-  within(view.parts.partitions, partitions, (value) => view.partitions.show(value, view.page));
+  within(view.parts.partitions, partitions, view.partitions.show);
   within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, value, view.page, view.moreRuns));
   within(view.parts.closed, incidents, (value) => {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);

@@ -41,7 +41,8 @@ export function axis({ view, gutter, width: whole }, width) {
   return s("svg", { width: whole, height: AXIS, "aria-hidden": "true" },
     s("text", { class: "caption", x: 0, y: 15 }, gutter > 150 ? "partition, generation" : ""),
     marks.map((at) => s("g", { class: "tick", transform: `translate(${(gutter + x(at)).toFixed(1)},0)` },
-      s("text", { y: 14, "text-anchor": x(at) > width - 30 ? "end" : x(at) < 24 ? "start" : "middle" }, text(at)), s("path", { d: `M0,18 v${AXIS - 18}` }))));
+      s("text", { y: 14, "text-anchor": x(at) > width - 30 ? "end" : x(at) < 24 ? "start" : "middle" }, text(at)),
+      s("path", { d: `M0,18 v${AXIS - 18}` }))));
 }
 
 /** All strips. @param {Object} picture @param {number} width Of the strips, in pixels. */
@@ -102,7 +103,7 @@ function drawn(bands, row, x, width, chosen) {
   return [wide, [...thin].map(([pixel, one]) => needle(one, row, pixel, isChosen(chosen, row, one.index)))];
 }
 
-const isChosen = (chosen, row, index) => chosen !== null && chosen[0] === row && chosen[1] === index;
+const isChosen = (chosen, row, index) => chosen?.[0] === row && chosen?.[1] === index;
 const px = (value) => value.toFixed(1);
 
 function rect(band, row, index, from, until, is) {
@@ -131,7 +132,9 @@ function marks({ log_start_offset, next_offset }, x, width) {
   return [
     within(log_start_offset) && s("path", { class: "start", d: `M${px(x(log_start_offset) + 4)},-2 h-4 v${STRIP + 4} h4` },
       s("title", {}, `log start ${count(log_start_offset)}`)),
-    within(next_offset) && s("path", { class: "next", d: `M${px(x(next_offset) - 4)},-4 h8 l-4,5 z M${px(x(next_offset))},-2 v${STRIP + 4}` },
+    within(next_offset) && s("path", { class: "next", d: arrow(x(next_offset)) },
       s("title", {}, `next offset ${count(next_offset)}`)),
   ];
 }
+
+const arrow = (at) => `M${px(at - 4)},-4 h8 l-4,5 z M${px(at)},-2 v${STRIP + 4}`;

@@ -1,0 +1,343 @@
+"""What the page is shown in its tests: answers of its API, built from the contract's models."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+from tests.browser.page_logs import partition_page, partitions_of
+from tideline.contract.page import (
+    Action,
+    Day,
+    IncidentPage,
+    ListedStream,
+    Look,
+    PageRun,
+    RunPage,
+    StreamList,
+    StreamPage,
+)
+from tideline.contract.shapes import Incident, Offsets, RangeWithRows, StreamStatus
+from tideline.model.runbook import class_entry
+from tideline.model.verdicts import VERDICTS, valid_choices
+
+WEEK = 7 * 86_400.0
+AWAY = "no broker of kafka-1:9092, kafka-2:9092 has answered in 5 s"
+
+
+def now():
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def ago(**parts):
+    return now() - timedelta(**parts)
+
+
+def days(rng, level, number=14):
+    """Rows and bytes of the last days, today's being a part of one."""
+    found = []
+    for back in range(number - 1, -1, -1):
+        day = now() - timedelta(days=back)
+        rows = int(level * rng.uniform(0.75, 1.1) * (0.55 if day.weekday() > 4 else 1))
+        rows = rows if back else int(rows * (day.hour + 1) / 24)
+        found.append(Day(day=f"{day:%Y-%m-%d}", rows=rows, bytes=rows * rng.randint(190, 260)))
+    return tuple(found)
+
+
+def status(name, state, **facts):
+    known = {
+        "stream": name,
+        "state": state,
+        "partitions": 12,
+        "offset_lag": 0,
+        "is_measured": True,
+        "oldest_unread_at": None,
+        "headroom_seconds": None,
+        "last_run": run_of(9),
+        "last_landed_version": 4_811,
+        "open_incidents": 0,
+        "undecoded": None,
+    }
+    return StreamStatus(**{**known, **facts})
+
+
+def listed(name, found, rng=None, level=2_000_000, **facts):
+    rng = rng or random.Random(name)
+    known = {
+        "stream": name,
+        "topics": name,
+        "table": f"s3a://lake/raw/{name}",
+        "status": found,
+        "retention_seconds": WEEK,
+        "days": days(rng, level) if found and found.last_run else (),
+        "ledger": Look(asked_at=ago(seconds=4), problem=None),
+        "brokers": Look(asked_at=ago(seconds=4), problem=None),
+    }
+    return ListedStream(**{**known, **facts})
+
+
+AREAS = ("billing", "checkout", "clicks", "fleet", "inventory", "ledger", "payments", "search")
+PARTS = ("orders", "events", "refunds", "sessions", "prices", "shipments", "audit", "quotes")
+
+
+def run_of(minutes):
+    return f"scheduled__{ago(minutes=minutes):%Y-%m-%dT%H:%M:%S}+00:00"
+
+
+def many(number):
+    """A list of that many streams: most are well, some are not."""
+    rng = random.Random(20)
+    found = []
+    for at in range(number):
+        name = f"{AREAS[at % 8]}-{PARTS[at // 8 % 8]}-{at:04d}"
+        level = int(10 ** rng.uniform(3, 8))
+        unread = {"oldest_unread_at": ago(minutes=rng.randint(1, 300))}
+        draw = rng.random()
+        if at in (17, 401, 733) or draw < 0.002:
+            facts = {"offset_lag": level // 9, "headroom_seconds": rng.uniform(-9e3, 5e4)}
+            found.append(
+                status(name, "halted", open_incidents=rng.randint(1, 3), **unread, **facts)
+            )
+        elif draw < 0.006:
+            facts = {"offset_lag": level // 20, "headroom_seconds": rng.uniform(2e4, 2e5)}
+            found.append(status(name, "waiting", open_incidents=1, **unread, **facts))
+        elif draw < 0.12:
+            facts = {"offset_lag": level // rng.randint(8, 400), **unread}
+            found.append(status(name, "behind", headroom_seconds=rng.uniform(9e4, WEEK), **facts))
+        elif draw < 0.14:
+            found.append(status(name, "never_run", last_run=None, last_landed_version=None))
+        else:
+            facts = {"last_run": run_of(rng.randint(1, 70))}
+            facts["last_landed_version"] = rng.randint(3, 9_000)
+            found.append(status(name, "up_to_date", **facts))
+        found[-1] = listed(name, found[-1], rng, level)
+    return sorted(found, key=lambda one: one.stream)
+
+
+def incident(number, kind, topic, partition, **facts):
+    verdict = VERDICTS[kind]
+    known = {
+        "id": f"incident-{number}",
+        "kind": kind,
+        "expected": "log start at or below 4,120,000",
+        "actual": "log start 4,268,300",
+        "topic": topic,
+        "topic_id": "8f14e45f-ceea-467f-9b1c-1f2c7d0a11d2",
+        "partition": partition,
+        "intervals": (),
+        "detail": None,
+        "decidable": True,
+        "lost_from": None,
+        "lost_until": None,
+        "backfill": None,
+        "cause": verdict.cause,
+        "lost_start": None,
+        "lost_end": None,
+        "offsets_at_stake": None,
+        "next_step": verdict.next_step,
+        "run_id": f"scheduled__{ago(hours=2):%Y-%m-%dT%H:00:00}+00:00",
+        "opened_at": ago(hours=2),
+        "plan_id": None,
+        "choices": valid_choices(kind),
+        "decision": None,
+        "decided_by": None,
+        "decided_at": None,
+        "reason": None,
+        "closed_at": None,
+        "outcome": None,
+        "removed_in_version": None,
+        "runbook": class_entry(kind),
+    }
+    return Incident(**{**known, **facts})
+
+
+def at_stake():
+    return incident(
+        31,
+        "retention_loss",
+        "orders",
+        5,
+        lost_start=4_120_000,
+        lost_end=4_268_300,
+        offsets_at_stake=148_300,
+        intervals=(Offsets(start_offset=4_120_000, end_offset=4_268_300),),
+        lost_from=ago(days=7, hours=6),
+        lost_until=ago(days=7),
+    )
+
+
+def closed():
+    decided = {"decided_by": "dana", "decided_at": ago(days=3), "closed_at": ago(days=3)}
+    return (
+        incident(
+            29,
+            "topic_recreated",
+            "orders",
+            7,
+            opened_at=ago(days=3, hours=1),
+            expected="topic id 8f14e45f-ceea-467f-9b1c-1f2c7d0a11d2",
+            actual="topic id c9f0f895-fb98-4b91-9d3a-54c1f6a2b7e3",
+            decision="restart",
+            reason="the platform team re-created it with twelve partitions",
+            outcome="executed",
+            **decided,
+        ),
+        incident(
+            22,
+            "log_hole",
+            "orders",
+            2,
+            opened_at=ago(days=20),
+            expected="3,000 rows",
+            actual="2,200 rows; the log has no record there",
+            intervals=(Offsets(start_offset=2_610_000, end_offset=2_610_800),),
+            offsets_at_stake=800,
+            decision="accept_loss",
+            reason="broker 3 lost a disk; the producer cannot send them again",
+            outcome="executed",
+            **{**decided, "decided_at": ago(days=19), "closed_at": ago(days=19)},
+        ),
+    )
+
+
+def runs(number, dag="orders"):
+    found = []
+    for at in range(number):
+        lane = "backfill" if at in (4, 9) else "live"
+        kind = "planned" if at == 0 else "nothing_to_do" if at % 6 == 5 else "done"
+        kind_of_run = "backfill" if lane == "backfill" else "scheduled"
+        name = f"{kind_of_run}__{ago(minutes=10 * at + 3):%Y-%m-%dT%H:%M:00}+00:00"
+        ranges = tuple(
+            RangeWithRows(
+                topic="orders",
+                topic_id="8f14e45f-ceea-467f-9b1c-1f2c7d0a11d2",
+                generation=0,
+                partition=p,
+                start_offset=4_700_000 - 9_000 * (at + 1) + p,
+                end_offset=4_700_000 - 9_000 * at + p,
+                rows=None if kind == "planned" else 9_000,
+            )
+            for p in range(0 if kind == "nothing_to_do" else 4)
+        )
+        found.append(
+            PageRun(
+                run_id=name,
+                plan_id=f"plan-{4_900 - at}",
+                lane=lane,
+                status=kind,
+                offsets=36_000 if ranges else 0,
+                rows=36_000 if kind == "done" else None,
+                table_version=4_811 - at if kind == "done" else None,
+                by="dana" if lane == "backfill" else None,
+                ranges=ranges,
+                updated_at=ago(minutes=10 * at + 1),
+                reason="lost a chunk in May" if lane == "backfill" else None,
+                url=f"/dags/{dag}/runs/{name}",
+            )
+        )
+    return RunPage(runs=tuple(found), more=True)
+
+
+def actions(name):
+    to = f"/dags/{name}"
+    return (
+        Action(
+            title="Answer the approval",
+            url=f"{to}/runs/x/tasks/resolve_reset/required_actions",
+            fill=None,
+            note="incident-31 waits for a person: accept_loss or fail.",
+        ),
+        Action(
+            title="Run now",
+            url=f"{to}?trigger=true",
+            fill=None,
+            note="Lands what is unread, within the stream's limits.",
+        ),
+        Action(
+            title="Backfill these offsets",
+            url=f"{to}?trigger=true",
+            fill='{"ranges": {"orders": {"2": [[2610000, 2610800]]}}, "reason": ""}',
+            note="Reads ranges again that Kafka still holds.",
+        ),
+        Action(
+            title="Rewind to an earlier run",
+            url="/dags/tideline_rewind?trigger=true",
+            fill=f'{{"stream": "{name}", "to_run": ""}}',
+            note="Removes the rows of the runs after it.",
+        ),
+    )
+
+
+class World:
+    """All answers; a test changes what it needs."""
+
+    def __init__(self):
+        self.refreshing = False
+        self.refused = {}  # path -> (status, error, message)
+        self.tasks = _TASKS
+        self.streams = many(40)
+        self.partitions = partitions_of("orders")
+        self.page = self.orders()
+        self.closed = closed()
+        self.answered = {}  # (topic, partition, offset) -> Explained
+
+    def orders(self, **facts):
+        found = status(
+            "orders",
+            "waiting",
+            offset_lag=1_297_600,
+            open_incidents=1,
+            undecoded=18_200,
+            oldest_unread_at=ago(hours=3, minutes=12),
+            headroom_seconds=-7_200.0,
+        )
+        known = listed("orders", found, level=9_400_000).model_dump()
+        known |= {
+            "refreshing": False,
+            "schedule": "*/10 * * * *",
+            "dag_id": "orders",
+            "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
+            "table_version": 4_811,
+            "incidents": (at_stake(),),
+            "actions": actions("orders"),
+            "docs": "https://docs.example/tideline",
+        }
+        return StreamPage(**{**known, **facts})
+
+    def answer(self, parts, query):
+        """The answer to a path below `api/v1/`; None where there is none."""
+        if parts == ["streams"]:
+            return StreamList(streams=tuple(self.streams), refreshing=self.refreshing)
+        if parts[1] != self.page.stream:
+            return None
+        match parts[2:]:
+            case []:
+                return self.page
+            case ["partitions"]:
+                return partition_page(self.partitions, query, self.refreshing)
+            case ["runs"]:
+                return runs(int(query.get("count", 20)))
+            case ["incidents"]:
+                return IncidentPage(incidents=(*self.page.incidents, *self.closed), more=False)
+            case ["records", topic, partition, offset]:
+                return self.answered.get((topic, int(partition), int(offset)))
+        return None
+
+
+_TASKS = [
+    {
+        "task_id": task,
+        "duration": seconds,
+        "state": "success",
+        "try_number": tries,
+        "start_date": f"2026-01-01T00:00:{at:02d}Z",
+    }
+    for at, (task, seconds, tries) in enumerate(
+        (
+            ("plan_offset_ranges", 1.42, 1),
+            ("detect_earliest_reset", 0.88, 1),
+            ("resolve_reset", 0.0, 1),
+            ("ingest_ranges", 47.3, 2),
+            ("verify_ranges", 6.1, 1),
+            ("advance_offsets", 0.97, 1),
+        )
+    )
+]

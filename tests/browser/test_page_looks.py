@@ -1,0 +1,71 @@
+"""The pictures of docs/page.md: taken here, looked at by people, kept in docs/pictures."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.page_world import AWAY, ago, many
+
+pytestmark = pytest.mark.slow
+KEPT = Path(__file__).parents[2] / "docs" / "pictures"
+MOST_BYTES = 200_000
+
+
+def shoot(page, shots, name, **options):
+    """A picture, once everything is drawn; the docs have one of that name."""
+    page.wait_for_load_state("networkidle")
+    path = shots / f"page-{name}.png"
+    page.screenshot(path=path, animations="disabled", **options)
+    assert path.stat().st_size < MOST_BYTES
+    assert (KEPT / path.name).is_file()
+
+
+def test_many_streams(visitor, world, shots):
+    """A thousand streams, the worst first: light, and dark."""
+    world.streams = many(1_000)
+    shoot(visitor.streams(), shots, "many")
+    shoot(visitor.streams(theme="dark"), shots, "many-dark")
+
+
+def test_one_stream(visitor, shots):
+    """A stream with a gap, a loss, backfills, two generations, and an open incident."""
+    page = visitor.stream()
+    shoot(page, shots, "incident")
+    page.locator("#coverage").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('#coverage').scrollIntoView()")
+    shoot(page, shots, "coverage")
+
+
+def test_zoomed(visitor, shots):
+    """From band to band by keyboard, and into one, in the dark."""
+    page = visitor.stream(theme="dark")
+    page.get_by_role("application").focus()
+    for key in ("n", "n", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator(".stage .at_stake.chosen")).to_be_visible()
+    page.evaluate("document.querySelector('#coverage').scrollIntoView()")
+    shoot(page, shots, "coverage-dark")
+
+
+def test_runs(visitor, shots):
+    """A run is opened: its ranges, and the durations of its steps."""
+    page = visitor.stream()
+    page.locator(".opener").nth(1).click()
+    expect(page.locator(".steps")).to_be_visible()
+    page.evaluate("document.querySelector('#runs').scrollIntoView()")
+    shoot(page, shots, "runs")
+
+
+def test_narrow(visitor, shots):
+    """The same on a telephone."""
+    shoot(visitor.streams(width=390, height=844), shots, "narrow")
+    shoot(visitor.stream(width=390, height=844), shots, "narrow-stream")
+
+
+def test_brokers_away(visitor, world, shots):
+    """No broker answers: the page says so, and shows what was known."""
+    look = world.page.brokers.model_copy(update={"asked_at": ago(minutes=7), "problem": AWAY})
+    status = world.page.status.model_copy(update={"is_measured": False})
+    world.page = world.orders(brokers=look, status=status, incidents=())
+    shoot(visitor.stream(), shots, "brokers-away")
