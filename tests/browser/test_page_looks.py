@@ -8,17 +8,38 @@ from playwright.sync_api import expect
 from tests.browser.page_world import AWAY, ago, many
 
 pytestmark = pytest.mark.slow
-KEPT = Path(__file__).parents[2] / "docs" / "pictures"
+DOCS = Path(__file__).parents[2] / "docs"
 MOST_BYTES = 200_000
+NAMES = (
+    "many",
+    "many-dark",
+    "incident",
+    "coverage",
+    "coverage-dark",
+    "runs",
+    "narrow",
+    "narrow-stream",
+    "brokers-away",
+)
 
 
 def shoot(page, shots, name, **options):
-    """A picture, once everything is drawn; the docs have one of that name."""
+    """A picture, once everything is drawn."""
+    assert name in NAMES
     page.wait_for_load_state("networkidle")
     path = shots / f"page-{name}.png"
     page.screenshot(path=path, animations="disabled", **options)
     assert path.stat().st_size < MOST_BYTES
-    assert (KEPT / path.name).is_file()
+
+
+def test_the_docs_show_them():
+    """Each picture is kept, small, and shown on the page about the page."""
+    page = (DOCS / "page.md").read_text()
+    kept = {path.name for path in (DOCS / "pictures").glob("page-*.png")}
+    assert kept == {f"page-{name}.png" for name in NAMES}
+    for name in kept:
+        assert f"(pictures/{name})" in page
+        assert (DOCS / "pictures" / name).stat().st_size < MOST_BYTES
 
 
 def test_many_streams(visitor, world, shots):

@@ -121,7 +121,7 @@ def test_links_leave_the_frame(visitor, apart):
     if apart:
         with page.context.expect_page() as opened:
             link.click(modifiers=["Control"])
-        assert opened.value.url == f"{visitor.root}/dags/orders?trigger=true"
+        opened.value.wait_for_url(f"{visitor.root}/dags/orders?trigger=true")
         assert page.url.startswith(f"{visitor.root}/host")
     else:
         link.click()

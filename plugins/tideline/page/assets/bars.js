@@ -41,9 +41,24 @@ export function bar(share, tone, mark = null) {
   );
 }
 
-/** @param {Object[]} days Day: day, rows, bytes. @returns {Object} Rows and bytes of a whole day, on average. */
-export function average(days) {
-  const today = new Date().toISOString().slice(0, 10);
+const DAY_MS = 86_400_000;
+const DAYS = 14;
+const dayOf = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
+
+/** The days without a gap, up to today: a day on which nothing was landed has no entry. */
+function complete(days) {
+  const known = new Map(days.map((one) => [one.day, one]));
+  const found = [];
+  for (let at = Date.now(); found.length < DAYS && dayOf(at) >= days[0].day; at -= DAY_MS) {
+    found.unshift(known.get(dayOf(at)) ?? { day: dayOf(at), rows: 0, bytes: 0 });
+  }
+  return found.length ? found : days;
+}
+
+/** @param {Object[]} given Day: day, rows, bytes. @returns {Object} Rows and bytes of a whole day, on average. */
+export function average(given) {
+  const days = given.length ? complete(given) : given;
+  const today = dayOf(Date.now());
   const whole = days.filter(({ day }) => day !== today);
   const over = whole.length ? whole : days;
   const mean = (name) => over.reduce((sum, day) => sum + day[name], 0) / (over.length || 1);
@@ -52,10 +67,11 @@ export function average(days) {
 
 /**
  * Rows a day as a filled curve, bytes as a line, each to its own scale.
- * @param {Object[]} days Day: day, rows, bytes.
+ * @param {Object[]} given Day: day, rows, bytes.
  */
-export function curve(days) {
-  if (!days.length) return h("span", { class: "dim" }, NOTHING);
+export function curve(given) {
+  if (!given.length) return h("span", { class: "dim" }, NOTHING);
+  const days = complete(given);
   const [width, height] = [96, 22];
   const step = days.length > 1 ? width / (days.length - 1) : 0;
   const points = (name) => {
@@ -63,7 +79,7 @@ export function curve(days) {
     return days.map((day, at) => `${(at * step).toFixed(1)},${(height - 1 - (day[name] / most) * (height - 3)).toFixed(1)}`);
   };
   const rows = points("rows");
-  const { rows: mean, bytes } = average(days);
+  const { rows: mean, bytes } = average(given);
   const most = days.reduce((best, day) => (day.rows > best.rows ? day : best));
   const last = days[days.length - 1];
   const title =

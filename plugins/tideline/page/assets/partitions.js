@@ -80,8 +80,8 @@ export function buildPartitions(body, picture, stream, onExplain) {
     const stamp = ({ logs, ...one }) => JSON.stringify([LAG_BAR.largest, one, logs.length]);
     rows(made.body, answer.partitions, ({ topic, partition }) => `${topic} ${partition}`, stamp, (one) => row(COLUMNS, one));
     update(paging, pages(answer, query, topics, want));
-    coverage.show(answer.partitions);
     reveal(picture);
+    coverage.show(answer.partitions);
   }
 
   return { load, show };

@@ -11,7 +11,8 @@ const LEAST = 10; // offsets across the whole picture
  */
 
 /** @param {Object[]} logs Log @returns {{least: number, most: number}} */
-export function extent(logs) {
+export function extent(all) {
+  const logs = all.filter((log) => log.end_offset > log.start_offset);
   const least = Math.min(...logs.map((log) => log.start_offset));
   const most = Math.max(...logs.map((log) => log.end_offset));
   return Number.isFinite(least) ? { least, most: Math.max(most, least + LEAST) } : { least: 0, most: LEAST };
