@@ -154,7 +154,7 @@ class Driver:
                     self._is_leaving.set()
                     threading.Event().wait()  # the client waits for the connection's end
                 keep_seconds = request["keep_seconds"]
-                is_done = self._run(connection, request["job_path"])
+                is_done = self._run(connection, request["job_path"], "progress" in request)
                 connection.sendall(b"done\n" if is_done else b"failed\n")
         except (OSError, ValueError) as error:
             with suppress(OSError):
@@ -164,7 +164,7 @@ class Driver:
                 self._running -= 1
                 self._keep_until = max(self._keep_until, time.monotonic() + keep_seconds)
 
-    def _run(self, connection: socket.socket, job_path: str) -> bool:
+    def _run(self, connection: socket.socket, job_path: str, is_watched: bool) -> bool:
         """Run a job to its end, or until its client leaves; whether it went well."""
         ended = threading.Event()
         arguments = (connection, job_path, ended)
@@ -176,6 +176,11 @@ class Driver:
                 return False  # nobody waits for it any more
             spark = session.newSession()
             spark.sparkContext.setJobGroup(job_path, job_path, interruptOnCancel=True)
+            if is_watched:
+                from tideline.spark.progress import report
+
+                told = (spark.sparkContext, job_path, connection.sendall, ended)
+                threading.Thread(target=report, args=told, daemon=True).start()
             program = import_module(application_for(job_path))
             result = program.run(job_path, spark, self._jvm.why_ended)
         except Exception:

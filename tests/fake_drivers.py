@@ -42,6 +42,8 @@ while True:
         connection.recv(1)
         note("client gone")
         continue
+    if "progress" in request:
+        connection.sendall(b'progress {"tasks": 1, "of_tasks": 3, "records": 40}\\n')
     connection.sendall(b"alive\\nfailed\\n" if plan() == "fails" else b"alive\\ndone\\n")
     connection.close()
     if request["keep_seconds"] == 0:

@@ -1,13 +1,15 @@
 """How Spark is started: which way, with what, and how it is stopped."""
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import spark_job
+from tests.unit.build import planned, spark_job
 from tideline.connections import Connection
 from tideline.documents import dump
 from tideline.errors import ServiceAway
@@ -142,7 +144,7 @@ def test_without_a_connection_a_driver_on_this_machine_is_kept_warm(connections,
     spark = Launcher(Spark(), no_submit)
     spark.submit(job_path)
     spark.stop()
-    assert client == [("local[*]", 900, None), job_path, "stopped"]
+    assert client == [("local[*]", 900, None, None), job_path, "stopped"]
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[2,3]"])
@@ -150,7 +152,7 @@ def test_a_local_master_leads_to_the_warm_driver(connections, job_path, client, 
     known, _ = connections
     known["spark_default"] = Connection("spark", master)
     Launcher(Spark(keep_warm_seconds=0), no_submit).submit(job_path)
-    assert client == [(master, 0, None), job_path]
+    assert client == [(master, 0, None, None), job_path]
 
 
 def test_local_processes_of_a_cluster_are_spark_submit_s(connections, job_path, client):
@@ -247,6 +249,43 @@ def test_spark_submit_that_fails_may_be_tried_again(tmp_path, script, text):
     submission = Submission("local", "a.py", (), (), (), {}, {"PATH": str(tmp_path)})
     with pytest.raises(ServiceAway, match=text):
         SparkSubmit().run(submission)
+
+
+SAYS = "echo out; echo err >&2; exit "
+
+
+@pytest.mark.parametrize(
+    ("level", "status", "said"),
+    [("INFO", 0, ""), ("INFO", 7, "out\nerr\n"), ("DEBUG", 0, "out\nerr\n")],
+)
+def test_what_a_child_says_is_shown_if_it_fails(capfd, caplog, level, status, said):
+    """Spark's start says dozens of lines; `--verbose` shows them in any case."""
+    caplog.set_level(level, "tideline")
+    assert Child().run(["sh", "-c", f"{SAYS}{status}"], os.environ) == status
+    found = capfd.readouterr()
+    assert (found.out, found.err) == ("", said)
+
+
+def test_a_watched_job_says_how_far_it_is(fake, sockets, tmp_path):
+    """Only a run that wants to know asks the driver for it."""
+    job = tmp_path / "job.json"
+    job.write_text(dump(spark_job(planned(0, 30), planned(5, 25, partition=1))))
+    seen = []
+    watcher = SimpleNamespace(
+        begin=lambda *facts: seen.append(("begin", *facts)),
+        update=lambda *facts: seen.append(("update", *facts)),
+        end=lambda: seen.append("end"),
+    )
+    Launcher(Spark(), watcher=watcher).submit(str(job))
+    assert seen == [("begin", 2, 50), ("update", 1, 3, 40), "end"]
+    assert json.loads(fake.notes[-1])["progress"] is True
+    fake.plans("fails")
+    with pytest.raises(ServiceAway):
+        Launcher(Spark(), watcher=watcher).submit(str(job))
+    assert seen[-1] == "end"
+    fake.plans("works")
+    Launcher(Spark()).submit(str(job))
+    assert "progress" not in fake.notes[-1]
 
 
 def test_a_signal_handler_can_stop_a_child_that_is_waited_for():

@@ -9,6 +9,7 @@ from tideline.cli.who import os_user
 from tideline.contract.building import build_maintenance
 from tideline.contract.shapes import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest
+from tideline.model.sizes import size_text
 from tideline.stream_files import read_stream
 from tideline.wiring import open_run, open_tables
 
@@ -58,4 +59,4 @@ def _row(upkeep: TableUpkeep) -> list[str | None]:
 
 def _text(count: FileCount | RowCount) -> str:
     number = count.files if isinstance(count, FileCount) else count.rows
-    return f"{number} ({count.bytes / 1024**2:.1f} MB)"
+    return f"{number:,} ({size_text(count.bytes)})"

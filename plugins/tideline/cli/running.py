@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,13 +14,15 @@ from tideline.cli.who import os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import build_plan, build_run, build_run_failure
 from tideline.errors import Halted, ServiceAway, TidelineError
+from tideline.launch.launcher import Launcher
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
+from tideline.model.sizes import size_text
 from tideline.model.stream import Stream
 from tideline.operations.dry_run import dry_run
 from tideline.pipeline.run_batch import run_batch
 from tideline.stream_files import read_stream
-from tideline.wiring import open_ledger, open_run
+from tideline.wiring import find_store, open_ledger, open_run
 
 _COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
 
@@ -34,7 +37,10 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     with open_run(stream, "plan", _request(options)) as run:
         result = dry_run(run)
     answer = build_plan(stream.stream, result)
-    summary = f"{answer.estimated_records} offsets to read, {answer.offset_lag} left for later"
+    size = f", about {size_text(answer.estimated_bytes)}" if answer.estimated_bytes else ""
+    summary = (
+        f"{answer.estimated_records:,} offsets to read{size}, {answer.offset_lag:,} left for later"
+    )
     if result.halts:
         summary = (
             f"nothing will be read: {len(answer.findings)} findings,"
@@ -66,7 +72,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     run_id = options.run_id or new_run_id()
     request = _request(options)
     try:
-        with open_run(stream, run_id, request) as context:
+        with open_run(stream, run_id, request, _watched_spark(stream)) as context:
             record = run_batch(context)
     except TidelineError as error:
         output.error(error, _failure(error, stream, run_id, request))
@@ -78,11 +84,21 @@ def run(options: argparse.Namespace, output: Output) -> int:
         summary = f"nothing to do: superseded by {record.superseded_by}"
     elif record.table_commit is not None:
         summary = (
-            f"done: {answer.rows} rows, table version {record.table_commit.version},"
-            f" {answer.offset_lag} offsets left for later"
+            f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
+            f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
         )
     output.answer(answer, *lines, summary, *decoded_lines(context.decoded))
     return 0
+
+
+def _watched_spark(stream: Stream) -> Launcher | None:
+    """Spark that shows its progress on a terminal; None where there is none: Spark as usual."""
+    if not sys.stderr.isatty():
+        return None
+    # Imported here: programs need no progress.
+    from tideline.cli.progress import ProgressLine
+
+    return Launcher(stream.spark, store=find_store(stream), watcher=ProgressLine())
 
 
 def _request(options: argparse.Namespace) -> RunRequest:

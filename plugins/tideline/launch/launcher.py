@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tideline.connections import connect_url, find_connection
 from tideline.launch.connect import SparkConnect
@@ -14,6 +15,9 @@ from tideline.launch.submit import SparkSubmit, Submission, job_submission, site
 from tideline.launch.target import target_of
 from tideline.model.stream import Spark
 from tideline.store_io.settings import StoreSettings
+
+if TYPE_CHECKING:  # most runs have nobody who watches
+    from tideline.launch.watching import Watcher
 
 log = logging.getLogger("tideline")
 
@@ -37,6 +41,7 @@ class Launcher:
         run_submission: Executes spark-submit, to its end; in a child process unless given.
         stop_submission: Ends what `run_submission` has started.
         store: How the object store is reached that holds the tables; None for file systems.
+        watcher: Is told how far a job of a local driver is; other ways of Spark do not tell.
     """
 
     def __init__(
@@ -46,8 +51,10 @@ class Launcher:
         stop_submission: Callable[[], None] | None = None,
         *,
         store: StoreSettings | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self._spark = spark
+        self._watcher = watcher
         self._store = store
         self._run_submission = run_submission
         self._stop_submission = stop_submission
@@ -70,7 +77,8 @@ class Launcher:
         target = target_of(connection_id, connection)
         if is_local(target.master) and is_plain():
             keep_seconds = self._spark.keep_warm_seconds
-            self._run(LocalDriver(target.master, keep_seconds, self._store), job_path)
+            driver = LocalDriver(target.master, keep_seconds, self._store, self._watcher)
+            self._run(driver, job_path)
             return
         if not target.master.startswith("local"):
             _warn_in_clear(connection_id)

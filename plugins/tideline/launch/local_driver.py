@@ -10,6 +10,8 @@ a folder that only its owner can enter.
 
     run     {"job_path": ..., "keep_seconds": 900}
     driver  accepted, then alive every few seconds, then done or failed
+
+With `"progress": true` in what the run says, the driver adds a line about it twice a second.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
@@ -36,6 +38,9 @@ from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command
 from tideline.launch.programs import jobs_folder, source_digest
 from tideline.store_io.settings import StoreSettings
+
+if TYPE_CHECKING:  # most runs have nobody who watches
+    from tideline.launch.watching import Watcher
 
 log = logging.getLogger("tideline")
 
@@ -52,12 +57,20 @@ class LocalDriver:
         master: Spark master URL: `local`, `local[4]`, `local[*]`.
         keep_seconds: How long the driver waits for the next job; with 0 it serves this job only.
         store: How the object store is reached that holds the tables; None for file systems.
+        watcher: Is told how far the job is; None if nobody wants to know.
     """
 
-    def __init__(self, master: str, keep_seconds: int, store: StoreSettings | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        keep_seconds: int,
+        store: StoreSettings | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
         self._master = master
         self._keep_seconds = keep_seconds
         self._store = store
+        self._watcher = watcher
         self._connection: socket.socket | None = None
         self._is_stopped = False
 
@@ -79,7 +92,11 @@ class LocalDriver:
             if not keep_seconds:
                 after.callback(runtime.remove, address)
             start = partial(self._start, address, variables)
-            self._run(address, start, {"job_path": job_path, "keep_seconds": keep_seconds})
+            request: dict[str, Any] = {"job_path": job_path, "keep_seconds": keep_seconds}
+            if self._watcher is not None:
+                request["progress"] = True
+                after.callback(self._watcher.end)
+            self._run(address, start, request)
 
     def stop(self) -> None:
         """Leave; the driver cancels the job. A signal handler may call this."""
@@ -116,11 +133,26 @@ class LocalDriver:
             log.info("the job goes to the Spark driver at %s", address)
             if self._is_stopped:  # before there was something to shut down
                 return [], []
-            answers = list(_answers(connection, request))
+            if self._watcher is not None:
+                from tideline.launch.watching import planned_work
+
+                self._watcher.begin(*planned_work(request["job_path"]))
+            answers = [line for line in _answers(connection, request) if not self._shows(line)]
             is_lost = answers[-1:] not in (["done"], ["failed"])
             if is_lost and not self._is_stopped:  # it was killed, or hangs
                 _give_up(address, found)
             return answers, _tail(output)
+
+    def _shows(self, line: str) -> bool:
+        """Whether a line is about progress; if so, it is shown."""
+        if self._watcher is None:
+            return False
+        from tideline.launch.watching import told
+
+        if (found := told(line)) is None:
+            return False
+        self._watcher.update(*found)
+        return True
 
     def _start(self, address: Path, variables: Mapping[str, str], listener: socket.socket) -> None:
         """Start a driver that takes over a socket; clients may connect before it is ready."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tideline.model.retention import NO_ROWS, RowCount
+from tideline.model.sizes import size_text
 from tideline.model.stream import Stream
 
 TableRole = Literal["raw", "decoded", "quarantine"]
@@ -70,7 +71,7 @@ class FileCount:
         return cls(len(every), sum(every))
 
     def __str__(self) -> str:
-        return f"{self.files} files ({self.bytes} bytes)"
+        return f"{self.files:,} files ({size_text(self.bytes)})"
 
 
 @dataclass(frozen=True, slots=True)
