@@ -72,6 +72,10 @@ test-compose: $(READY)  ## docker-compose.yaml's very commands, without Docker; 
 test-canary: $(READY)  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
 	$(BIN)/pytest tests/canary -m ""
 
+test-lineage: $(READY)  ## OpenLineage's provider for Airflow, beside the environment of all other tests
+	$(INSTALL) --upgrade --target .lineage -r requirements/lineage.txt
+	$(BIN)/pytest tests/lineage -m ""
+
 test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(INSTALL) -r requirements/browser.txt
@@ -134,6 +138,8 @@ lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requiremen
 	for name in requirements requirements/{dev,bench,browser,java}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
+	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 --no-header \
+	  requirements/lineage.in -o requirements/lineage.txt
 
 pins: $(READY)  ## Write the SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.jar_pins
@@ -152,6 +158,6 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .lineage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

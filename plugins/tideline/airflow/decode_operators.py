@@ -14,6 +14,7 @@ from tideline.contract.events import (
     build_decode_commits,
     build_decoded_event,
 )
+from tideline.model.decoding import DecodeRecord
 from tideline.model.stream import Stream
 from tideline.pipeline.decode_rows import decode_rows
 from tideline.pipeline.verify_decoded import verify_decoded
@@ -41,6 +42,7 @@ class VerifyDecoded(StreamOperator):
     def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
         super().__init__(stream=stream, outlets=[asset], **arguments)
         self.asset = asset
+        self.decoded: DecodeRecord | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Verify; a repetition moves nothing and publishes the event again."""
@@ -50,5 +52,14 @@ class VerifyDecoded(StreamOperator):
             raise AirflowSkipException("nothing was decoded")
         event = build_decoded_event(record).data()
         context["outlet_events"][self.asset].extra = event
+        self.decoded = record
         publish_decoded(self.stream.stream, record)
         return event
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Called by Airflow's OpenLineage provider, if it is installed, when the task is done."""
+        if self.decoded is None:
+            return None
+        from tideline.airflow.lineage import decoded_lineage
+
+        return decoded_lineage(self.stream, self.decoded)

@@ -18,6 +18,7 @@ from tideline.airflow.metrics import (
 from tideline.airflow.mirror import show_position
 from tideline.airflow.rights import may_decide
 from tideline.airflow.step_operators import SparkStep, StreamOperator
+from tideline.airflow.tracing import tell_commit, tell_plan
 from tideline.airflow.translate import airflow_run, plan_only, skip_tasks, translated_errors
 from tideline.contract.events import (
     TableCommit,
@@ -25,6 +26,7 @@ from tideline.contract.events import (
 )
 from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
+from tideline.model.run import RunRecord
 from tideline.model.stream import Stream
 from tideline.model.wording import kept_reason
 from tideline.operations.dry_run import dry_run
@@ -45,7 +47,24 @@ from tideline.rules.steps import (
 from tideline.wiring import open_ledger
 
 
-class PlanOffsetRanges(StreamOperator):
+class LandingOperator(StreamOperator):
+    """A step that may close a run with a commit; tells OpenLineage about that run.
+
+    `landed` is the run that this task has closed; None while there is none.
+    """
+
+    landed: RunRecord | None = None
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Called by Airflow's OpenLineage provider, if it is installed, when the task is done."""
+        if self.landed is None:
+            return None
+        from tideline.airflow.lineage import landed_lineage
+
+        return landed_lineage(self.stream, self.landed)
+
+
+class PlanOffsetRanges(LandingOperator):
     """Returns the ranges that the run will read, as text.
 
     If planning recovers an earlier run whose rows are in the table, this task publishes that run's
@@ -70,9 +89,11 @@ class PlanOffsetRanges(StreamOperator):
                 if run.recovered is not None:
                     event = build_landed_event(run.recovered).data()
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
+                    self.landed = run.recovered
                 planned = record.plan or record.proposal
                 ranges = planned.ranges if planned is not None else ()
                 publish_unread(self.stream.stream, record)
+                tell_plan(record)
             shown = [str(item) for item in ranges]
             for text in shown:
                 self.log.info("%s", text)
@@ -98,6 +119,7 @@ class DetectEarliestReset(StreamOperator):
             record = detect_earliest_reset(run)
             state = run.ledger.read()
             publish_detected(self.stream.stream, state, record)
+            tell_plan(record)
             plan_id = record.plan.plan_id if record.plan is not None else None
         needless = steps_without_work(record, state.control.incidents)
         if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
@@ -190,6 +212,7 @@ class IngestRanges(SparkStep):
         """Land; skipped where there is nothing to land."""
         with self.run_with_spark(context) as run:
             table_commit = ingest_ranges(run)
+            tell_commit(table_commit)
         if table_commit is None:
             raise AirflowSkipException("nothing to land")
         return TableCommit.model_validate(table_commit).data()
@@ -205,7 +228,7 @@ class VerifyRanges(StreamOperator):
             return verified[0].version if verified is not None else None
 
 
-class AdvanceOffsets(StreamOperator):
+class AdvanceOffsets(LandingOperator):
     """Moves the head, then publishes the asset event.
 
     Args:
@@ -220,11 +243,14 @@ class AdvanceOffsets(StreamOperator):
         """Advance; a repetition moves nothing and publishes the event again."""
         with airflow_run(self.stream, context) as run:
             record = advance_offsets(run)
+            tell_plan(record)
+            tell_commit(record.table_commit)
         if record.plan is None or record.table_commit is None:
             raise AirflowSkipException("nothing was landed")
         event = build_landed_event(record).data()
         reach("event:ready")
         context["outlet_events"][self.asset].extra = event
+        self.landed = record
         publish_landed(self.stream.stream, record)
         show_position(context, self.asset, run.ledger, record.plan.offset_lag)
         return event

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import (
 
 from tideline.airflow.metrics import measured_step
 from tideline.airflow.rights import require_operator
+from tideline.airflow.tracing import traced_step
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.job import SparkPort
 from tideline.model.request import RunRequest, make_window, read_form
@@ -47,7 +48,8 @@ def airflow_run(
             if plan_only(context):
                 yield run
                 return
-            with hold_lane(run), measured_step(run, context["ti"]):
+            task = context["ti"]
+            with hold_lane(run), measured_step(run, task), traced_step(run, task.task_id):
                 yield run
 
 

@@ -1,0 +1,111 @@
+"""What OpenLineage is told: topics -> table, with the run's ranges as a facet.
+
+Only Airflow's OpenLineage provider calls an operator's `get_openlineage_facets_on_complete`, which
+imports this module: where the provider is not installed, nobody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attr
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.event_v2 import Dataset, InputDataset, OutputDataset
+from openlineage.client.generated.base import InputDatasetFacet, RunFacet
+from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+from openlineage.client.generated.output_statistics_output_dataset import (
+    OutputStatisticsOutputDatasetFacet,
+)
+
+from tideline.connections import kafka_settings
+from tideline.contract.events import build_decoded_event, build_landed_event
+from tideline.contract.shapes import Coordinates
+from tideline.model.decoding import DecodeRecord
+from tideline.model.run import RunRecord
+from tideline.model.stream import Stream
+
+RANGES, RUN = "tideline_ranges", "tideline_run"
+"""Names of the two facets that are ours."""
+
+
+@attr.define
+class RangesFacet(InputDatasetFacet):
+    """What the run has read of a dataset: the ranges of the asset event, ends exclusive."""
+
+    ranges: list[dict[str, Any]] = attr.field(factory=list)
+
+
+@attr.define
+class TidelineRunFacet(RunFacet):
+    """The run as the ledger knows it."""
+
+    stream: str = ""
+    run_id: str = ""
+    plan_id: str = ""
+
+
+def landed_lineage(stream: Stream, record: RunRecord) -> OperatorLineage:
+    """Topics and table of a closed run with a commit."""
+    event = build_landed_event(record)
+    commit = record.table_commit
+    assert commit is not None
+    brokers = kafka_settings(stream.kafka.connection).properties["bootstrap.servers"]
+    namespace = f"kafka://{str(brokers).partition(',')[0].strip()}"
+    topics = sorted({planned.topic for planned in event.ranges})
+    return OperatorLineage(
+        inputs=[
+            InputDataset(namespace, topic, inputFacets=_ranges(event.ranges, topic))
+            for topic in topics
+        ],
+        outputs=[_table(stream.table.uri, commit.version, event.rows, commit.bytes)],
+        run_facets=_run(stream, record.run_id, event.plan_id),
+    )
+
+
+def decoded_lineage(stream: Stream, record: DecodeRecord) -> OperatorLineage:
+    """Raw table, typed table and quarantine of a verified decoding."""
+    assert stream.decode is not None
+    event = build_decoded_event(record)
+    tables = (
+        (stream.decode.table.uri, event.table_version, event.decoded),
+        (stream.decode.quarantine.uri, event.quarantine_version, event.quarantined),
+    )
+    raw = dataset_name(stream.table.uri)
+    return OperatorLineage(
+        inputs=[InputDataset(*raw, inputFacets=_ranges(event.ranges))],
+        outputs=[
+            _table(uri, version, rows) for uri, version, rows in tables if version is not None
+        ],
+        run_facets=_run(stream, record.plan.run_id, event.plan_id),
+    )
+
+
+def dataset_name(uri: str) -> tuple[str, str]:
+    """Namespace and name of a table, by OpenLineage's naming (spec/Naming.md).
+
+    Args:
+        uri: As in the stream file: a path, `file:///...` or `s3a://bucket/...`.
+    """
+    if uri.startswith("s3a://"):
+        bucket, _, key = uri.removeprefix("s3a://").partition("/")
+        return f"s3://{bucket}", key.rstrip("/")
+    return "file", uri.removeprefix("file://").rstrip("/")
+
+
+def _ranges(ranges: Sequence[Coordinates], topic: str | None = None) -> dict[str, RangesFacet]:
+    chosen = [r.data() for r in ranges if topic in (None, r.topic)]
+    return {RANGES: RangesFacet(ranges=chosen)}
+
+
+def _table(uri: str, version: int, rows: int, size: int | None = None) -> Dataset:
+    statistics = OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size)
+    return OutputDataset(
+        *dataset_name(uri),
+        facets={"version": DatasetVersionDatasetFacet(datasetVersion=str(version))},
+        outputFacets={"outputStatistics": statistics},
+    )
+
+
+def _run(stream: Stream, run_id: str, plan_id: str) -> dict[str, TidelineRunFacet]:
+    return {RUN: TidelineRunFacet(stream=stream.stream, run_id=run_id, plan_id=plan_id)}

@@ -1,0 +1,1 @@
+"""What OpenLineage's provider for Airflow makes of a run; `make test-lineage` installs it."""
