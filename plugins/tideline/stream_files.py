@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from croniter import croniter
+from croniter import CroniterError, croniter
 from pydantic import BaseModel, ValidationError
 
 from tideline.errors import StreamFileError
@@ -24,6 +25,8 @@ _WITHOUT_INTERVALS = {
     "@once": "a run without a data interval; leave schedule out and trigger it by hand",
     "@continuous": "runs without data intervals; use a cron expression, such as '* * * * *'",
 }
+_RANDOM = re.compile(r"(?:^|[\s,])[rh](?:$|[\s,(/])", re.IGNORECASE)
+"""Fields of croniter's own: random ones, and hashed ones."""
 Location = tuple[str | int, ...]
 _SHOWN = 20
 """Problems of one file in a message."""
@@ -79,7 +82,7 @@ def parse_stream(text: str, file: str) -> Stream:
         lines = dict(_lines_by_key(node))
         twice = list(_keys_given_twice(node))
         data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except Exception as error:  # whatever it is: other files, and who looks for them, go on
         position = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         line = position.line + 1 if position is not None else 1
@@ -105,6 +108,9 @@ def parse_stream(text: str, file: str) -> Stream:
         stream = Stream.model_validate(data, context={FOLDER: Path(file).absolute().parent})
     except ValidationError as error:
         problems += [_explain(file, lines, item) for item in error.errors()]
+    except Exception as error:  # likewise
+        what = f"{type(error).__name__}: {shown(str(error))}"
+        problems.append(Problem(file, 1, "(file)", "a value that cannot be checked", what))
     schedule = data.get("schedule")
     if isinstance(schedule, str) and (allowed := _refused_schedule(schedule)):
         problems.append(
@@ -117,14 +123,27 @@ def parse_stream(text: str, file: str) -> Stream:
 
 def _refused_schedule(schedule: str) -> str | None:
     """What is allowed instead of a schedule that has no data intervals; None if it is valid."""
-    if schedule in PRESETS or (len(schedule.split()) == 5 and croniter.is_valid(schedule)):
+    if schedule in PRESETS:
         return None
+    if len(schedule.split()) == 5 and croniter.is_valid(schedule):
+        return _without_dates(schedule)
     if schedule in _WITHOUT_INTERVALS:
         return f"Airflow makes of it {_WITHOUT_INTERVALS[schedule]}"
     return (
         "a cron expression of five fields, for example '*/10 * * * *', or one of"
         f" {', '.join(PRESETS)}"
     )
+
+
+def _without_dates(schedule: str) -> str | None:
+    """What is wrong with a cron expression that croniter takes; None if nothing is."""
+    if _RANDOM.search(schedule):
+        return "another time at each parse, and so another Dag; write the numbers out"
+    try:
+        croniter(schedule).get_next()
+    except CroniterError:
+        return "no such date ever comes"
+    return None
 
 
 def _text(path: str | Path) -> str:

@@ -53,6 +53,30 @@ def test_as_many_ranges_as_a_topic_can_have_cost_no_second():
     assert "orders-0 twice" in refusal({"ranges": twice})
 
 
+@pytest.mark.parametrize("wrong", ["a\0b", "a\ud800b", "a\x1b[2Jb", "a\u202eb", "a\rb"])
+def test_a_reason_is_text(wrong):
+    """PostgreSQL keeps no NUL, UTF-8 no half of a character; others change what a log shows."""
+    character = ascii(wrong[1])
+    assert f"reason: got the character {character}; allowed: text" in refusal({"reason": wrong})
+    assert wrong[1] not in kept_reason(wrong)
+    assert read_form({"reason": "two\r\nlines,\tübung"}, NOW).reason == "two\r\nlines,\tübung"
+
+
+def test_a_key_makes_no_line_of_its_own():
+    """A message is a line of a log; what comes in a conf could look like another one."""
+    assert "conf: a\\nERROR b: unknown key" in refusal({"a\nERROR b": 1})
+    with pytest.raises(BadInput, match=r"conf: a\\nERROR b: unknown key"):
+        check_form({"a\nERROR b": 1}, REDRIVE_FORM, ())
+
+
+@pytest.mark.parametrize(
+    "time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59.999Z"]
+)
+def test_a_time_is_one_of_kafka_s(time):
+    """To its look-up -1 is no millisecond before 1970, but the log's end."""
+    assert "from 1970-01-01T00:00:00Z on" in refusal({"from": time, "to": NOW.isoformat()})
+
+
 def nested(depth):
     """A list in a list in a list."""
     inner = []

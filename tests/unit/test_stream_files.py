@@ -1,9 +1,13 @@
 """Every broken stream file is refused with file, line, key, value and what is allowed."""
 
+import time
+
 import pytest
+from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
-from tideline.stream_files import parse_stream, read_stream
+from tideline.model.stream import Stream
+from tideline.stream_files import _types_in, parse_stream, read_stream
 
 GOOD = """\
 stream: orders
@@ -304,6 +308,57 @@ def test_a_broken_file_is_refused_where_it_is_broken(name):
     assert (problem["file"], problem["line"]) == ("orders.yaml", line)
     assert allowed in problem["allowed"]
     assert f"orders.yaml:{line}: {key}: got " in refused.value.message
+
+
+HOSTILE = {
+    "a number of 300 kB": "limits: {max_records_per_run: 0x" + "f" * 300_000 + "}\n",
+    "a number in base 60": "limits: {max_records_per_run: 1" + ":1" * 400_000 + "}\n",
+    "a fraction in base 60": "patience_seconds: 1" + ":1" * 400 + ".5\n",
+    "a number that Python does not print": "limits: {max_records_per_run: 0x" + "f" * 5_000 + "}\n",
+    "80,000 keys": "".join(f"k{n}: 1\n" for n in range(80_000)),
+    "minutes of a schedule": "schedule: '" + ",".join(["*/1"] * 200_000) + " * * * *'\n",
+    "a schedule at random": "schedule: 'R 3 * * *'\n",
+    "a date that never comes": "schedule: '0 0 31 2 *'\n",
+    "a time before all others": "start: {timestamp: 0001-01-01T00:00:00+14:00}\n",
+    "a time that Kafka takes for the end": "start: {timestamp: '1969-12-31T23:59:59.999Z'}\n",
+    "a retry in an aeon": "airflow: {retry_delay_seconds: 99999999999999}\n",
+    "a pattern too deep": "kafka: {topic_pattern: '" + "(" * 4_000 + ")" * 4_000 + "'}\n",
+    "a pattern too often": "kafka: {topic_pattern: 'a{99999999999999999999}'}\n",
+    "half of 120,000 topics": f"kafka: {{topics: [{','.join(map(str, range(120_000)))}]}}\n",
+    "topics twice": "kafka: {topics: [" + "a, b, " * 15_000 + "]}\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_file_costs_others_their_time_or_their_dag(name):
+    """Refused like any other, within seconds: one process reads all files, and looks for names."""
+    text = GOOD + HOSTILE[name]
+    if "kafka" in HOSTILE[name]:
+        text = HOSTILE[name] + "stream: orders\ntable: {uri: /data/lake/orders}\n"
+    began = time.process_time()
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(text, "orders.yaml")
+    assert time.process_time() - began < 3
+    assert len(str(refused.value)) < 2_000
+
+
+def numbers_of(model):
+    """Key and bounds of each number of a section and of those below."""
+    for name, field in model.model_fields.items():
+        kinds = list(_types_in(field.annotation))
+        bounds = {type(m).__name__ for m in field.metadata}
+        if {int, float} & set(kinds) and dict not in kinds and "dict" not in str(field.annotation):
+            yield f"{model.__name__}.{name}", bounds
+        for kind in kinds:
+            if issubclass(kind, BaseModel):
+                yield from numbers_of(kind)
+
+
+def test_every_number_of_a_stream_file_has_a_largest_value():
+    """One without fails later: in a time, in a message, in Java."""
+    found = dict(numbers_of(Stream))
+    assert len(found) > 12
+    assert not [key for key, bounds in found.items() if "Le" not in bounds]
 
 
 def test_all_problems_of_a_file_are_shown_at_once():

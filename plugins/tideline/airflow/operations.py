@@ -16,7 +16,7 @@ from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
 from tideline.launch.launcher import Launcher
 from tideline.model.request import RunRequest, read_time
-from tideline.model.wording import shown
+from tideline.model.wording import key_shown, shown
 from tideline.operations.audit import require_clean
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
@@ -236,7 +236,9 @@ def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) 
         BadInput: An unknown key, a wrong type, or a required key without a value.
     """
     for key in sorted(set(conf) - set(allowed)):
-        raise BadInput(f"the run's conf: {key[:80]}: unknown key; allowed: {', '.join(allowed)}")
+        raise BadInput(
+            f"the run's conf: {key_shown(key)}: unknown key; allowed: {', '.join(allowed)}"
+        )
     for key, types in allowed.items():
         given = conf.get(key)
         if key in needed and not given:

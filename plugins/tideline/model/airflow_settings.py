@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from tideline.model.section import Section
+from tideline.model.section import TEN_YEARS, Section
 
 OPERATION_DAGS = ("tideline_audit", "tideline_rewind", "tideline_maintenance", "tideline_redrive")
 """Ids of the Dags that work on any stream; no stream may be called so."""
@@ -30,10 +30,14 @@ class AirflowSettings(Section):
     owner: str = Field("data", description="Owner of the tasks.")
     retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
     retry_delay_seconds: int = Field(
-        60, ge=0, strict=True, description="Seconds between two tries."
+        60, ge=0, le=TEN_YEARS, strict=True, description="Seconds between two tries."
     )
     approval_timeout_seconds: int = Field(
-        86_400, ge=1, strict=True, description="Seconds until an unanswered approval fails."
+        86_400,
+        ge=1,
+        le=TEN_YEARS,
+        strict=True,
+        description="Seconds until an unanswered approval fails.",
     )
     access_control: dict[RoleName, dict[Resource, list[Action]]] | None = Field(
         None, description="Roles of Airflow's auth manager, and what each may do with the Dag."

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from tideline.errors import BadInput
 from tideline.model.offsets import OffsetRange, TopicPartition
-from tideline.model.window import Window
-from tideline.model.wording import reason_problem, shown
+from tideline.model.window import Window, in_utc
+from tideline.model.wording import key_shown, reason_problem, shown
 
 Lane = Literal["live", "backfill"]
 FORM = ("from", "to", "ranges", "plan_only", "reason")
@@ -96,7 +96,7 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
     unknown = sorted(set(form) - set(FORM))
     if unknown:
         allowed = ", ".join(FORM)
-        raise BadInput(f"the run's conf: {unknown[0][:80]}: unknown key; allowed: {allowed}")
+        raise BadInput(f"the run's conf: {key_shown(unknown[0])}: unknown key; allowed: {allowed}")
     given = {key: value for key, value in form.items() if value not in (None, "", [])}
     if not isinstance(given.get("plan_only", False), bool):
         raise _refused("plan_only", given["plan_only"], "true, false")
@@ -142,7 +142,10 @@ def read_time(key: str, value: Any) -> datetime:
         value: Text in ISO 8601, or a time.
 
     Raises:
-        BadInput: It is no time, or has no offset from UTC.
+        BadInput: It is no time, has no offset from UTC, or is none of Kafka's.
+
+    Returns:
+        The time in UTC.
     """
     allowed = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
     try:
@@ -151,7 +154,10 @@ def read_time(key: str, value: Any) -> datetime:
         raise _refused(key, value, allowed) from None
     if time.tzinfo is None:
         raise _refused(key, value, allowed)
-    return time
+    try:
+        return in_utc(time)
+    except ValueError as error:
+        raise _refused(key, value, str(error)) from None
 
 
 def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:

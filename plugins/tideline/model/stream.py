@@ -19,13 +19,24 @@ from pydantic_core import PydanticCustomError
 from tideline.model.addresses import is_in_object_store, one_inside_the_other, safe_uri
 from tideline.model.airflow_settings import OPERATION_DAGS, AirflowSettings
 from tideline.model.ledger_location import DEFAULT_CONNECTION, LedgerKind, LedgerLocation
-from tideline.model.section import ConnectionId, Section
+from tideline.model.section import (
+    LARGEST_OFFSET,
+    LARGEST_PARTITION,
+    TEN_YEARS,
+    ConnectionId,
+    Section,
+    given_twice,
+)
 from tideline.model.stream_decoding import Decode, Maintenance, Registry
 from tideline.model.verdicts import POLICIES, VERDICTS, FindingClass
+from tideline.model.window import in_utc
+from tideline.model.wording import first_few
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,200}$")]
+PartitionNumber = Annotated[int, Field(ge=0, le=LARGEST_PARTITION)]
+Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
 
 
@@ -58,16 +69,15 @@ class Kafka(Section):
         if value is not None:
             try:
                 re.compile(value)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"not a regular expression: {error}") from error
         return value
 
     @field_validator("topics")
     @classmethod
     def _no_topic_twice(cls, value: list[str]) -> list[str]:
-        twice = sorted({t for t in value if value.count(t) > 1})
-        if twice:
-            raise ValueError(f"named twice: {', '.join(twice)}")
+        if twice := given_twice(value):
+            raise ValueError(f"named twice: {first_few(twice)}")
         return value
 
     @whole(mode="after")
@@ -102,17 +112,19 @@ class StartAt(Section):
     timestamp: datetime | None = Field(
         None, description="First record at or after this time; with its offset from UTC."
     )
-    offsets: (
-        dict[TopicName, dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]] | None
-    ) = Field(None, description="topic -> partition -> next offset to read.")
+    offsets: dict[TopicName, dict[PartitionNumber, Offset]] | None = Field(
+        None, description="topic -> partition -> next offset to read."
+    )
     group: str | None = Field(None, min_length=1, description="A group's committed offsets.")
 
     @field_validator("timestamp")
     @classmethod
     def _has_zone(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
             raise ValueError("needs a UTC offset, for example 2026-01-31T00:00:00Z")
-        return value
+        return in_utc(value)
 
     @whole(mode="after")
     def _exactly_one(self) -> StartAt:
@@ -143,10 +155,10 @@ class Limits(Section):
     """How much one run may take, counted in offsets."""
 
     max_records_per_run: int = Field(
-        5_000_000, ge=1, strict=True, description="Offsets over all partitions."
+        5_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets over all partitions."
     )
     max_records_per_partition: int = Field(
-        1_000_000, ge=1, strict=True, description="Offsets of one partition."
+        1_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets of one partition."
     )
 
 
@@ -224,7 +236,11 @@ class Stream(Section):
         " fault is left; then it fails as retriable.",
     )
     headroom_warning_seconds: int = Field(
-        3600, ge=0, strict=True, description="Warn when headroom is below these seconds; 0: never."
+        3600,
+        ge=0,
+        le=TEN_YEARS,
+        strict=True,
+        description="Warn when headroom is below these seconds; 0: never.",
     )
     ledger: LedgerKind = Field(
         "delta", description="Where plans and positions are: a Delta table, or a database."

@@ -11,13 +11,14 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.addresses import safe_uri
-from tideline.model.section import ConnectionId, Section
+from tideline.model.section import TEN_YEARS, ConnectionId, Section, given_twice
 from tideline.model.typed_columns import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn
 
 Format = Literal["avro", "json", "protobuf", "none"]
 Framing = Literal["confluent", "plain"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
+_MOST_MB = 1_000_000
 FOLDER = "folder"
 """Key of the validation context: the folder of the stream file, which schema files are beside."""
 
@@ -103,7 +104,7 @@ class Part(Section):
             ("field", [f.field for f in listed]),
             ("column", [f.column.lower() for f in listed if f.column is not None]),
         ):
-            if twice := [name for name in names if names.count(name) > 1]:
+            if twice := given_twice(names):
                 raise ValueError(f"each {what} once; {twice[0]} stands there twice")
         return value
 
@@ -229,7 +230,11 @@ class EventTime(Section):
     )
     earliest: date = Field(date(2020, 1, 1), description="First day of the window.")
     latest_ahead_seconds: int = Field(
-        86_400, ge=0, strict=True, description="The window's end, from the time of the run."
+        86_400,
+        ge=0,
+        le=TEN_YEARS,
+        strict=True,
+        description="The window's end, from the time of the run.",
     )
     outside: Literal["quarantine", "catch_all"] = Field(
         "quarantine", description="catch_all: the row gets no event_date."
@@ -268,7 +273,7 @@ class Decode(Section):
             raise ValueError("table.own_columns lacks topic, which table.partition_by names")
         listed = [f.column for part in (self.value, self.key) for f in part.listed]
         names = [name.lower() for name in listed if name is not None]
-        if twice := [name for name in names if names.count(name) > 1]:
+        if twice := given_twice(names):
             raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
         return self
 
@@ -296,11 +301,15 @@ class Maintenance(Section):
     """How the stream's tables are kept small and quick."""
 
     compact_below_mb: int = Field(
-        64, ge=1, strict=True, description="Data files below this size are merged."
+        64, ge=1, le=_MOST_MB, strict=True, description="Data files below this size are merged."
     )
-    target_mb: int = Field(256, ge=1, strict=True, description="Size of merged files.")
+    target_mb: int = Field(256, ge=1, le=_MOST_MB, strict=True, description="Size of merged files.")
     vacuum_hours: int = Field(
-        168, ge=1, strict=True, description="Files that no version needs any more are kept so long."
+        168,
+        ge=1,
+        le=TEN_YEARS // 3600,
+        strict=True,
+        description="Files that no version needs any more are kept so long.",
     )
     quarantine_days: int | None = Field(
         None,

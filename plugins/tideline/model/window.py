@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 
 from tideline.model.offsets import PartitionIdentity
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -78,6 +80,25 @@ class ResolvedTimestamp:
         known = {b.identity for b in self.boundaries}
         added = (b for b in later.boundaries if b.identity not in known)
         return ResolvedTimestamp(self.at, (*self.boundaries, *added))
+
+
+def in_utc(at: datetime) -> datetime:
+    """An instant in UTC.
+
+    Args:
+        at: With its offset from UTC.
+
+    Raises:
+        ValueError: Kafka has no such time. To its look-up -1 stands for the log's end, -2 for its
+            start (ListOffsets), so that an instant before 1970 would mean something else.
+    """
+    try:
+        found = at.astimezone(UTC)
+    except OverflowError:
+        found = None
+    if found is None or found < _EPOCH:
+        raise ValueError("needs a time of Kafka's, from 1970-01-01T00:00:00Z on")
+    return found
 
 
 def utc_text(at: datetime) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from reprlib import Repr
 
 LONGEST_REASON = 2000
 """Characters of a reason; it becomes part of what every task reads."""
+_NO_TEXT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
+)
+"""What no store keeps alike, or what shows a text otherwise than it is: control characters other
+than tab and new line, halves of characters, and changes of direction."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
 _SHORT.maxlevel = 3
@@ -41,13 +47,22 @@ def shown(value: object, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def key_shown(key: object) -> str:
+    """A key that somebody gave, for messages: as `shown`, without its quotation marks."""
+    text = shown(key)
+    return text[1:-1] if isinstance(key, str) and text.endswith(text[0]) else text
+
+
 def kept_reason(text: str) -> str:
     """What is kept of a reason that cannot be refused any more."""
+    text = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
 
 
 def reason_problem(text: str) -> str | None:
-    """What is wrong with the length of a reason; None if nothing is."""
-    if len(text) <= LONGEST_REASON:
-        return None
-    return f"got {len(text):,} characters; allowed: {LONGEST_REASON:,}"
+    """What is wrong with a reason; None if nothing is."""
+    if len(text) > LONGEST_REASON:
+        return f"got {len(text):,} characters; allowed: {LONGEST_REASON:,}"
+    if found := _NO_TEXT.search(text):
+        return f"got the character {found[0]!a}; allowed: text, with tabs and new lines"
+    return None
