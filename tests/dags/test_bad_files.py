@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 
 from tideline.airflow.dags import operation_dags
 from tideline.airflow.stream_dags import stream_dags
@@ -51,6 +52,36 @@ def test_a_pipe_is_no_stream_file(streams):
     dags = {dag.dag_id: dag for dag in stream_dags(None, streams)}
     assert "not a regular file" in dags["pipe"].doc_md
     assert len(dags["orders"].tasks) == 6
+
+
+def test_a_refused_file_takes_no_stream_s_place(streams, tmp_path):
+    """Airflow finds each stream's own Dag, whatever other files are called or say."""
+    again = GOOD.replace("lake/orders", "lake/others")
+    elsewhere = GOOD.replace("orders", "a_b")
+    files = {
+        "orders.yml": "stream: [\n",
+        "second.yaml": again,
+        "a b.yaml": "stream: [\n",
+        "second.refused.yaml": elsewhere.replace("stream: a_b", "stream: second.refused"),
+        "c.yaml": elsewhere,
+        "a_b.yml": "stream: [\n",
+    }
+    for name, text in files.items():
+        (streams / name).write_text(text)
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    lines = ["from tideline.airflow.dags import stream_dags  # airflow dag"]
+    lines.append(f"globals().update(stream_dags({str(streams)!r}))")
+    (folder / "all.py").write_text("\n".join(lines))
+    bag = DagBag(str(folder))
+    assert not bag.import_errors
+    good = {"orders": "lake/orders", "second.refused": "lake/a_b", "a_b": "lake/a_b"}
+    bad = {"orders.refused", "second.refused.refused", "a_b.refused", "a_b.refused.refused"}
+    assert set(bag.dags) == {*good, *bad}
+    for dag_id, dag in bag.dags.items():
+        assert ("refused" in dag.tags) == (dag_id in bad)
+        assert good.get(dag_id, "refused") in f"{dag.doc_md} refused"
+    assert "lake/others" not in bag.dags["orders"].doc_md
 
 
 @pytest.mark.parametrize("dag_id", sorted(operation_dags()))

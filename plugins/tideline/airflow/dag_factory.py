@@ -44,6 +44,8 @@ def build_dag(stream: Stream) -> DAG:
         },
         params=_form(),
         doc_md=_documentation(stream),
+        # By the module's names alone: of two Dags of one id that register themselves, any may win.
+        auto_register=False,
     ) as dag:
         table = Asset(name=f"tideline/{stream.stream}", uri=_asset_uri(stream.table.uri))
         chain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -33,42 +34,53 @@ class RefusedStream(BaseOperator):
         raise StreamFileError(self.message)
 
 
-def _refused(name: str, message: str) -> DAG:
-    """A Dag without a schedule that shows what is wrong; other streams are not affected."""
+def _refused(name: str, message: str, taken: Collection[str]) -> DAG:
+    """A Dag without a schedule that shows what is wrong; other streams are not affected.
+
+    Args:
+        name: What the Dag is called like: its file.
+        message: What is wrong.
+        taken: Ids of other Dags.
+    """
     log.error("%s", message)
-    dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:240]
-    if dag_id in OPERATION_DAGS:
+    dag_id = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:200]
+    while dag_id in taken or dag_id in OPERATION_DAGS:
         dag_id += ".refused"
     tags = ["tideline", "refused"]
     # Airflow opens notes that end in .md as a file.
-    with DAG(dag_id=dag_id, schedule=None, tags=tags, doc_md=f"{message}\n") as dag:
+    notes = f"{message}\n"
+    with DAG(dag_id=dag_id, schedule=None, tags=tags, doc_md=notes, auto_register=False) as dag:
         RefusedStream(task_id="read_stream_file", message=message)
     return dag
 
 
 def _all_dags(folder: str | Path | None) -> list[DAG]:
     """A Dag per file. If two files name one stream, the file named like the stream wins."""
-    dags: list[DAG] = []
-    streams: list[tuple[Path, Stream, DAG]] = []
+    streams: list[tuple[Path, Stream]] = []
+    problems: list[tuple[str, str]] = []
     for path in stream_paths(folder):
         try:
-            stream = read_stream(path)
-            streams.append((path, stream, build_dag(stream)))
+            streams.append((path, read_stream(path)))
         except StreamFileError as error:
-            dags.append(_refused(path.stem, str(error)))
+            problems.append((path.stem, str(error)))
+    dags: dict[str, DAG] = {}
+    named: set[str] = set()
+    for path, stream in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
+        if stream.stream in named:
+            what = f"{path}: stream {stream.stream} is in another file already"
+            problems.append((f"{path.stem}.refused", what))
+            continue
+        named.add(stream.stream)
+        try:
+            dags[stream.stream] = build_dag(stream)
         except Exception as error:  # whatever it is, the other streams go on
             log.exception("%s", path)
             what = f"{path}: no Dag can be made of it: {type(error).__name__}: {error}"
-            dags.append(_refused(path.stem, what[:_LONGEST]))
-    names: set[str] = set()
-    for path, stream, dag in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
-        if stream.stream in names:
-            message = f"{path}: stream {stream.stream} is in another file already"
-            dags.append(_refused(f"{path.stem}.refused", message))
-        else:
-            dags.append(dag)
-        names.add(stream.stream)
-    return dags
+            problems.append((path.stem, what[:_LONGEST]))
+    for name, problem in problems:
+        dag = _refused(name, problem, dags)
+        dags[dag.dag_id] = dag
+    return list(dags.values())
 
 
 def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DAG]:
