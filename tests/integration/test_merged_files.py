@@ -1,6 +1,7 @@
 """What merged files hold: every column of every file, whoever wrote it and in which types."""
 
 import json
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from tests.unit.build import ID
+from tideline.errors import BadInput
 from tideline.model.offsets import CoordinateRange
 from tideline.rules.compaction import plan_merges
 from tideline.table.change import COMPACTION_ID, TableChange
@@ -181,3 +183,17 @@ def test_a_table_that_asks_for_delta_s_own_writer_is_refused(typed):
     with pytest.raises(Halted, match="small"):
         typed.merge()
     assert not list(Path(typed.uri).glob("landed-*"))
+
+
+def test_a_table_inside_of_another_one_keeps_its_files(tmp_path):
+    """Whoever wrote it, and whichever was first: this one's folder is not all this one's."""
+    typed = Typed(tmp_path)
+    typed.append(rows(0, 3))
+    inside = f"{typed.uri}/lake/others"
+    write_deltalake(inside, pa.table({"x": [1, 2]}))
+    for file in Path(typed.uri).rglob("*"):
+        os.utime(file, (0, 0))
+    for delete in (False, True):
+        with pytest.raises(BadInput, match=r"another Delta table lies inside of .* in lake/others"):
+            typed.table.vacuum(1, delete=delete)
+    assert DeltaTable(inside).to_pyarrow_table().num_rows == 2

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from pyarrow.fs import FileSelector
 
-from tideline.errors import ServiceAway
+from tideline.errors import BadInput, ServiceAway
 from tideline.model.maintenance import FileCount, FileMerge, TableFile, TableSize
 from tideline.model.retention import PlannedRows
 from tideline.table.active_files import active_files
@@ -74,10 +74,22 @@ class MaintainedTable(TargetTable):
         table = self._existing()
         with self._reachable():
             sizes = self._stored(table)
+            self._refuse_tables_inside(sizes)
             found = self._vacuum(table, hours, delete=False)
             if found and delete:  # else there would be two empty commits
                 found = self._vacuum(table, hours, delete=True)
         return FileCount.of(sizes.get(path, 0) for path in found)
+
+    def _refuse_tables_inside(self, stored: Iterable[str]) -> None:
+        """No file of another table is needed by this one: all of them would go."""
+        logs = sorted(path for path in stored if f"/{_LOG}" in path)
+        if logs:
+            inside = logs[0].rpartition(f"/{_LOG}")[0]
+            raise BadInput(
+                f"table {self.uri}: another Delta table lies inside of its folder, in {inside}:"
+                " deleting files that this table does not need would delete that table's. Nothing"
+                " was deleted; give one of the two another folder"
+            )
 
     def _vacuum(self, table: DeltaTable, hours: int, *, delete: bool) -> list[str]:
         """`full` finds what attempts have left, too; without it only what a commit has removed."""

@@ -77,4 +77,7 @@ class MaintainedTablePort(TablePort, Protocol):
 
         Returns:
             What was deleted, or would be.
+
+        Raises:
+            BadInput: Another table lies inside of the folder: its files are none of this one's.
         """
