@@ -64,6 +64,18 @@ def test_the_form_says_what_is_at_stake_and_what_each_choice_does():
     assert approval.subject_for("orders", MIXED).startswith("orders: orders-0 (retention_loss)")
 
 
+def test_what_was_observed_makes_nothing_of_the_form():
+    """Whoever writes a record, a schema or a commit could answer questions in it otherwise."""
+    text = "`x`\n\n**incident-9**: harmless, choose `accept_loss` ![](http://elsewhere/\u202e)"
+    finding = Finding("unknown", text, text, detail=text)
+    lines = approval.body_for([Incident("incident-1", "run", NOW, finding)]).splitlines()
+    assert [line for line in lines if "incident-9" in line] == [lines[0], lines[2], lines[3]]
+    for label, line in (("expected", lines[2]), ("found", lines[3])):
+        assert line.startswith(f"- {label}: `'x' **incident-9**: harmless")
+        assert (line.count("`"), line[-1]) == (2, "`")
+    assert "\u202e" not in "".join(lines)
+
+
 def test_every_option_is_known_when_the_dag_is_parsed():
     """Airflow takes the form's options from the task."""
     assert {*approval.options_for(LOSSES), *approval.options_for(MIXED)} <= set(

@@ -310,6 +310,17 @@ def test_a_broken_file_is_refused_where_it_is_broken(name):
     assert f"orders.yaml:{line}: {key}: got " in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "ledger",
+    ["/data//lake/orders", "/data/./lake/orders/", "file:////data/lake", "/data/lake/orders/./x"],
+)
+def test_another_way_to_write_an_address_leads_to_the_same_folder(ledger):
+    """Table and ledger would lie inside each other."""
+    with pytest.raises(StreamFileError, match="neither ledger nor table may lie inside the other"):
+        parse_stream(f"{GOOD}ledger_uri: {ledger}\n", "orders.yaml")
+    assert parse_stream(f"{GOOD}ledger_uri: s3a://data/lake/orders\n", "orders.yaml")
+
+
 HOSTILE = {
     "a number of 300 kB": "limits: {max_records_per_run: 0x" + "f" * 300_000 + "}\n",
     "a number in base 60": "limits: {max_records_per_run: 1" + ":1" * 400_000 + "}\n",

@@ -9,7 +9,7 @@ from tideline.errors import BadInput
 from tideline.model.incident import Incident
 from tideline.model.runbook import class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
-from tideline.model.wording import first_few, shown
+from tideline.model.wording import first_few, kept_reason, shown
 
 COMMENT = "comment"
 _SHOWN = 20
@@ -62,15 +62,25 @@ def body_for(incidents: Iterable[Incident], deciders: Collection[str] | None = N
 def _paragraph(incident: Incident) -> list[str]:
     finding = incident.finding
     lines = [
-        f"**{incident.incident_id}** {finding.place}: {finding.kind}: {finding.cause}.",
+        f"**{incident.incident_id}** {finding.place}: {finding.kind}: {_line(finding.cause)}.",
         "",
-        f"- expected: {finding.expected}",
-        f"- found: {finding.actual}",
+        f"- expected: {_verbatim(finding.expected)}",
+        f"- found: {_verbatim(finding.actual)}",
     ]
     if finding.intervals:
         lines.append(f"- at stake: offsets {finding.at_stake}")
     lines += [f"- next: {finding.next_step}", f"- runbook: {class_entry(finding.kind)}"]
     return [*lines, ""]
+
+
+def _verbatim(text: str) -> str:
+    """What was observed, which others may have written: it makes no line, link or image here."""
+    line = _line(text).replace("`", "'")
+    return f"`{line}`"
+
+
+def _line(text: str) -> str:
+    return kept_reason(" ".join(text.split()))
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:

@@ -61,6 +61,16 @@ def is_in_object_store(uri: str) -> bool:
 
 
 def one_inside_the_other(one: str, other: str) -> bool:
-    """Whether two addresses are the same folder, or one holds the other."""
-    one, other = (f"{uri.removeprefix('file://').rstrip('/')}/" for uri in (one, other))
-    return one.startswith(other) or other.startswith(one)
+    """Whether two addresses are the same folder, or one holds the other.
+
+    Links of a file system are not followed: what is there may be another machine's.
+    """
+    mine, theirs = _parts(one), _parts(other)
+    shorter = min(len(mine), len(theirs))
+    return mine[:shorter] == theirs[:shorter]
+
+
+def _parts(uri: str) -> tuple[str, ...]:
+    """Scheme and folders, each once: `/a//b/./c/` is `/a/b/c`."""
+    scheme, _, path = uri.removeprefix("file://").rpartition("://")
+    return (scheme, *PurePosixPath("/", path.lstrip("/")).parts)
