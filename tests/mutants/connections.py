@@ -195,8 +195,8 @@ MUTANTS = (
     ),
     Mutant(
         "notes are no file's name",
-        'doc_md=f"{message}\\n"',
-        "doc_md=message",
+        'notes = f"{message}\\n"',
+        "notes = message",
         "tests/dags/test_bad_files.py",
     ),
     Mutant(
@@ -213,8 +213,8 @@ MUTANTS = (
     ),
     Mutant(
         "presets are Airflow's",
-        "if schedule in PRESETS or (",
-        "if schedule.startswith('@') or (",
+        "    if schedule in PRESETS:",
+        "    if schedule.startswith('@'):",
         "tests/unit/test_stream_files.py",
     ),
     Mutant(
