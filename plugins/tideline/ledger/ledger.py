@@ -57,6 +57,19 @@ class Ledger(LedgerHistory):
         with self._lock:
             return self._decode(self.store.read())
 
+    def read_since(self, known: LedgerState) -> LedgerState:
+        """The state now: the very object that is known where nothing has changed since.
+
+        Args:
+            known: What `read` or this method returned before.
+
+        Raises:
+            TidelineError: As `read`.
+        """
+        with self._lock:
+            snapshot = self.store.read()
+            return known if snapshot.version == known.version else self._decode(snapshot)
+
     def find_run(self, run_id: str, state: LedgerState | None = None) -> RunRecord | None:
         """What is known about a run id, open or closed; None if nothing is.
 

@@ -54,6 +54,7 @@ class Standing:
         end_offset: The end (exclusive) of what a run would read, as they said last, or as the last
             run saw it; None if unknown.
         headroom: When retention reaches the next offset; None if it was not measured.
+        is_observed: Whether the brokers have said so of this very log, and not the last run.
         identities: All its logs, the current one last.
     """
 
@@ -63,6 +64,7 @@ class Standing:
     log_start_offset: int | None
     end_offset: int | None
     headroom: Headroom | None
+    is_observed: bool
     identities: tuple[PartitionIdentity, ...]
 
     @property

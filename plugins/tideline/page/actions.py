@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from urllib.parse import quote
 
 from tideline.contract.page import Action
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Incident
-from tideline.model.observation import Observation
 from tideline.model.run import RunRecord
 from tideline.model.stream import Stream
-from tideline.rules.bands import Painter, standings
+from tideline.page.facts import StreamFacts
 
-_RANGES_FILLED = 20
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
 
@@ -25,20 +24,11 @@ def run_url(stream: str, record: RunRecord) -> str | None:
     return None if by is not None and by.startswith(_SHELL) else _run(stream, record.run_id)
 
 
-def actions_for(
-    stream: Stream, state: LedgerState | None, observed: Observation | None
-) -> list[Action]:
-    """What a person can do about a stream now, the most urgent first.
-
-    Args:
-        stream: From its file.
-        state: Of its ledger; None if that has never answered.
-        observed: What the brokers said last; None if they have never answered.
-    """
-    if state is None:
-        return []
+def actions_for(facts: StreamFacts) -> list[Action]:
+    """What a person can do about a stream now, the most urgent first."""
+    stream, state = facts.stream, facts.state
     answers = [_answer(stream, i) for i in state.open_incidents if not i.is_decided]
-    return [*answers, *_readings(stream, state, observed), *_operations(stream, state)]
+    return [*answers, *_readings(facts), *_operations(stream, state)]
 
 
 def _answer(stream: Stream, incident: Incident) -> Action:
@@ -62,8 +52,8 @@ def _answer(stream: Stream, incident: Incident) -> Action:
     )
 
 
-def _readings(stream: Stream, state: LedgerState, observed: Observation | None) -> Iterator[Action]:
-    dag = f"dags/{_quoted(stream.stream)}"
+def _readings(facts: StreamFacts) -> Iterator[Action]:
+    dag = f"dags/{_quoted(facts.stream.stream)}"
     yield Action(title="Land what is new", url=dag, fill=None, note="Trigger, single run")
     yield Action(
         title="Land a window again, or for the first time",
@@ -71,7 +61,7 @@ def _readings(stream: Stream, state: LedgerState, observed: Observation | None) 
         fill=None,
         note="Trigger, Backfill: the data intervals of its runs are read as windows of time",
     )
-    ranges = _not_landed(stream, state, observed)
+    ranges = [asdict(r) for r in facts.not_landed]
     if ranges:
         yield Action(
             title="Land offsets that were passed over",
@@ -103,35 +93,6 @@ def _operations(stream: Stream, state: LedgerState) -> Iterator[Action]:
         fill=_form(stream=stream.stream),
         note="Trigger; it changes nothing",
     )
-
-
-def _not_landed(
-    stream: Stream, state: LedgerState, observed: Observation | None
-) -> list[dict[str, object]]:
-    """Readable offsets below the next ones that nobody has landed, as the form's `ranges`."""
-    painter = Painter(state.head, state.runs.values(), state.control.incidents)
-    found: list[dict[str, object]] = []
-    for standing in standings(state.head, observed, stream.kafka.isolation_level):
-        if len(found) == _RANGES_FILLED:
-            break
-        start = standing.log_start_offset
-        gaps = [
-            b.offsets
-            for log in painter.paint(standing)
-            if log.is_current
-            for b in log.bands
-            if b.kind == "gap" and start is not None and b.offsets.end_offset > start
-        ]
-        if gaps and start is not None:  # a request has one range for each partition
-            found.append(
-                {
-                    "topic": standing.topic,
-                    "partition": standing.partition,
-                    "start_offset": max(start, gaps[0].start_offset),
-                    "end_offset": gaps[0].end_offset,
-                }
-            )
-    return found
 
 
 def _form(**values: object) -> str:

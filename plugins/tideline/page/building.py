@@ -10,18 +10,15 @@ from typing import Any
 from tideline.contract import page
 from tideline.contract.parts import build_headroom, build_incident, build_summary
 from tideline.contract.shapes import StreamStatus, fields_of
-from tideline.ledger.state import LedgerState
 from tideline.model.bands import LogBands, Standing
 from tideline.model.headroom import Headroom
-from tideline.model.observation import Observation
-from tideline.model.offsets import TopicPartition
 from tideline.model.run import RunRecord
 from tideline.model.status import Status
-from tideline.model.stream import Stream
 from tideline.page.actions import actions_for, run_url
+from tideline.page.facts import StreamFacts
 from tideline.page.lookout import Seen
 from tideline.page.sources import StreamView
-from tideline.rules.bands import Painter, lag_spread, standings
+from tideline.rules.bands import lag_spread
 from tideline.rules.status import summarize
 
 DOCS = "TIDELINE_DOCS"
@@ -50,7 +47,7 @@ def build_stream(view: StreamView) -> page.StreamPage:
         cluster_id=head.cluster_id if head is not None else None,
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
-        actions=actions_for(view.stream, state, view.brokers.value),
+        actions=() if view.facts is None else actions_for(view.facts),
         docs=os.environ.get(DOCS) or None,
     )
 
@@ -68,16 +65,14 @@ def build_partitions(
         count: How many to show.
         topic: Only this topic's; None for all.
     """
-    state, stream = view.ledger.value, view.stream
-    if state is None:
+    facts = view.facts
+    if facts is None:
         return page.PartitionPage(partitions=(), total=0, skew=None, refreshing=view.is_pending)
-    every = standings(state.head, view.brokers.value, stream.kafka.isolation_level)
-    chosen = [s for s in every if topic is None or s.topic == topic]
+    chosen = [s for s in facts.standings if topic is None or s.topic == topic]
     spread = lag_spread(s.lag for s in chosen)
     chosen = _sorted(chosen, sort)
-    painter = Painter(state.head, state.runs.values(), state.control.incidents)
     return page.PartitionPage(
-        partitions=[_partition(s, painter.paint(s)) for s in chosen[first : first + count]],
+        partitions=[_partition(s, facts.painter.paint(s)) for s in chosen[first : first + count]],
         total=len(chosen),
         skew=None
         if spread is None
@@ -97,41 +92,25 @@ def build_run(stream: str, record: RunRecord) -> page.PageRun:
     )
 
 
-def status_of(
-    stream: Stream, state: LedgerState, observed: Observation | None, now: datetime
-) -> Status:
+def status_of(facts: StreamFacts, now: datetime) -> Status:
     """A stream's status, with the logs' ends as the brokers said last.
 
     Args:
-        stream: From its file.
-        state: Of its ledger.
-        observed: What the brokers said; None if they have never answered.
+        facts: The stream's.
         now: The time, UTC-aware.
     """
-    ends = None if observed is None else _ends(stream, state, observed)
+    state = facts.state
     open_incidents = state.open_incidents
-    return summarize(stream.stream, state.head, state.decoding, open_incidents, ends, now)
-
-
-def _ends(stream: Stream, state: LedgerState, observed: Observation) -> dict[TopicPartition, int]:
-    """Ends of those logs that the positions belong to: another topic's say nothing."""
-    ends: dict[TopicPartition, int] = {}
-    for position in state.head.positions:
-        topic = observed.topic(position.topic)
-        if topic is None or topic.topic_id != position.topic_id:
-            continue
-        seen = topic.partition(position.partition)
-        end = None if seen is None else seen.end_offset(stream.kafka.isolation_level)
-        if end is not None:
-            ends[position.topic_partition] = end
-    return ends
+    return summarize(
+        facts.stream.stream, state.head, state.decoding, open_incidents, facts.ends, now
+    )
 
 
 def _facts(view: StreamView) -> dict[str, Any]:
     """The fields of `ListedStream`."""
     stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
     head = state.head if state is not None else None
-    status = None if state is None else status_of(stream, state, view.brokers.value, now)
+    status = None if view.facts is None else status_of(view.facts, now)
     return {
         "stream": stream.stream,
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",

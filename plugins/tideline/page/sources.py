@@ -18,6 +18,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
 from tideline.model.stream import Stream
+from tideline.page.facts import StreamFacts
 from tideline.page.lookout import Lookout, Seen
 from tideline.stream_files import read_stream
 from tideline.stream_folder import stream_paths
@@ -42,11 +43,13 @@ class StreamView:
         stream: From its file.
         ledger: Its ledger's state.
         brokers: The last observation of its cluster, of all topics of all streams there.
+        facts: What follows from both; None where the ledger has never answered.
     """
 
     stream: Stream
     ledger: Seen[LedgerState]
     brokers: Seen[Observation]
+    facts: StreamFacts | None
 
     @property
     def is_pending(self) -> bool:
@@ -64,6 +67,7 @@ class Sources:
     def __init__(self, folder: Path | None = None) -> None:
         self._files = _StreamFiles(folder)
         self._opened: dict[str, tuple[Stream, Ledger]] = {}
+        self._facts: dict[str, StreamFacts] = {}
         self._pool = ThreadPoolExecutor(_LEDGERS_AT_ONCE, "tideline-ledgers")
         clusters = ThreadPoolExecutor(_CLUSTERS_AT_ONCE, "tideline-brokers")
         self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
@@ -100,24 +104,36 @@ class Sources:
         return self._pool.submit(lambda: question(self._ledger(stream)))
 
     def _view(self, stream: Stream, every: float) -> StreamView:
-        return StreamView(
-            stream,
-            self._ledgers.look(stream.stream, every),
-            self._brokers.look(stream.kafka.connection),
-        )
+        ledger = self._ledgers.look(stream.stream, every)
+        brokers = self._brokers.look(stream.kafka.connection)
+        return StreamView(stream, ledger, brokers, self._work_out(stream, ledger, brokers))
+
+    def _work_out(
+        self, stream: Stream, ledger: Seen[LedgerState], brokers: Seen[Observation]
+    ) -> StreamFacts | None:
+        """The same facts as before where nothing has changed: they may be of many partitions."""
+        if ledger.value is None:
+            return None
+        made_of = (stream, ledger.value, brokers.value)
+        known = self._facts.get(stream.stream)
+        if known is None or not known.stand_on(*made_of):
+            known = self._facts[stream.stream] = StreamFacts(*made_of)
+        return known
 
     def _ledger(self, stream: Stream) -> Ledger:
         """Opened once: moving on to a newer version costs a tenth of opening."""
         known = self._opened.get(stream.stream)
-        if known is None or known[0] != stream:
+        if known is None or known[0] is not stream:
             known = (stream, open_ledger(stream))
             self._opened[stream.stream] = known
         return known[1]
 
     def _read_ledger(self, name: str) -> LedgerState:
         stream = self._files.streams()[name]
+        known = self._ledgers.known(name) if name in self._opened else None
         try:
-            return self._ledger(stream).read()
+            ledger = self._ledger(stream)
+            return ledger.read() if known is None else ledger.read_since(known)
         except BaseException:
             self._opened.pop(name, None)  # secrets may be renewed, and the ledger moved
             raise

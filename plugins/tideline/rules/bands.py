@@ -44,12 +44,15 @@ def standings(
         position = positions.get(place)
         seen = _observed(position, observation)
         end = seen.end_offset(isolation_level) if seen is not None else None
+        is_observed = end is not None
         if end is None and position is not None:
             end = position.seen_end
         current = position.identity if position is not None else None
         order = sorted(logs[place], key=lambda i: (i == current, i))
         start = seen.log_start_offset if seen is not None else None
-        found.append(Standing(*place, position, start, end, headroom.get(place), tuple(order)))
+        left = headroom.get(place)
+        standing = Standing(*place, position, start, end, left, is_observed, tuple(order))
+        found.append(standing)
     return tuple(found)
 
 

@@ -1,0 +1,77 @@
+"""What follows from a ledger's state and an observation: worked out once, however many look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice
+
+from tideline.ledger.state import LedgerState
+from tideline.model.bands import Standing
+from tideline.model.observation import Observation
+from tideline.model.offsets import TopicPartition
+from tideline.model.request import RequestedRange
+from tideline.model.stream import Stream
+from tideline.rules.bands import Painter, standings
+
+_RANGES = 20
+"""At most so many ranges are offered to be landed."""
+
+
+class StreamFacts:
+    """A stream's facts, each worked out when somebody first asks for it.
+
+    Args:
+        stream: From its file.
+        state: Of its ledger.
+        observed: What the brokers said last; None if they have never answered.
+    """
+
+    def __init__(self, stream: Stream, state: LedgerState, observed: Observation | None) -> None:
+        self.stream = stream
+        self.state = state
+        self.observed = observed
+
+    def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
+        """Whether they are made of these very objects."""
+        return self.stream is stream and self.state is state and self.observed is observed
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """Where each partition stands, by topic and number."""
+        level = self.stream.kafka.isolation_level
+        return standings(self.state.head, self.observed, level)
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Paints their bands."""
+        return Painter(self.state.head, self.state.runs.values(), self.state.control.incidents)
+
+    @cached_property
+    def ends(self) -> Mapping[TopicPartition, int] | None:
+        """Ends of the logs that the positions belong to, as the brokers said; None if never."""
+        if self.observed is None:
+            return None
+        return {
+            s.position.topic_partition: s.end_offset
+            for s in self.standings
+            if s.position is not None and s.is_observed and s.end_offset is not None
+        }
+
+    @cached_property
+    def not_landed(self) -> tuple[RequestedRange, ...]:
+        """Readable offsets below the next ones that nobody has landed, one range a partition."""
+        return tuple(islice(filter(None, map(self._first_gap, self.standings)), _RANGES))
+
+    def _first_gap(self, standing: Standing) -> RequestedRange | None:
+        start = standing.log_start_offset
+        if start is None or standing.topic is None:
+            return None
+        for log in self.painter.paint(standing):
+            for band in log.bands if log.is_current else ():
+                offsets = band.offsets
+                if band.kind == "gap" and offsets.end_offset > start:
+                    first = max(start, offsets.start_offset)
+                    place = (standing.topic, standing.partition)
+                    return RequestedRange(*place, first, offsets.end_offset)
+        return None
