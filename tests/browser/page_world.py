@@ -237,31 +237,26 @@ def runs(number, dag="orders"):
 
 
 def actions(name):
-    to = f"/dags/{name}"
+    to = f"dags/{name}"
     return (
         Action(
-            title="Answer the approval",
+            title="Answer incident-31: orders-5, retention_loss",
             url=f"{to}/runs/x/tasks/resolve_reset/required_actions",
             fill=None,
-            note="incident-31 waits for a person: accept_loss or fail.",
+            note="The run waits for an answer on Airflow's page",
+        ),
+        Action(title="Land what is new", url=to, fill=None, note="Trigger, single run"),
+        Action(
+            title="Land offsets that were passed over",
+            url=to,
+            fill='[{"topic":"orders","partition":4,"start_offset":3300000,"end_offset":3420000}]',
+            note="Trigger, single run: paste this into ranges",
         ),
         Action(
-            title="Run now",
-            url=f"{to}?trigger=true",
-            fill=None,
-            note="Lands what is unread, within the stream's limits.",
-        ),
-        Action(
-            title="Backfill these offsets",
-            url=f"{to}?trigger=true",
-            fill='{"ranges": {"orders": {"2": [[2610000, 2610800]]}}, "reason": ""}',
-            note="Reads ranges again that Kafka still holds.",
-        ),
-        Action(
-            title="Rewind to an earlier run",
-            url="/dags/tideline_rewind?trigger=true",
-            fill=f'{{"stream": "{name}", "to_run": ""}}',
-            note="Removes the rows of the runs after it.",
+            title="Rewind to after the newest run",
+            url="dags/tideline_rewind",
+            fill=f'{{"stream":"{name}","to_run":"x","reason":"","confirm":"{name}"}}',
+            note="Trigger; to_run is the last run to keep. Rows of later runs are removed",
         ),
     )
 

@@ -104,6 +104,7 @@ def test_a_thousand_streams(visitor, world):
     world.streams = [one.model_copy(update=again) for one in world.streams]
     visitor.refreshed(page)
     measured = "performance.getEntriesByName('tideline-list').map(entry => entry.duration)"
+    page.wait_for_function(f"{measured}.length > 1")
     first, *_, again = page.evaluate(measured)
     plain = page.evaluate("""() => {
         const start = performance.now(), body = document.createElement("div");

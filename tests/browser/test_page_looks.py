@@ -9,7 +9,7 @@ from tests.browser.page_world import AWAY, ago, many
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
-MOST_BYTES = 200_000
+MOST_BYTES = 300_000
 NAMES = (
     "many",
     "many-dark",

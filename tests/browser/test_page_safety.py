@@ -117,15 +117,15 @@ def test_services_away(visitor, world):
 def test_links_leave_the_frame(visitor, apart):
     """Airflow's frame allows neither windows nor its host's navigation; links work all the same."""
     page = visitor.open("?theme=dark&page=?stream=orders", path="/host")
-    link = page.frame_locator("iframe").get_by_role("link", name="Run now")
+    link = page.frame_locator("iframe").get_by_role("link", name="Land what is new")
     if apart:
         with page.context.expect_page() as opened:
             link.click(modifiers=["Control"])
-        opened.value.wait_for_url(f"{visitor.root}/dags/orders?trigger=true")
+        opened.value.wait_for_url(f"{visitor.root}/dags/orders")
         assert page.url.startswith(f"{visitor.root}/host")
     else:
         link.click()
-        page.wait_for_url(f"{visitor.root}/dags/orders?trigger=true")
+        page.wait_for_url(f"{visitor.root}/dags/orders")
 
 
 def test_the_theme_is_airflows(visitor):

@@ -69,7 +69,7 @@ def test_bands_are_to_scale(visitor):
     page = visitor.stream()
 
     def width(kind):
-        return page.locator(f".stage rect.{kind}").first.bounding_box()["width"]
+        return page.locator(f".stage rect.band.{kind}").first.bounding_box()["width"]
 
     assert width("at_stake") / width("gap") == pytest.approx(148_300 / 120_000, rel=0.1)
     assert width("landed") / width("at_stake") == pytest.approx(2_920_000 / 148_300, rel=0.1)
@@ -105,7 +105,7 @@ def test_keyboard(visitor):
         "at stake [4,120,000, 4,268,300), 148,300 offsets"
     )
     page.keyboard.press("Enter")
-    zoomed = page.locator(".stage rect.at_stake")
+    zoomed = page.locator(".stage rect.band.at_stake")
     expect(zoomed).to_have_class("band at_stake chosen")
     assert zoomed.bounding_box()["width"] > 500
     expect(stage).to_be_focused()
@@ -223,12 +223,13 @@ def test_ways_to_airflow(visitor):
     """Each way leads to Airflow's own form; its values can be copied."""
     page = visitor.stream()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the values: Backfill these offsets").click()
+    page.get_by_role("button", name="Copy the values: Land offsets that were passed over").click()
     expect(page.locator("#live")).to_have_text("copied")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
-    assert copied == {"ranges": {"orders": {"2": [[2_610_000, 2_610_800]]}}, "reason": ""}
-    link = page.get_by_role("link", name="Run now")
-    assert link.get_attribute("href") == f"{visitor.root}/dags/orders?trigger=true"
+    gap = {"start_offset": 3_300_000, "end_offset": 3_420_000}
+    assert copied == [{"topic": "orders", "partition": 4, **gap}]
+    link = page.get_by_role("link", name="Land what is new")
+    assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
 
 
 @pytest.mark.parametrize("width", [360, 390, 900])
