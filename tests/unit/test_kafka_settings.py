@@ -194,6 +194,7 @@ def test_a_property_that_is_not_on_the_list_is_refused(extra, text):
         "",
         "login.example",
         "file:///etc/passwd",
+        "file://h/etc/passwd",
         "https:///token",
         "https://h:x/",
         "https://u:cret@h/",
