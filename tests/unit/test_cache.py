@@ -156,3 +156,17 @@ def test_the_notes_for_an_archive_have_a_name_that_nobody_can_guess(cache, tmp_p
     command = [str(tmp_path / "java"), "-cp", f"{tmp_path}/a.jar"]
     one, two = (ClassArchive(command).options()[0] for _ in range(2))
     assert one != two
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of somebody else's")
+def test_a_link_of_somebody_else_is_not_followed(tmp_path, monkeypatch):
+    """It leads to a folder of ours now, and to theirs in a moment."""
+    link = tmp_path / "link"
+    (tmp_path / "ours" / "archives").mkdir(parents=True)
+    link.symlink_to(tmp_path / "ours")
+    monkeypatch.setenv("TIDELINE_CACHE", str(link))
+    assert foreign(link / "archives" / "x.jsa") is None
+    os.lchown(link, STRANGER, STRANGER)
+    assert foreign(link / "archives" / "x.jsa") == link
+    with pytest.raises(BadInput, match=f"{link}: owned by user {STRANGER}"):
+        own_folder("archives")

@@ -59,7 +59,7 @@ def refuse_foreign(path: Path) -> None:
         BadInput: Another user owns it or may write it, or a folder above it; it is named.
     """
     if (found := foreign(path)) is not None:
-        is_now = found.stat()
+        is_now = found.lstat() if found.is_symlink() else found.stat()
         raise BadInput(
             f"{found}: owned by user {is_now.st_uid}, mode {is_now.st_mode & 0o7777:04o};"
             f" what Tideline executes has to be owned by user {os.geteuid()} or root, and writable"
@@ -82,7 +82,8 @@ def foreign(path: Path) -> Path | None:
     above = [folder for folder in path.parents if folder.is_relative_to(top)] or [path.parent]
     for one in (path, *above):
         with suppress(FileNotFoundError, NotADirectoryError):
-            if not _is_own(one.stat()):
+            # Whoever owns a link may lead it elsewhere, at any moment.
+            if not _is_own(one.stat()) or not _is_of_us(one.lstat()):
                 return one
     return None
 
@@ -93,4 +94,8 @@ def _is_own(found: os.stat_result) -> bool:
     by_group = found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid()
     is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # as /tmp is
     is_private = is_shared or not (by_others or by_group)
-    return found.st_uid in (os.geteuid(), 0) and bool(is_private)
+    return _is_of_us(found) and bool(is_private)
+
+
+def _is_of_us(found: os.stat_result) -> bool:
+    return found.st_uid in (os.geteuid(), 0)
