@@ -212,6 +212,42 @@ MUTANTS = (
         "tests/unit/test_stream_files.py",
     ),
     Mutant(
+        "a reason is text",
+        "    if found := _NO_TEXT.search(text):",
+        "    if found := None:",
+        "tests/unit/test_bounds.py",
+    ),
+    Mutant(
+        "a stream file's values are short and few",
+        "if values > MOST_VALUES or len(event.value) > LONGEST:",
+        "if False:",
+        "tests/unit/test_stream_files.py",
+    ),
+    Mutant(
+        "Dags are found by the module's names alone",
+        "doc_md=notes, auto_register=False",
+        "doc_md=notes",
+        "tests/dags/test_bad_files.py",
+    ),
+    Mutant(
+        "a refused file has an id of its own",
+        "while dag_id in taken or dag_id in OPERATION_DAGS:",
+        "while dag_id in OPERATION_DAGS:",
+        "tests/dags/test_bad_files.py",
+    ),
+    Mutant(
+        "what was observed makes no line of a form",
+        'return kept_reason(" ".join(text.split()))',
+        "return kept_reason(text)",
+        "tests/unit/test_approval.py",
+    ),
+    Mutant(
+        "a table inside another one keeps its files",
+        "            self._refuse_tables_inside(sizes)",
+        "            pass",
+        "tests/integration/test_merged_files.py::test_a_table_inside_of_another_one_keeps_its_files",
+    ),
+    Mutant(
         "presets are Airflow's",
         "    if schedule in PRESETS:",
         "    if schedule.startswith('@'):",

@@ -231,15 +231,21 @@ MUTANTS = (
     ),
     Mutant(
         "somebody else's file in the cache is not executed",
-        "found.st_uid in (os.geteuid(), 0) and bool(is_private)",
-        "bool(is_private)",
+        "return found.st_uid in (os.geteuid(), 0)",
+        "return True",
         f"{CACHE}::test_a_file_of_somebody_else_is_refused_by_name",
     ),
     Mutant(
         "a file that others may write is not executed",
-        "found.st_uid in (os.geteuid(), 0) and bool(is_private)",
-        "found.st_uid in (os.geteuid(), 0)",
+        "return _is_of_us(found) and bool(is_private)",
+        "return _is_of_us(found)",
         f"{CACHE}::test_a_folder_that_others_may_write_is_refused_by_name",
+    ),
+    Mutant(
+        "somebody else's link leads to no cache",
+        " or not _is_of_us(one.lstat())",
+        "",
+        f"{CACHE}::test_a_link_of_somebody_else_is_not_followed",
     ),
     Mutant(
         "a changed jar is not loaded",
