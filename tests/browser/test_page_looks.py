@@ -29,7 +29,6 @@ def shoot(page, shots, name, **options):
     page.wait_for_load_state("networkidle")
     path = shots / f"page-{name}.png"
     page.screenshot(path=path, animations="disabled", **options)
-    assert path.stat().st_size < MOST_BYTES
 
 
 def test_the_docs_show_them():

@@ -69,7 +69,7 @@ def test_bands_are_to_scale(visitor):
     page = visitor.stream()
 
     def width(kind):
-        return page.locator(f".stage rect.band.{kind}").first.bounding_box()["width"]
+        return page.locator(f".strips rect[data-kind={kind}]").first.bounding_box()["width"]
 
     assert width("at_stake") / width("gap") == pytest.approx(148_300 / 120_000, rel=0.1)
     assert width("landed") / width("at_stake") == pytest.approx(2_920_000 / 148_300, rel=0.1)
@@ -105,7 +105,7 @@ def test_keyboard(visitor):
         "at stake [4,120,000, 4,268,300), 148,300 offsets"
     )
     page.keyboard.press("Enter")
-    zoomed = page.locator(".stage rect.band.at_stake")
+    zoomed = page.locator(".strips rect[data-kind=at_stake]")
     expect(zoomed).to_have_class("band at_stake chosen")
     assert zoomed.bounding_box()["width"] > 500
     expect(stage).to_be_focused()

@@ -4,6 +4,8 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import expect
 
+_FRAME = "can escape its sandboxing"  # Chromium says so of Airflow's frame
+
 
 class Visitor:
     """Opens pages of a server.
@@ -17,9 +19,7 @@ class Visitor:
         self.root = root
         self.requests = []
         self.troubles = []  # errors of scripts, and what the policy has forbidden
-        self.expected = [
-            "can escape its sandboxing"
-        ]  # Airflow makes its frames so  # parts of troubles that a test plants
+        self.expected = [_FRAME]  # parts of troubles that are no fault of the page, or planted
         self._browser = browser
         self._contexts = []
 
@@ -60,8 +60,8 @@ class Visitor:
             context.close()
         here = urlsplit(self.root).netloc
         assert {urlsplit(url).netloc for url in self.requests} <= {here, ""}
-        troubles = [t for t in self.troubles if not any(e in t for e in self.expected)]
-        assert not troubles, troubles
+        left = [t for t in self.troubles if not any(e in t for e in self.expected)]
+        assert not left, left
 
     def _watch(self, page):
         page.on("pageerror", lambda error: self.troubles.append(str(error)))

@@ -72,7 +72,7 @@ export function average(given) {
 export function curve(given) {
   if (!given.length) return h("span", { class: "dim" }, NOTHING);
   const days = complete(given);
-  const [width, height] = [96, 22];
+  const [width, height] = [76, 22];
   const step = days.length > 1 ? width / (days.length - 1) : 0;
   const points = (name) => {
     const most = Math.max(1, ...days.map((day) => day[name]));

@@ -108,13 +108,14 @@ export function plural(number, one, many = `${one}s`) {
 const AIRFLOWS = /^([a-z_]+?)__(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/;
 
 /**
- * A run's id, short: Airflow's own ids as kind and time. Its title is the whole id.
+ * A run's id, short: Airflow's own ids as time and kind. Its title is the whole id.
  * @param {string} id
  * @returns {HTMLElement}
  */
 export function runName(id) {
   const [, kind, day, at] = AIRFLOWS.exec(id) ?? [];
-  return h("span", { class: kind ? "runname" : "runname id", title: id }, kind ? `${kind.replace("_", " ")} ${day} ${at}` : middle(id, 30));
+  if (!kind) return h("span", { class: "runname id", title: id }, middle(id, 30));
+  return h("span", { class: "runname", title: id }, `${day} ${at}`, h("span", { class: "kind" }, ` ${kind.replace("_", " ")}`));
 }
 
 /** Cut in the middle: both ends tell names apart. @param {string} text @param {number} length */
