@@ -1,5 +1,6 @@
 """What the page is shown in its tests: answers of its API, built from the contract's models."""
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -237,27 +238,33 @@ def runs(number, dag="orders"):
 
 
 def actions(name):
+    """As the page's API words them."""
     to = f"dags/{name}"
-    return (
-        Action(
-            title="Answer incident-31: orders-5, retention_loss",
-            url=f"{to}/runs/x/tasks/resolve_reset/required_actions",
-            fill=None,
-            note="The run waits for an answer on Airflow's page",
-        ),
-        Action(title="Land what is new", url=to, fill=None, note="Trigger, single run"),
-        Action(
-            title="Land offsets that were passed over",
-            url=to,
-            fill='[{"topic":"orders","partition":4,"start_offset":3300000,"end_offset":3420000}]',
-            note="Trigger, single run: paste this into ranges",
-        ),
-        Action(
-            title="Rewind to after the newest run",
-            url="dags/tideline_rewind",
-            fill=f'{{"stream":"{name}","to_run":"x","reason":"","confirm":"{name}"}}',
-            note="Trigger; to_run is the last run to keep. Rows of later runs are removed",
-        ),
+    passed = {"topic": name, "partition": 4, "start_offset": 3_300_000, "end_offset": 3_420_000}
+    asked = f"{to}/runs/asked/tasks/resolve_reset/required_actions"
+    return tuple(
+        Action(title=title, url=url, fill=fill and json.dumps(fill), note=note)
+        for title, url, fill, note in (
+            (
+                f"Answer incident-31: {name}-5, retention_loss",
+                asked,
+                None,
+                "The run waits for an answer on Airflow's page",
+            ),
+            ("Land what is new", to, None, "Trigger, single run"),
+            (
+                "Land offsets that were passed over",
+                to,
+                [passed],
+                "Trigger, single run: paste this into ranges",
+            ),
+            (
+                "Rewind to after the newest run",
+                "dags/tideline_rewind",
+                {"stream": name, "to_run": run_of(13), "reason": "", "confirm": name},
+                "Trigger; to_run is the last run to keep. Rows of later runs are removed",
+            ),
+        )
     )
 
 

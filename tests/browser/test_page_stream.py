@@ -226,8 +226,8 @@ def test_ways_to_airflow(visitor):
     page.get_by_role("button", name="Copy the values: Land offsets that were passed over").click()
     expect(page.locator("#live")).to_have_text("copied")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
-    gap = {"start_offset": 3_300_000, "end_offset": 3_420_000}
-    assert copied == [{"topic": "orders", "partition": 4, **gap}]
+    (passed,) = copied
+    assert (passed["start_offset"], passed["end_offset"]) == (3_300_000, 3_420_000)
     link = page.get_by_role("link", name="Land what is new")
     assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
 
