@@ -82,9 +82,10 @@ def write_ledger(stream, partitions):
 def client(world, tmp_path_factory):
     """An administrator of a real Airflow that knows all Dags."""
     settings = {
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",  # a busy machine parses a thousand slowly
         f"AIRFLOW_CONN_{world.connection.upper()}": json.dumps(
             {"conn_type": "kafka", "extra": {"bootstrap.servers": world.broker.bootstrap_servers}}
-        )
+        ),
     }
     airflow = EmbeddedAirflow(tmp_path_factory.mktemp("home"), world.folder, settings).start_pages()
     try:
