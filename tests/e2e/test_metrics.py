@@ -10,7 +10,8 @@ from tests.prometheus import Evaluation, panels
 from tideline.model.metrics import METRICS, STEP_SECONDS, SUCCEEDED_AT
 from tideline.wiring import open_ledger
 
-pytestmark = pytest.mark.timeout(1800)  # Go may have to build promtool first
+# Go may have to build promtool first, which takes minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PHASE = 60
 """Minutes that each state lasts: every rule's `for` is over by its end."""
 PUBLISHED = {m.prometheus_name for m in METRICS if m.when != "`verify_decoded`"}

@@ -6,7 +6,8 @@ from tests.prometheus import Evaluation, check_rules, panels, rules, series_name
 
 ORDERS = {"stream": "orders"}
 DAY = 24 * 60
-pytestmark = pytest.mark.timeout(1800)  # Go may have to build promtool first
+# Go may have to build promtool first, which takes minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def series(name, values, **tags):
