@@ -51,6 +51,14 @@ print(json.dumps({"errors": bag.import_errors, "tasks": tasks}))
 """
 
 
+_FETCH = """
+from tideline.launch.jars import fetch, spark_jars
+from tideline.versions import SPARK_EXCLUDES, SPARK_JARS
+fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+print(len(spark_jars()))
+"""
+
+
 class Proof:
     """One proof, step by step; each raises AssertionError where something is not as it should be.
 
@@ -103,6 +111,7 @@ class Proof:
         log.produce("orders", 1000, seed=1)
         old = {"TIDELINE_SPARK_JOBS": str(previous.spark_jobs)}
         assert self._venv.version("tideline") == PREVIOUS
+        self._say(f"{PREVIOUS} has {self._python('-c', _FETCH)} jars of its own")
         first = self._answer("run", self._file, "--run-id", "one", env=old)
         self._say(f"{PREVIOUS} landed {first['rows']} rows")
         assert (first["status"], first["rows"]) == ("done", 1000)
@@ -200,11 +209,12 @@ class Proof:
 
 
 def _cache(folder: Path) -> Path:
-    """A cache with the jars that `make setup` has fetched.
+    """A cache with what `make setup` has fetched; another version's jars come to lie beside it.
 
     An archive of Spark's classes would take half a minute, and nobody would use it again.
     """
     folder.mkdir()
-    (folder / "jars").symlink_to(cache_folder() / "jars")
+    for name in ("jars", "ivy"):
+        (folder / name).symlink_to(cache_folder() / name)
     (folder / "archives").touch()
     return folder
