@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from devstack.airflow_services import connection_to
+from tests.harness import folder_of
 from tests.ledger_database import create_tables
 from tideline.ledger.ledger import Ledger
 from tideline.model.ledger_location import LedgerKind, LedgerLocation
@@ -29,30 +30,33 @@ _ROOT = "/tmp/tideline-recorded"
 class Recorded:
     """One recorded ledger in a folder of the test's own, both locations within reach.
 
+    With `TIDELINE_TEST_BUCKET` it is unpacked among a store's objects.
+
     Args:
         name: Of the recording.
         folder: Where to unpack it.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
-        unpack(name, folder)
-        self.folder = folder / name
+        root = f"{os.environ.get('TIDELINE_TEST_BUCKET', '')}{folder}"
+        unpack(name, folder_of(root))
+        self.uri, self.folder = f"{root}/{name}", folder_of(root) / name
         self.stream_name = MANIFEST[name]["stream"]
         self.is_sql = name == "sql"
         for file in self.folder.glob("*.yaml"):
-            file.write_text(file.read_text().replace(_ROOT, str(folder)))
+            file.write_text(file.read_text().replace(_ROOT, root))
         self.database = URL.create("sqlite", database=str(self.folder / "ledgers.db"))
         create_tables(self.database)
         with create_engine(self.database, poolclass=NullPool).begin() as connection:
             statement = text(
                 "UPDATE tideline_document SET body = replace(body, :old, :new) WHERE slot = 'mark'"
             )
-            connection.execute(statement, {"old": _ROOT, "new": str(folder)})
+            connection.execute(statement, {"old": _ROOT, "new": root})
         os.environ["AIRFLOW_CONN_TIDELINE_LEDGER"] = connection_to(self.database)
 
     def location(self, kind: LedgerKind) -> LedgerLocation:
         """The Delta table beside the target table, or the rows in the SQLite file."""
-        address = f"{self.folder}/lake/{self.stream_name}.ledger"
+        address = f"{self.uri}/lake/{self.stream_name}.ledger"
         return LedgerLocation(
             kind, address if kind == "delta" else "tideline_ledger", self.stream_name
         )
