@@ -50,6 +50,7 @@ def status(name, state, **facts):
         "partitions": 12,
         "offset_lag": 0,
         "is_measured": True,
+        "problem": None,
         "oldest_unread_at": None,
         "headroom_seconds": None,
         "last_run": run_of(9),

@@ -106,6 +106,12 @@ def test_services_away(visitor, world):
     expect(page.locator("#notices")).to_contain_text("The brokers cannot be asked.")
     expect(page.locator("#notices")).to_contain_text("is of 7 min ago")
     expect(page.locator("#notices")).to_contain_text(AWAY)
+    denied = "topic orders: TopicAuthorizationFailedError"
+    doubted = world.page.status.model_copy(update={"is_measured": False, "problem": denied})
+    world.page = world.orders(status=doubted)
+    visitor.refreshed(page)
+    expect(page.locator("#notices")).to_contain_text(denied)
+    expect(page.locator("#notices")).to_contain_text("as the last run saw it")
     never = world.page.ledger.model_copy(update={"asked_at": None, "problem": "no such table"})
     world.page = world.orders(ledger=never, status=None)
     visitor.refreshed(page)

@@ -5,7 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
+from tests.unit.build import (
+    ID,
+    NOW,
+    OTHER_ID,
+    head,
+    observation,
+    plan,
+    planned,
+    position,
+    seen,
+    topic,
+)
 from tests.unit.contract_objects import CLOSED, LOSS, OPEN
 from tideline.model.coverage import Coverage
 from tideline.model.decoding import Decoding
@@ -13,11 +24,13 @@ from tideline.model.gaps import Gap
 from tideline.model.generations import Beginning
 from tideline.model.head import KnownCommit
 from tideline.model.headroom import Headroom
+from tideline.model.observation import PartitionObservation, TopicObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verification import VerifiedRange
+from tideline.rules.bands import standings
 from tideline.rules.explanation import explain
-from tideline.rules.status import summarize
+from tideline.rules.status import doubt, summarize
 
 LOG = PartitionIdentity(ID, 0, 0)
 NEWER = replace(LOG, generation=1)
@@ -128,8 +141,25 @@ def test_nothing_is_made_up_where_nothing_is_known():
     )
 
 
+def observed(ends, **facts):
+    """Topics as the brokers say them, with these ends."""
+    names = sorted({place.topic for place in ends})
+    return observation(
+        *(
+            topic(
+                *(seen(0, end, at.partition) for at, end in ends.items() if at.topic == n), name=n
+            )
+            for n in names
+        ),
+        **facts,
+    )
+
+
 def status(state=HEAD, incidents=(), ends=None, decoding=DECODED):
-    return summarize("orders", state, decoding, incidents, ends, NOW)
+    found = None if ends is None else observed(ends)
+    stand = standings(state, found, "read_committed")
+    problem = "silence" if found is None else doubt((), state, stand, found)
+    return summarize("orders", state, decoding, incidents, stand, problem, NOW)
 
 
 @pytest.mark.parametrize(
@@ -151,13 +181,56 @@ def test_a_state_says_what_a_person_has_to_know_first(state, incidents, ends, ex
 
 def test_lag_is_the_brokers_or_as_the_last_run_saw_it():
     """Zero is not the same as unknown."""
-    seen = head(position(100, seen_end=130), position(5, partition=1))
-    assert (status(seen).offset_lag, status(seen).is_measured) == (30, False)
-    now = status(seen, ends={PLACE: 150, TopicPartition("orders", 1): 5})
+    last = head(position(100, seen_end=130), position(5, partition=1))
+    assert (status(last).offset_lag, status(last).is_measured) == (30, False)
+    now = status(last, ends={PLACE: 150, TopicPartition("orders", 1): 5})
     assert (now.offset_lag, now.is_measured) == (50, True)
     assert status(head(position(100))).offset_lag is None
     below = status(HEAD, ends={PLACE: 10})  # a truncated log is detection's, no negative lag
-    assert below.offset_lag == 0
+    assert (below.offset_lag, below.is_measured) == (0, True)
+    assert below.problem == (
+        "topic orders: partition 0: the log ends at 10, below the next offset 100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (topic(seen(0, 100)), None),
+        (topic(name="other"), "topic orders: the brokers were not asked about it yet"),
+        (
+            TopicObservation("orders", None, refusal="TopicAuthorizationFailedError"),
+            "topic orders: TopicAuthorizationFailedError",
+        ),
+        (TopicObservation("orders", None, fault="LeaderMoved"), "topic orders: LeaderMoved"),
+        (TopicObservation("orders", None), "topic orders: there is none in the cluster"),
+        (
+            topic(seen(0, 500), topic_id=OTHER_ID),
+            f"topic orders: created again, its id was {ID} and is {OTHER_ID}",
+        ),
+        (
+            topic(PartitionObservation(0, refusal="NotLeader")),
+            "topic orders: partition 0: NotLeader",
+        ),
+    ],
+)
+def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
+    """Otherwise a stream whose topic is gone, or may not be read, would look up to date."""
+    state = head(position(100, seen_end=130))
+    stand = standings(state, observation(said), "read_committed")
+    why = doubt(["orders"], state, stand, observation(said))
+    found = summarize("orders", state, DECODED, (), stand, why, NOW)
+    assert found.problem == problem
+    if problem is not None:
+        assert (found.offset_lag, found.is_measured, found.state) == (30, False, "behind")
+
+
+def test_doubts_are_counted_and_topics_set_aside_have_none():
+    """One is told; a set-aside topic may be gone."""
+    state = head(position(100), position(1, topic="old", topic_id=OTHER_ID), set_aside=("old",))
+    gone = [TopicObservation(name, None) for name in ("orders", "old", "new")]
+    found = doubt(["orders", "new"], state, (), observation(*gone))
+    assert found == "topic new: there is none in the cluster; and 1 more"
 
 
 def test_topics_that_are_set_aside_do_not_count():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tideline.cli.output import Output, grid
@@ -11,13 +10,15 @@ from tideline.contract.answers import Explained, Statuses
 from tideline.contract.shapes import StreamStatus
 from tideline.errors import BadInput, Transient
 from tideline.model.durations import duration_text
+from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.status import Status
 from tideline.model.stream import Stream
 from tideline.pipeline.observing import observe_topics
+from tideline.rules.bands import standings
 from tideline.rules.explanation import explain
-from tideline.rules.status import summarize
+from tideline.rules.status import doubt, summarize
 from tideline.stream_files import read_stream
 from tideline.stream_folder import stream_paths
 from tideline.wiring import open_ledger, open_run
@@ -30,14 +31,17 @@ def status(options: argparse.Namespace, output: Output) -> int:
 
     Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
     oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
-    not answer, as the last run saw it.
+    not tell, as the last run saw it, with the reason below.
     """
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
     found = [_status(stream, now) for stream in streams]
     answer = Statuses(streams=[StreamStatus.model_validate(s) for s in found])
-    old = [s.stream for s in found if not s.is_measured]
-    lines = [f"brokers do not answer for {', '.join(old)}: as the last run saw it"] if old else []
+    lines = [
+        f"{s.stream}: {s.problem}{'' if s.is_measured else '; lag as the last run saw it'}"
+        for s in found
+        if s.problem
+    ]
     output.answer(answer, grid(_HEADINGS, (_row(s, now) for s in found)), *lines)
     return 0
 
@@ -74,20 +78,17 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
 def _status(stream: Stream, now: datetime) -> Status:
     with open_run(stream, "status", RunRequest()) as run:
         state = run.ledger.read()
-        ends: Mapping[TopicPartition, int] | None = None
+        observation: Observation | None = None
         try:
-            topics = observe_topics(run, state.head).topics
-        except Transient:
-            pass
-        else:
-            level = stream.kafka.isolation_level
-            ends = {
-                TopicPartition(t.topic, p.partition): end
-                for t in topics
-                for p in t.partitions
-                if (end := p.end_offset(level)) is not None
-            }
-        return summarize(stream.stream, state.head, state.decoding, state.open_incidents, ends, now)
+            observation = observe_topics(run, state.head)
+        except (Transient, BadInput) as error:
+            problem: str | None = error.message
+        found = standings(state.head, observation, stream.kafka.isolation_level)
+        if observation is not None:
+            problem = doubt(stream.kafka.topics, state.head, found, observation)
+        return summarize(
+            stream.stream, state.head, state.decoding, state.open_incidents, found, problem, now
+        )
 
 
 def _row(status: Status, now: datetime) -> list[object]:

@@ -283,8 +283,10 @@ class Rewind(Shape):
 
 
 class StreamStatus(Shape):
-    """A stream in one line; `is_measured` is false where the brokers did not answer.
+    """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
+    `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
+    gone or was created again, a log that ends below the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
     unknown; `headroom_seconds` is negative when retention is overdue.
     """
@@ -294,6 +296,7 @@ class StreamStatus(Shape):
     partitions: int
     offset_lag: int | None
     is_measured: bool
+    problem: str | None
     oldest_unread_at: IsoTime | None
     headroom_seconds: float | None
     last_run: str | None

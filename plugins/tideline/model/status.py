@@ -31,7 +31,10 @@ class Status:
         partitions: Number of followed partitions.
         offset_lag: Offsets from the next ones to the logs' ends: now, or, where the brokers did
             not answer, as the last run saw them. None where nobody has seen an end.
-        is_measured: Whether the brokers were asked just now.
+        is_measured: Whether the brokers told the lag of every partition just now.
+        problem: Why not, or why their answer is not to be relied on: silence, a topic that they
+            refuse, that is gone or was created again, a log that ends below the next offset.
+            None if there is nothing of that kind.
         oldest_unread_at: When the oldest unread record was written, as the last run measured it;
             None if nothing is unread, or it is unknown.
         headroom_seconds: Until retention may reach an unread record, the least of all partitions;
@@ -47,6 +50,7 @@ class Status:
     partitions: int
     offset_lag: int | None
     is_measured: bool
+    problem: str | None
     oldest_unread_at: datetime | None
     headroom_seconds: float | None
     last_run: str | None

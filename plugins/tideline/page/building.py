@@ -102,7 +102,13 @@ def status_of(facts: StreamFacts, now: datetime) -> Status:
     state = facts.state
     open_incidents = state.open_incidents
     return summarize(
-        facts.stream.stream, state.head, state.decoding, open_incidents, facts.ends, now
+        facts.stream.stream,
+        state.head,
+        state.decoding,
+        open_incidents,
+        facts.standings,
+        facts.doubt,
+        now,
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
 
 from tideline.ledger.state import LedgerState
 from tideline.model.bands import Standing
 from tideline.model.observation import Observation
-from tideline.model.offsets import TopicPartition
 from tideline.model.request import RequestedRange
 from tideline.model.stream import Stream
 from tideline.rules.bands import Painter, standings
+from tideline.rules.status import doubt
 
 _RANGES = 20
 """At most so many ranges are offered to be landed."""
@@ -48,15 +47,12 @@ class StreamFacts:
         return Painter(self.state.head, self.state.runs.values(), self.state.control.incidents)
 
     @cached_property
-    def ends(self) -> Mapping[TopicPartition, int] | None:
-        """Ends of the logs that the positions belong to, as the brokers said; None if never."""
+    def doubt(self) -> str | None:
+        """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
         if self.observed is None:
-            return None
-        return {
-            s.position.topic_partition: s.end_offset
-            for s in self.standings
-            if s.position is not None and s.is_observed and s.end_offset is not None
-        }
+            return "the brokers have not answered yet"
+        topics = self.stream.kafka.topics
+        return doubt(topics, self.state.head, self.standings, self.observed)
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
+from tideline.model.bands import Standing
 from tideline.model.coverage import subtract, total
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.offsets import TopicPartition
+from tideline.model.observation import Observation, TopicObservation
 from tideline.model.status import Status, StreamState
 
 
@@ -18,7 +19,8 @@ def summarize(
     head: Head,
     decoding: Decoding,
     open_incidents: Collection[Incident],
-    ends: Mapping[TopicPartition, int] | None,
+    standings: Collection[Standing],
+    problem: str | None,
     now: datetime,
 ) -> Status:
     """A stream's status.
@@ -28,17 +30,14 @@ def summarize(
         head: Where the live lane stands.
         decoding: The head of the typed tables.
         open_incidents: Of landing and decoding.
-        ends: End offsets (exclusive) that a run would read to, as brokers say now; None if they
-            did not answer.
+        standings: Where its partitions stand, by that head.
+        problem: Why the brokers' answer is not to be relied on; None if it is.
         now: The time, UTC-aware.
     """
-    followed = [p for p in head.positions if p.topic not in head.set_aside]
-    seen = {p.topic_partition: p.seen_end for p in followed} if ends is None else ends
-    lags = [
-        max(0, end - p.next_offset)
-        for p in followed
-        if (end := seen.get(p.topic_partition)) is not None
+    followed = [
+        s for s in standings if s.position is not None and s.position.topic not in head.set_aside
     ]
+    lags = [s.lag for s in followed if s.lag is not None]
     has_lag = any(lags)
     unread = [h.written_at for h in head.headroom if h.written_at is not None]
     left = [s for h in head.headroom if (s := h.seconds_left(now)) is not None]
@@ -49,7 +48,8 @@ def summarize(
         state=_state(head, open_incidents, has_lag=has_lag),
         partitions=len(followed),
         offset_lag=sum(lags) if lags else None,
-        is_measured=ends is not None,
+        is_measured=all(s.is_observed for s in followed) if followed else problem is None,
+        problem=problem,
         oldest_unread_at=min(unread, default=None) if has_lag else None,
         headroom_seconds=min(left, default=None) if has_lag else None,
         last_run=newest.run_id if newest is not None else None,
@@ -59,6 +59,56 @@ def summarize(
         if covered
         else None,
     )
+
+
+def doubt(
+    topics: Iterable[str], head: Head, standings: Collection[Standing], observation: Observation
+) -> str | None:
+    """Why an observation does not tell how a stream is doing; None if it does.
+
+    Detection tells what it means; until a run has asked it, nobody should read "up to date".
+
+    Args:
+        topics: Those that the stream file names.
+        head: Where the live lane stands.
+        standings: Where its partitions stand, by that head and observation.
+        observation: What the brokers said.
+    """
+    followed = {p.topic: p.topic_id for p in head.positions if p.topic not in head.set_aside}
+    found = [
+        text
+        for name in sorted({*topics, *followed} - set(head.set_aside))
+        if (text := _doubt_of(name, followed.get(name), observation.topic(name)))
+    ]
+    found += _cut_logs(s for s in standings if s.topic in followed)
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else None
+
+
+def _doubt_of(name: str, topic_id: str | None, seen: TopicObservation | None) -> str | None:
+    if seen is None:
+        return f"topic {name}: the brokers were not asked about it yet"
+    if said := seen.refusal or seen.fault:
+        return f"topic {name}: {said}"
+    if seen.is_absent:
+        return f"topic {name}: there is none in the cluster"
+    if topic_id is not None and seen.topic_id != topic_id:
+        return f"topic {name}: created again, its id was {topic_id} and is {seen.topic_id}"
+    for partition in seen.partitions:
+        if said := partition.refusal or partition.fault:
+            return f"topic {name}: partition {partition.partition}: {said}"
+    return None
+
+
+def _cut_logs(standings: Iterable[Standing]) -> Iterator[str]:
+    for s in standings:
+        end, position = s.end_offset, s.position
+        if not s.is_observed or position is None or end is None or end >= position.next_offset:
+            continue
+        yield (
+            f"topic {s.topic}: partition {s.partition}: the log ends at {end}, below the"
+            f" next offset {position.next_offset}"
+        )
 
 
 def _state(head: Head, open_incidents: Collection[Incident], *, has_lag: bool) -> StreamState:

@@ -39,7 +39,7 @@ export const COLUMNS = [
 /** Unread offsets; marked where only the last run saw them. @param {Object|null} status StreamStatus */
 export function lag(status) {
   if (!status || status.offset_lag === null) return NOTHING;
-  const props = status.is_measured ? {} : { title: "as the last run saw it" };
+  const props = status.is_measured ? {} : { title: `as the last run saw it: ${status.problem}` };
   return h("span", props, !status.is_measured && "≥ ", count(status.offset_lag));
 }
 
@@ -51,9 +51,11 @@ function nameCell({ stream, topics, table }) {
 function stateCell(one) {
   const [whose, look] = one.ledger.problem ? ["ledger", one.ledger] : ["brokers", one.brokers];
   const seen = look.asked_at && [", seen ", time(look.asked_at)];
+  const doubt = !look.problem && one.brokers.asked_at && one.status?.problem;
   return [
     stateBadge(stateOf(one)),
     look.problem && h("span", { class: "sub warn", title: look.problem }, `${whose} away`, seen),
+    doubt && h("span", { class: "sub warn", title: doubt }, doubt),
   ];
 }
 

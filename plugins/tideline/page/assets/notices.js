@@ -31,6 +31,16 @@ export function lookNotice(look, title, shown) {
 }
 
 /**
+ * What speaks against the brokers' answer; detection says what it means.
+ * @param {Object|null} status StreamStatus
+ */
+export function doubtNotice(status) {
+  if (!status?.problem) return null;
+  const lag = status.is_measured ? null : "Its lag is as the last run saw it. ";
+  return notice("warn", "Not all is as the ledger has it.", lag, "The next run checks it. ", h("span", { class: "why" }, status.problem));
+}
+
+/**
  * Why an answer of the API is missing, and what to do.
  * @param {Error} problem
  * @param {string|null} since When it answered last, as ISO.
