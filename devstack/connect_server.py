@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
@@ -25,10 +26,14 @@ class ConnectServer:
     Args:
         folder: Holds its log.
         master: Spark master URL.
+        settings: More Spark properties.
     """
 
-    def __init__(self, folder: Path, master: str = "local[*]") -> None:
+    def __init__(
+        self, folder: Path, master: str = "local[*]", settings: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
+        self._settings = dict(settings or {})
         self._master = master
         self.port = free_ports(1)[0]
         self.token = secrets.token_urlsafe()
@@ -58,6 +63,7 @@ class ConnectServer:
             **APPLICATION,
             "spark.connect.grpc.binding.address": HOST,
             "spark.connect.grpc.binding.port": str(self.port),
+            **self._settings,
         }
         in_store = StoreSettings() if "TIDELINE_TEST_BUCKET" in os.environ else None
         server = build_submission(
