@@ -53,7 +53,8 @@ def test_a_stream_is_told_in_a_line_and_a_record_in_another(
         harness.run(stream, "second", spark)
     assert line() == ("halted", 20, "first", 1)
     monkeypatch.setenv("TIDELINE_STREAMS", str(harness.folder))
-    harness.connect(f"127.0.0.1:{free_ports(1)[0]}", request_timeout_ms=500)
+    away = {"request_timeout_ms": 500, "default_api_timeout_ms": 1500}
+    harness.connect(f"127.0.0.1:{free_ports(1)[0]}", **away)
     (away,) = said("status")["streams"]
     assert (away["state"], away["is_measured"]) == ("halted", False)
     assert main(["status"]) == 0

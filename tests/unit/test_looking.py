@@ -230,7 +230,7 @@ def test_doubts_are_counted_and_topics_set_aside_have_none():
     state = head(position(100), position(1, topic="old", topic_id=OTHER_ID), set_aside=("old",))
     gone = [TopicObservation(name, None) for name in ("orders", "old", "new")]
     found = doubt(["orders", "new"], state, (), observation(*gone))
-    assert found == "topic new: there is none in the cluster; and 1 more"
+    assert found == "topic new: there is none in the cluster and 1 more"
 
 
 def test_topics_that_are_set_aside_do_not_count():

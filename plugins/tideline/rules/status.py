@@ -12,6 +12,7 @@ from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import Observation, TopicObservation
 from tideline.model.status import Status, StreamState
+from tideline.model.wording import first_few
 
 
 def summarize(
@@ -81,8 +82,7 @@ def doubt(
         if (text := _doubt_of(name, followed.get(name), observation.topic(name)))
     ]
     found += _cut_logs(s for s in standings if s.topic in followed)
-    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0]}{more}" if found else None
+    return first_few(found, 1, "; ") if found else None
 
 
 def _doubt_of(name: str, topic_id: str | None, seen: TopicObservation | None) -> str | None:
