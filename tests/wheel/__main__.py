@@ -62,6 +62,7 @@ def prove(case: Case) -> None:
             proof.run_commands()
             proof.parse_dags()
             proof.run_dag()
+            proof.serve_page()
         finally:
             proof.close()
 

@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
 from devstack.broker import Broker
+from devstack.process import HOST, Server, free_ports, is_listening, wait_until
 from devstack.sample import ProducerLog, compare
 from tests.wheel.building import PREVIOUS, ROOT, Previous
 from tests.wheel.venvs import Venv
@@ -178,6 +180,47 @@ class Proof:
         assert rows == 1700, said
         assert compare(self._log, self._lake / "orders").exact
         self._say("Airflow's Dag run landed 200 rows more, exact")
+
+    def serve_page(self) -> None:
+        """Airflow's server serves the page, to whoever has logged in; `run_dag` came before."""
+        self._airflow("dags", "reserialize")
+        (port,) = free_ports(1)
+        passwords = self._venv.home / "passwords.json"
+        passwords.write_text(json.dumps({"admin": "for-the-proof"}))
+        settings = {
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+            "TIDELINE_STREAMS": str(self._streams),
+        }
+        command = [str(self._venv.python), "-m", "airflow", "api-server", "--port", str(port)]
+        log, env = self._venv.home / "api-server.log", self._venv.variables(self._env | settings)
+        server = Server.start("api-server", [*command, "--host", HOST, "--workers", "1"], log, env)
+        try:
+            server.wait_ready(lambda: is_listening(port), 180)
+            with httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60) as client:
+                self._look_at_page(client)
+        finally:
+            server.stop()
+        self._say("Airflow's server serves the page")
+
+    def _look_at_page(self, client: httpx.Client) -> None:
+        streams = "/tideline/api/v1/streams"
+        assert client.get(streams).status_code == 401
+        login = {"username": "admin", "password": "for-the-proof"}
+        token = client.post("/auth/token", json=login).json()["access_token"]
+        client.cookies.set("_token", token)
+        shown = client.get("/api/v2/plugins", headers={"Authorization": f"Bearer {token}"}).json()
+        (ours,) = [plugin for plugin in shown["plugins"] if plugin["name"] == "tideline"]
+        routes = [view["url_route"] for view in ours["external_views"]]
+        assert routes == ["tideline", "tideline-stream"]
+        for file in sorted((ROOT / "plugins/tideline/page/assets").iterdir()):
+            assert client.get(f"/tideline/assets/{file.name}").content == file.read_bytes()
+
+        def is_known() -> bool:
+            (one,) = client.get(streams).json()["streams"]
+            status = one["status"]
+            return bool(status and status["is_measured"] and status["state"] == "up_to_date")
+
+        wait_until(is_known, "the page does not show the stream as up to date", 60)
 
     def close(self) -> None:
         """Stop broker and Spark."""

@@ -76,6 +76,16 @@ class Venv:
         (found,) = distributions(name=package, path=[*map(str, self.folder.glob(_SITE))])
         return found.version
 
+    def variables(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of its programs, without this process's settings.
+
+        Args:
+            more: More variables.
+        """
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return {**kept, "PATH": path, "AIRFLOW_HOME": str(self.home), **(more or {})}
+
     def run(
         self, *arguments: object, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
@@ -85,11 +95,9 @@ class Venv:
             arguments: Of Python.
             env: More environment variables.
         """
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         return subprocess.run(
             [self.python, *map(str, arguments)],
-            env={**kept, "PATH": path, "AIRFLOW_HOME": str(self.home), **(env or {})},
+            env=self.variables(env),
             cwd=self.home,
             capture_output=True,
             text=True,
