@@ -17,7 +17,7 @@ from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import submit_command
 from tideline.launch.target import target_of
-from tideline.model.stream import Spark
+from tideline.model.stream_landing import Spark
 from tideline.spark.job_files import with_secrets
 from tideline.store_io.settings import StoreSettings
 

@@ -9,7 +9,7 @@ from tideline.errors import BadInput
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.request import RequestedRange
-from tideline.model.stream import Kafka
+from tideline.model.stream_landing import Kafka
 from tideline.rules.backfill import asked_by_ranges
 from tideline.rules.following import (
     followed_otherwise,

@@ -8,7 +8,7 @@ from tests.unit.build import ID, NOW, plan, planned
 from tideline.ledger.control import Control
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows
-from tideline.model.stream import OnReset
+from tideline.model.stream_landing import OnReset
 from tideline.model.verdicts import HALTING, POLICIES
 from tideline.rules.triage import triage, without_doubted
 

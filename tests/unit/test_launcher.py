@@ -19,7 +19,7 @@ from tideline.launch.connect import SparkConnect
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import SparkSubmit, Submission, submit_command
-from tideline.model.stream import Spark
+from tideline.model.stream_landing import Spark
 from tideline.store_io.settings import StoreSettings
 
 SUBMISSION = Submission(

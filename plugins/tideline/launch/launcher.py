@@ -13,7 +13,7 @@ from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
 from tideline.launch.target import target_of
-from tideline.model.stream import Spark
+from tideline.model.stream_landing import Spark
 from tideline.store_io.settings import StoreSettings
 
 if TYPE_CHECKING:  # most runs have nobody who watches

@@ -11,7 +11,7 @@ from tideline.model.headroom import Headroom
 from tideline.model.notice import Notice
 from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
-from tideline.model.stream import StartAt
+from tideline.model.stream_landing import StartAt
 from tideline.pipeline.context import RunContext, log, now
 from tideline.rules.following import mark_followed, only_followed
 from tideline.rules.headroom import headroom_of, unread_places

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tideline.model.head import Head, PartitionPosition, by_topic
 from tideline.model.incident import Incident
 from tideline.model.notice import Notice
-from tideline.model.stream import Kafka
+from tideline.model.stream_landing import Kafka
 from tideline.model.wording import first_few
 
 
