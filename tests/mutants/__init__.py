@@ -7,6 +7,7 @@ from tests.mutants import (
     detection,
     launching,
     ledger,
+    looking,
     maintaining,
     pipeline,
     planning,
@@ -30,4 +31,5 @@ MUTANTS = (
     *connections.MUTANTS,
     *launching.MUTANTS,
     *registry.MUTANTS,
+    *looking.MUTANTS,
 )

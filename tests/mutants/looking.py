@@ -1,0 +1,31 @@
+"""What a stream's status claims."""
+
+from tests.mutants.mutant import Mutant
+
+LOOKING = "tests/unit/test_looking.py"
+MUTANTS = (
+    Mutant(
+        "a topic that refuses is not up to date",
+        "if said := seen.refusal or seen.fault:",
+        "if said := seen.fault:",
+        LOOKING,
+    ),
+    Mutant(
+        "a topic created again is not up to date",
+        "if topic_id is not None and seen.topic_id != topic_id:",
+        "if False:",
+        LOOKING,
+    ),
+    Mutant(
+        "a log that ends below the next offset is told",
+        "if not s.is_observed or position is None or end is None or end >= position.next_offset:",
+        "if True:",
+        LOOKING,
+    ),
+    Mutant(
+        "lag is measured where all partitions were observed",
+        "is_measured=all(s.is_observed for s in followed) if followed else problem is None,",
+        "is_measured=True,",
+        LOOKING,
+    ),
+)
