@@ -51,7 +51,7 @@ test: $(READY) lint  ## Lint, then all tests but the slow suites, part by part, 
 
 test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
 	$(BIN)/pytest tests/faults -m ""
-	$(BIN)/pytest -m slow tests/unit tests/property tests/dags tests/integration tests/spark tests/e2e \
+	$(BIN)/pytest -m slow tests/unit tests/property tests/dags tests/integration tests/page tests/spark tests/e2e \
 	  tests/simulation/test_rules_out.py tests/simulation/test_ways_out.py
 
 test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server

@@ -1,5 +1,8 @@
 """Every route of the page, as each kind of caller: it is closed unless Airflow says otherwise."""
 
+import html
+import re
+
 import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Mount
@@ -124,3 +127,20 @@ def test_airflow_shows_the_page_in_its_navigation_and_on_each_dag(callers):
         ("dag", "/tideline/?stream={DAG_ID}"),
     }
     assert callers["admin"].get("/api/v2/plugins/importErrors").json()["total_entries"] == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["/tideline/", "/tideline/?stream=%22%3E%3Cscript%3E", "/tideline/api/v1/streams"]
+)
+def test_a_browser_without_a_login_is_led_to_airflow_s(callers, path):
+    """From a bookmark; and from there back. Nothing of the address becomes a part of the page."""
+    answer = callers["anonymous"].get(path, headers={"Accept": "text/html,*/*"})
+    assert answer.status_code == 401
+    assert "<script>" not in answer.text
+    (link,) = re.findall('href="([^"]*)"', answer.text)
+    target = answer.url.join(html.unescape(link))
+    assert target.path == "/api/v2/auth/login"
+    assert target.params["next"] == path
+    login = callers["anonymous"].get(target, follow_redirects=True)
+    assert login.status_code == 200
+    assert login.url.path.startswith("/auth/")

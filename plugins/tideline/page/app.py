@@ -6,12 +6,14 @@ they are open to anybody and load their scripts from elsewhere.
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,6 +42,12 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_LOG_IN = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Tideline</title></head><body>
+<p>You are not logged in. <a href="{link}" target="_top">Log in to Airflow</a></p>
+</body></html>
+"""
 files = APIRouter(dependencies=[LOGGED_IN])
 
 
@@ -108,8 +116,17 @@ class Headers:
         await self._app(scope, receive, with_headers)
 
 
+def _login(request: Request) -> str:
+    """Airflow's login, from where it comes back; relative, since only Airflow knows its address."""
+    above = "../" * request.url.path.removeprefix(request.scope.get("root_path", "")).count("/")
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return escape(f"{above}api/v2/auth/login?next={quote(here, safe='')}")
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
+    if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(_LOG_IN.format(link=_login(request)), 401)
     body = {"error": "Refused", "message": str(error.detail)}
     return JSONResponse(body, error.status_code, dict(error.headers or {}))
 
