@@ -27,9 +27,11 @@ from tideline.model.headroom import Headroom
 from tideline.model.observation import PartitionObservation, TopicObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.run import RunRecord, TableCommit
+from tideline.model.stream_landing import Kafka
 from tideline.model.verification import VerifiedRange
 from tideline.rules.bands import standings
 from tideline.rules.explanation import explain
+from tideline.rules.following import mark_named
 from tideline.rules.status import doubt, summarize
 
 LOG = PartitionIdentity(ID, 0, 0)
@@ -251,3 +253,19 @@ def test_the_least_headroom_and_the_oldest_record_count():
     read = status(state, ends={PLACE: 100})
     assert (read.oldest_unread_at, read.headroom_seconds) == (None, None)
     assert status(HEAD, decoding=Decoding()).undecoded is None
+
+
+def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():
+    """Before the next run has noted it, too; a pattern is not tried."""
+    last = head(
+        position(100, seen_end=130), position(1, seen_end=9, topic="old", topic_id=OTHER_ID)
+    )
+    now = mark_named(last, Kafka(connection="k", topics=["orders"]))
+    seen_now = observation(topic(seen(0, 100)))
+    stand = standings(now, seen_now, "read_committed")
+    assert doubt(["orders"], now, stand, seen_now) is None
+    found = summarize("orders", now, DECODED, (), stand, None, NOW)
+    assert (found.offset_lag, found.is_measured, found.partitions) == (0, True, 1)
+    endless = Kafka(connection="k", topic_pattern="(a|aa)+")
+    named = head(position(1, topic="a" * 60 + "b"))
+    assert mark_named(named, endless) is named

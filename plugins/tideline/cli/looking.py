@@ -18,6 +18,7 @@ from tideline.model.stream import Stream
 from tideline.pipeline.observing import observe_topics
 from tideline.rules.bands import standings
 from tideline.rules.explanation import explain
+from tideline.rules.following import mark_followed
 from tideline.rules.status import doubt, summarize
 from tideline.stream_files import read_stream
 from tideline.stream_folder import stream_paths
@@ -78,16 +79,17 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
 def _status(stream: Stream, now: datetime) -> Status:
     with open_run(stream, "status", RunRequest()) as run:
         state = run.ledger.read()
+        head = mark_followed(state.head, stream.kafka)
         observation: Observation | None = None
         try:
-            observation = observe_topics(run, state.head)
+            observation = observe_topics(run, head)
         except (Transient, BadInput) as error:
             problem: str | None = error.message
-        found = standings(state.head, observation, stream.kafka.isolation_level)
+        found = standings(head, observation, stream.kafka.isolation_level)
         if observation is not None:
-            problem = doubt(stream.kafka.topics, state.head, found, observation)
+            problem = doubt(stream.kafka.topics, head, found, observation)
         return summarize(
-            stream.stream, state.head, state.decoding, state.open_incidents, found, problem, now
+            stream.stream, head, state.decoding, state.open_incidents, found, problem, now
         )
 
 

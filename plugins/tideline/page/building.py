@@ -103,7 +103,7 @@ def status_of(facts: StreamFacts, now: datetime) -> Status:
     open_incidents = state.open_incidents
     return summarize(
         facts.stream.stream,
-        state.head,
+        facts.head,
         state.decoding,
         open_incidents,
         facts.standings,

@@ -7,10 +7,12 @@ from itertools import islice
 
 from tideline.ledger.state import LedgerState
 from tideline.model.bands import Standing
+from tideline.model.head import Head
 from tideline.model.observation import Observation
 from tideline.model.request import RequestedRange
 from tideline.model.stream import Stream
 from tideline.rules.bands import Painter, standings
+from tideline.rules.following import mark_named
 from tideline.rules.status import doubt
 
 _RANGES = 20
@@ -36,6 +38,11 @@ class StreamFacts:
         return self.stream is stream and self.state is state and self.observed is observed
 
     @cached_property
+    def head(self) -> Head:
+        """The ledger's, with those topics set aside that the file no longer names."""
+        return mark_named(self.state.head, self.stream.kafka)
+
+    @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """Where each partition stands, by topic and number."""
         level = self.stream.kafka.isolation_level
@@ -51,8 +58,7 @@ class StreamFacts:
         """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
         if self.observed is None:
             return "the brokers have not answered yet"
-        topics = self.stream.kafka.topics
-        return doubt(topics, self.state.head, self.standings, self.observed)
+        return doubt(self.stream.kafka.topics, self.head, self.standings, self.observed)
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:

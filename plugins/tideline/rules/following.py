@@ -38,6 +38,14 @@ def mark_followed(head: Head, kafka: Kafka) -> Head:
     return head if aside == head.set_aside else replace(head, set_aside=aside)
 
 
+def mark_named(head: Head, kafka: Kafka) -> Head:
+    """`mark_followed` where the stream file names its topics; it never tries a pattern.
+
+    That is for whoever must not wait: a pattern may take longer for one name than anybody lives.
+    """
+    return mark_followed(head, kafka) if kafka.topics else head
+
+
 def is_set_aside(incident: Incident, kafka: Kafka) -> bool:
     """Whether an incident is about a topic that a stream file does not mean any more."""
     topic = incident.finding.topic
