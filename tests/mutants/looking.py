@@ -12,7 +12,7 @@ MUTANTS = (
     ),
     Mutant(
         "a topic created again is not up to date",
-        "if topic_id is not None and seen.topic_id != topic_id:",
+        "if seen is not None and seen.topic_id not in (None, topic_id):",
         "if False:",
         LOOKING,
     ),
@@ -20,6 +20,12 @@ MUTANTS = (
         "a log that ends below the next offset is told",
         "if not s.is_observed or position is None or end is None or end >= position.next_offset:",
         "if True:",
+        LOOKING,
+    ),
+    Mutant(
+        "an answer from before the last run cuts no log",
+        "    if is_newer:\n        found += _others",
+        "    if True:\n        found += _others",
         LOOKING,
     ),
     Mutant(

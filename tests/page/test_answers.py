@@ -290,3 +290,39 @@ def test_many_streams_ask_their_brokers_once(api, stream, harness, monkeypatch):
 def test_the_description_of_the_api_is_that_of_the_application():
     """`make schema` writes it; paths and fields change with the code only."""
     assert (ROOT / "docs/page.openapi.json").read_text() == description()
+
+
+@pytest.fixture
+def rare_looks(monkeypatch):
+    """The brokers are asked so rarely that a busy machine has time for the rest in between."""
+    monkeypatch.setattr(sources, "_BROKERS_EVERY", 25)
+
+
+def test_a_run_that_lands_between_two_looks_raises_no_doubt(rare_looks, api, stream):
+    """The ledger is asked more often: its next offset may lie above the end that was seen."""
+    write_ledger(stream)
+    before = settled(api, f"/streams/{stream.stream}")
+    assert (before["status"]["problem"], before["status"]["is_measured"]) == (None, True)
+
+    def land(state):
+        first, *others = state.head.positions
+        return state.with_head(
+            replace(state.head, positions=(replace(first, next_offset=30), *others))
+        )
+
+    open_ledger(stream).update(land)
+    found = []
+
+    def has_landed():
+        found.append(api.get(f"/streams/{stream.stream}").json())
+        return found[-1]["status"]["offset_lag"] == 4
+
+    wait_until(has_landed, "the page does not see the new position", 20)
+    assert found[-1]["brokers"]["asked_at"] == before["brokers"]["asked_at"]
+    assert {one["status"]["problem"] for one in found} == {None}
+    # Nothing has been written: the next look finds the log cut.
+    wait_until(
+        lambda: "ends at 10" in str(settled(api, f"/streams/{stream.stream}")["status"]["problem"]),
+        "a cut log is not told",
+        60,
+    )

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.build import (
+    CLUSTER,
     ID,
     NOW,
     OTHER_ID,
@@ -160,7 +161,7 @@ def observed(ends, **facts):
 def status(state=HEAD, incidents=(), ends=None, decoding=DECODED):
     found = None if ends is None else observed(ends)
     stand = standings(state, found, "read_committed")
-    problem = "silence" if found is None else doubt((), state, stand, found)
+    problem = "silence" if found is None else doubt((), state, stand, found, is_newer=True)
     return summarize("orders", state, decoding, incidents, stand, problem, NOW)
 
 
@@ -220,18 +221,42 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
     """Otherwise a stream whose topic is gone, or may not be read, would look up to date."""
     state = head(position(100, seen_end=130))
     stand = standings(state, observation(said), "read_committed")
-    why = doubt(["orders"], state, stand, observation(said))
+    why = doubt(["orders"], state, stand, observation(said), is_newer=True)
     found = summarize("orders", state, DECODED, (), stand, why, NOW)
     assert found.problem == problem
     if problem is not None:
         assert (found.offset_lag, found.is_measured, found.state) == (30, False, "behind")
 
 
+def test_another_cluster_is_told_before_anything_else():
+    """Even if its topic had the same id."""
+    state, other = head(position(100)), observation(topic(seen(0, 100)), cluster="other")
+    stand = standings(state, other, "read_committed")
+    assert (
+        doubt([], state, stand, other, is_newer=True)
+        == f"another cluster: its id was {CLUSTER} and is other"
+    )
+    assert doubt([], head(), (), other, is_newer=True) is None
+
+
+def test_an_older_observation_cuts_no_log():
+    """A run has landed since the brokers were asked: the log went on after them, too."""
+    landed = head(position(150))
+    before = observation(topic(seen(0, 100)))
+    stand = standings(landed, before, "read_committed")
+    assert doubt(["orders"], landed, stand, before, is_newer=False) is None
+    assert "ends at 100" in doubt(["orders"], landed, stand, before, is_newer=True)
+    other = observation(topic(seen(0, 100), topic_id=OTHER_ID))
+    stand = standings(landed, other, "read_committed")
+    told = doubt(["orders"], landed, stand, other, is_newer=False)
+    assert told == "the brokers were asked before the ledger's last change"
+
+
 def test_doubts_are_counted_and_topics_set_aside_have_none():
     """One is told; a set-aside topic may be gone."""
     state = head(position(100), position(1, topic="old", topic_id=OTHER_ID), set_aside=("old",))
     gone = [TopicObservation(name, None) for name in ("orders", "old", "new")]
-    found = doubt(["orders", "new"], state, (), observation(*gone))
+    found = doubt(["orders", "new"], state, (), observation(*gone), is_newer=True)
     assert found == "topic new: there is none in the cluster and 1 more"
 
 
@@ -263,7 +288,7 @@ def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():
     now = mark_named(last, Kafka(connection="k", topics=["orders"]))
     seen_now = observation(topic(seen(0, 100)))
     stand = standings(now, seen_now, "read_committed")
-    assert doubt(["orders"], now, stand, seen_now) is None
+    assert doubt(["orders"], now, stand, seen_now, is_newer=True) is None
     found = summarize("orders", now, DECODED, (), stand, None, NOW)
     assert (found.offset_lag, found.is_measured, found.partitions) == (0, True, 1)
     endless = Kafka(connection="k", topic_pattern="(a|aa)+")

@@ -87,7 +87,7 @@ def _status(stream: Stream, now: datetime) -> Status:
             problem: str | None = error.message
         found = standings(head, observation, stream.kafka.isolation_level)
         if observation is not None:
-            problem = doubt(stream.kafka.topics, head, found, observation)
+            problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
         return summarize(
             stream.stream, head, state.decoding, state.open_incidents, found, problem, now
         )

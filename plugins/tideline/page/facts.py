@@ -26,12 +26,16 @@ class StreamFacts:
         stream: From its file.
         state: Of its ledger.
         observed: What the brokers said last; None if they have never answered.
+        is_newer: Whether the ledger has not changed since before they were asked.
     """
 
-    def __init__(self, stream: Stream, state: LedgerState, observed: Observation | None) -> None:
+    def __init__(
+        self, stream: Stream, state: LedgerState, observed: Observation | None, *, is_newer: bool
+    ) -> None:
         self.stream = stream
         self.state = state
         self.observed = observed
+        self._is_newer = is_newer
 
     def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
         """Whether they are made of these very objects."""
@@ -58,7 +62,8 @@ class StreamFacts:
         """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
         if self.observed is None:
             return "the brokers have not answered yet"
-        return doubt(self.stream.kafka.topics, self.head, self.standings, self.observed)
+        topics, stand = self.stream.kafka.topics, self.standings
+        return doubt(topics, self.head, stand, self.observed, is_newer=self._is_newer)
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:

@@ -68,6 +68,8 @@ class Sources:
         self._files = _StreamFiles(folder)
         self._opened: dict[str, tuple[Stream, Ledger]] = {}
         self._facts: dict[str, StreamFacts] = {}
+        self._looks: dict[str, tuple[Observation, Mapping[str, LedgerState]]] = {}
+        """By connection: the last observation, and what ledgers were known before it."""
         self._pool = ThreadPoolExecutor(_LEDGERS_AT_ONCE, "tideline-ledgers")
         clusters = ThreadPoolExecutor(_CLUSTERS_AT_ONCE, "tideline-brokers")
         self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
@@ -117,7 +119,10 @@ class Sources:
         made_of = (stream, ledger.value, brokers.value)
         known = self._facts.get(stream.stream)
         if known is None or not known.stand_on(*made_of):
-            known = self._facts[stream.stream] = StreamFacts(*made_of)
+            observation, states = self._looks.get(stream.kafka.connection, (None, {}))
+            is_newer = observation is brokers.value and states.get(stream.stream) is ledger.value
+            known = StreamFacts(*made_of, is_newer=is_newer)
+            self._facts[stream.stream] = known
         return known
 
     def _ledger(self, stream: Stream) -> Ledger:
@@ -144,13 +149,18 @@ class Sources:
         from tideline.kafka_io.client import KafkaCluster
 
         topics: set[str] = set()
-        for stream in self._files.streams().values():
+        states: dict[str, LedgerState] = {}
+        for name, stream in self._files.streams().items():
             if stream.kafka.connection == connection:
                 topics |= set(stream.kafka.topics)
-                state = self._ledgers.known(stream.stream)
-                topics |= set(state.head.topics) if state is not None else set()
+                state = self._ledgers.known(name)
+                if state is not None:
+                    states[name] = state
+                    topics |= set(state.head.topics)
         with KafkaCluster(_less_patient(kafka_settings(connection))) as cluster:
-            return cluster.observe(topics, {})
+            found = cluster.observe(topics, {})
+        self._looks[connection] = found, states
+        return found
 
 
 def _less_patient(settings: KafkaSettings) -> KafkaSettings:

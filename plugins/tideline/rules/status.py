@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from tideline.model.bands import Standing
@@ -63,7 +63,12 @@ def summarize(
 
 
 def doubt(
-    topics: Iterable[str], head: Head, standings: Collection[Standing], observation: Observation
+    topics: Iterable[str],
+    head: Head,
+    standings: Collection[Standing],
+    observation: Observation,
+    *,
+    is_newer: bool,
 ) -> str | None:
     """Why an observation does not tell how a stream is doing; None if it does.
 
@@ -74,30 +79,44 @@ def doubt(
         head: Where the live lane stands.
         standings: Where its partitions stand, by that head and observation.
         observation: What the brokers said.
+        is_newer: Whether the head was read before the brokers were asked. If it may have moved on
+            since, a log that ends below a next offset is not cut, only seen earlier.
     """
+    if is_newer and head.positions and observation.cluster_id != head.cluster_id:
+        return f"another cluster: its id was {head.cluster_id} and is {observation.cluster_id}"
     followed = {p.topic: p.topic_id for p in head.positions if p.topic not in head.set_aside}
     found = [
         text
         for name in sorted({*topics, *followed} - set(head.set_aside))
-        if (text := _doubt_of(name, followed.get(name), observation.topic(name)))
+        if (text := _doubt_of(name, observation.topic(name)))
     ]
-    found += _cut_logs(s for s in standings if s.topic in followed)
+    here = [s for s in standings if s.topic in followed and s.position is not None]
+    if is_newer:
+        found += _others(followed, observation)
+        found += _cut_logs(here)
+    elif not found and not all(s.is_observed for s in here):
+        found = ["the brokers were asked before the ledger's last change"]
     return first_few(found, 1, "; ") if found else None
 
 
-def _doubt_of(name: str, topic_id: str | None, seen: TopicObservation | None) -> str | None:
+def _doubt_of(name: str, seen: TopicObservation | None) -> str | None:
     if seen is None:
         return f"topic {name}: the brokers were not asked about it yet"
     if said := seen.refusal or seen.fault:
         return f"topic {name}: {said}"
     if seen.is_absent:
         return f"topic {name}: there is none in the cluster"
-    if topic_id is not None and seen.topic_id != topic_id:
-        return f"topic {name}: created again, its id was {topic_id} and is {seen.topic_id}"
     for partition in seen.partitions:
         if said := partition.refusal or partition.fault:
             return f"topic {name}: partition {partition.partition}: {said}"
     return None
+
+
+def _others(followed: Mapping[str, str], observation: Observation) -> Iterator[str]:
+    for name, topic_id in sorted(followed.items()):
+        seen = observation.topic(name)
+        if seen is not None and seen.topic_id not in (None, topic_id):
+            yield f"topic {name}: created again, its id was {topic_id} and is {seen.topic_id}"
 
 
 def _cut_logs(standings: Iterable[Standing]) -> Iterator[str]:
