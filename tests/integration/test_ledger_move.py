@@ -74,15 +74,15 @@ def test_everything_is_answered_as_before_there_and_back_again(locations, old, n
 
 @both_directions
 def test_the_old_location_refuses_and_names_the_new_one(locations, old, new):
-    """Whoever kept the old line in the stream file reads which one to write."""
+    """Whoever kept the old line in the stream file reads which one to write, and who moved it."""
     work(locations[old], 2)
-    move_ledger(locations[old], locations[new], open_store)
+    move_ledger(locations[old], locations[new], open_store, "os:ann")
     for ask in (
         lambda ledger: ledger.read(),
         lambda ledger: ledger.find_run("run-1"),
         lambda ledger: ledger.update(lambda s: s.with_next_token()),
     ):
-        with pytest.raises(LedgerElsewhere) as refused:
+        with pytest.raises(LedgerElsewhere, match="by os:ann: set") as refused:
             ask(ledger_in(locations[old]))
         assert f"was moved to {locations[new]}" in refused.value.message
         assert f"ledger: {new}" in refused.value.message

@@ -8,6 +8,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from tideline.cli.output import Output
+from tideline.cli.who import os_user
 from tideline.connections import store_settings
 from tideline.contract.building import build_move
 from tideline.errors import BadInput
@@ -25,7 +26,7 @@ def move(options: argparse.Namespace, output: Output) -> int:
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)
     store = store_settings(connection)
-    moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store))
+    moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store), os_user())
     summary = f"the ledger is in {moved.target} already"
     if moved.is_empty:
         summary = f"there is no ledger in {moved.source} yet, so nothing had to be moved"

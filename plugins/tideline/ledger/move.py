@@ -59,6 +59,7 @@ def move_ledger(
     source: LedgerLocation,
     target: LedgerLocation,
     open_store: Callable[[LedgerLocation], LedgerStore],
+    by: str | None = None,
 ) -> Move:
     """Move a ledger from one location to another, or finish an interrupted move.
 
@@ -66,6 +67,7 @@ def move_ledger(
         source: Where the stream file says it is.
         target: Where it should be.
         open_store: Opens the store at a location.
+        by: Who moves it; both locations record it, the one that is left for good.
 
     Raises:
         LedgerElsewhere: The source was moved elsewhere, or the target is another location's copy.
@@ -84,7 +86,7 @@ def move_ledger(
         if marker.state == "moved_to":
             raise LedgerElsewhere(marker.refusal(arriving.location))
         source = marker.other
-    handover = _Handover(source, target, open_store(source), arriving)
+    handover = _Handover(source, target, open_store(source), arriving, by)
     before = handover.leaving.read()
     if not handover.is_marked(before):
         if CONTROL not in before.documents:
@@ -114,6 +116,7 @@ class _Handover:
     target: LedgerLocation
     leaving: LedgerStore
     arriving: LedgerStore
+    by: str | None
 
     def is_marked(self, snapshot: Snapshot) -> bool:
         """Whether the source's marker names the target.
@@ -141,7 +144,7 @@ class _Handover:
             try:
                 self._copy(base, control)
                 reach("move:copied")
-                marker = RelocationMarker("moved_to", control.ledger_id, self.target)
+                marker = RelocationMarker("moved_to", control.ledger_id, self.target, self.by)
                 self.leaving.commit(base, put={MARKER: dump(marker)})
             except CommitConflict as conflict:
                 log.info("copying again: %s", conflict)
@@ -157,7 +160,7 @@ class _Handover:
         documents = {
             **base.documents,
             CONTROL: dump(replace(control, leases=())),
-            MARKER: dump(RelocationMarker("unfinished", control.ledger_id, self.source)),
+            MARKER: dump(RelocationMarker("unfinished", control.ledger_id, self.source, self.by)),
         }
         put = {k: v for k, v in documents.items() if there.documents.get(k) != v}
         self.arriving.commit(there, put=put, drop=set(there.documents) - set(documents))

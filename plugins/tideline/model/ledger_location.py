@@ -42,18 +42,20 @@ class RelocationMarker:
         state: `moved_to` another location, or an `unfinished` copy of another location.
         ledger_id: Id of the ledger.
         other: The location that the ledger was moved to, or is being copied from.
+        by: Who moves it; None if it was moved by a version that did not record it.
     """
 
     state: Literal["moved_to", "unfinished"]
     ledger_id: str
     other: LedgerLocation
+    by: str | None = None
 
     def refusal(self, location: str) -> str:
         """Why the ledger at this location cannot be opened, and what to do."""
         if self.state == "moved_to":
             return (
-                f"ledger {location} was moved to {self.other}: set {self.other.in_stream_file}, in"
-                " the stream file"
+                f"ledger {location} was moved to {self.other}{f' by {self.by}' if self.by else ''}:"
+                f" set {self.other.in_stream_file}, in the stream file"
             )
         return (
             f"ledger {location} is an unfinished copy of {self.other}: repeat the"
