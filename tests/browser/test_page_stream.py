@@ -114,9 +114,12 @@ def test_keyboard(visitor):
 def test_zoom_stays_over_a_refresh(visitor, world):
     """New offsets arrive; what is shown stays."""
     page = visitor.stream()
+    readout = page.locator(".readout")
     page.get_by_role("button", name="Zoom in").click()
+    expect(readout).not_to_contain_text("all offsets")
+    zoomed = readout.inner_text()
     page.get_by_role("button", name="Pan to lower offsets").click()
-    expect(page.locator(".readout")).not_to_contain_text("all offsets")
+    expect(readout).not_to_have_text(zoomed)
     before = shown(page)
     world.partitions = [one for one in world.partitions if one.partition != 11]
     world.partitions.append(world.partitions[0].model_copy(update={"partition": 11}))
