@@ -18,8 +18,14 @@ MUTANTS = (
     ),
     Mutant(
         "a log that ends below the next offset is told",
-        "if not s.is_observed or position is None or end is None or end >= position.next_offset:",
-        "if True:",
+        "if s.end_offset is not None and s.end_offset < following:",
+        "if False:",
+        LOOKING,
+    ),
+    Mutant(
+        "a log that starts above the next offset is told",
+        "elif s.log_start_offset is not None and s.log_start_offset > following:",
+        "elif False:",
         LOOKING,
     ),
     Mutant(

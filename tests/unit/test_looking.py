@@ -200,6 +200,7 @@ def test_lag_is_the_brokers_or_as_the_last_run_saw_it():
     ("said", "problem"),
     [
         (topic(seen(0, 100)), None),
+        (topic(seen(100, 100)), None),
         (topic(name="other"), "topic orders: the brokers were not asked about it yet"),
         (
             TopicObservation("orders", None, refusal="TopicAuthorizationFailedError"),
@@ -226,6 +227,14 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
     assert found.problem == problem
     if problem is not None:
         assert (found.offset_lag, found.is_measured, found.state) == (30, False, "behind")
+
+
+def test_records_that_are_gone_before_they_were_read_are_told():
+    """The next run will find them lost; until then nothing else says so."""
+    state, expired = head(position(100)), observation(topic(seen(130, 150)))
+    stand = standings(state, expired, "read_committed")
+    why = doubt(["orders"], state, stand, expired, is_newer=True)
+    assert why == "topic orders: partition 0: the log starts at 130, above the next offset 100"
 
 
 def test_another_cluster_is_told_before_anything_else():

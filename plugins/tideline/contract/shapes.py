@@ -286,7 +286,7 @@ class StreamStatus(Shape):
     """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
     `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
-    gone or was created again, a log that ends below the next offset.
+    gone or was created again, a log that lacks the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
     unknown; `headroom_seconds` is negative when retention is overdue.
     """

@@ -33,7 +33,7 @@ class Status:
             not answer, as the last run saw them. None where nobody has seen an end.
         is_measured: Whether the brokers told the lag of every partition just now.
         problem: Why not, or why their answer is not to be relied on: silence, a topic that they
-            refuse, that is gone or was created again, a log that ends below the next offset.
+            refuse, that is gone or was created again, a log that lacks the next offset.
             None if there is nothing of that kind.
         oldest_unread_at: When the oldest unread record was written, as the last run measured it;
             None if nothing is unread, or it is unknown.

@@ -121,13 +121,14 @@ def _others(followed: Mapping[str, str], observation: Observation) -> Iterator[s
 
 def _cut_logs(standings: Iterable[Standing]) -> Iterator[str]:
     for s in standings:
-        end, position = s.end_offset, s.position
-        if not s.is_observed or position is None or end is None or end >= position.next_offset:
+        if not s.is_observed or s.position is None:
             continue
-        yield (
-            f"topic {s.topic}: partition {s.partition}: the log ends at {end}, below the"
-            f" next offset {position.next_offset}"
-        )
+        here, following = f"topic {s.topic}: partition {s.partition}", s.position.next_offset
+        if s.end_offset is not None and s.end_offset < following:
+            yield f"{here}: the log ends at {s.end_offset}, below the next offset {following}"
+        elif s.log_start_offset is not None and s.log_start_offset > following:
+            start = s.log_start_offset
+            yield f"{here}: the log starts at {start}, above the next offset {following}"
 
 
 def _state(head: Head, open_incidents: Collection[Incident], *, has_lag: bool) -> StreamState:
