@@ -326,3 +326,18 @@ def test_a_run_that_lands_between_two_looks_raises_no_doubt(rare_looks, api, str
         "a cut log is not told",
         60,
     )
+
+
+def test_a_ledger_that_moves_is_read_where_the_file_says(api, stream, harness):
+    """The stream file names another location, whose ledger happens to have the same version."""
+    write_ledger(stream)
+    assert settled(api, f"/streams/{stream.stream}")["status"]["offset_lag"] == 10
+    moved = harness.stream(table={"uri": f"{harness.lake}/elsewhere"})
+    open_ledger(moved).update(lambda state: state.with_head(state.head))
+    assert open_ledger(moved).read().version == open_ledger(stream).read().version
+
+    def is_there():
+        page = settled(api, f"/streams/{stream.stream}")
+        return page["table"].endswith("elsewhere") and page["status"]["state"] == "never_run"
+
+    wait_until(is_there, "the page shows the ledger of before", 30)

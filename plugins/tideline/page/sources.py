@@ -67,6 +67,7 @@ class Sources:
     def __init__(self, folder: Path | None = None) -> None:
         self._files = _StreamFiles(folder)
         self._opened: dict[str, tuple[Stream, Ledger]] = {}
+        self._read: dict[str, tuple[Ledger, LedgerState]] = {}
         self._facts: dict[str, StreamFacts] = {}
         self._looks: dict[str, tuple[Observation, Mapping[str, LedgerState]]] = {}
         """By connection: the last observation, and what ledgers were known before it."""
@@ -135,13 +136,16 @@ class Sources:
 
     def _read_ledger(self, name: str) -> LedgerState:
         stream = self._files.streams()[name]
-        known = self._ledgers.known(name) if name in self._opened else None
         try:
             ledger = self._ledger(stream)
-            return ledger.read() if known is None else ledger.read_since(known)
+            known, state = self._read.get(name, (None, None))
+            # Another ledger may have the same version.
+            state = ledger.read_since(state) if state and known is ledger else ledger.read()
         except BaseException:
             self._opened.pop(name, None)  # secrets may be renewed, and the ledger moved
             raise
+        self._read[name] = ledger, state
+        return state
 
     def _observe(self, connection: str) -> Observation:
         """All topics of all streams of a connection, in one request for each leader and kind."""
