@@ -24,8 +24,8 @@ MUTANTS = (
     ),
     Mutant(
         "a log that starts above the next offset is told",
-        "elif s.log_start_offset is not None and s.log_start_offset > following:",
-        "elif False:",
+        "if start is not None and lost_to_retention(s.position, start, landed):",
+        "if False:",
         LOOKING,
     ),
     Mutant(

@@ -237,6 +237,17 @@ def test_records_that_are_gone_before_they_were_read_are_told():
     assert why == "topic orders: partition 0: the log starts at 130, above the next offset 100"
 
 
+def test_what_a_backfill_has_landed_past_the_position_is_not_gone():
+    """Retention has reached it, and its rows are in the table: detection has no finding either."""
+    state = head(position(100), coverage=(coverage(0, 130),))
+    expired = observation(topic(seen(130, 150)))
+    stand = standings(state, expired, "read_committed")
+    assert doubt(["orders"], state, stand, expired, is_newer=True) is None
+    further = observation(topic(seen(131, 150)))
+    stand = standings(state, further, "read_committed")
+    assert "starts at 131" in doubt(["orders"], state, stand, further, is_newer=True)
+
+
 def test_another_cluster_is_told_before_anything_else():
     """Even if its topic had the same id."""
     state, other = head(position(100)), observation(topic(seen(0, 100)), cluster="other")

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from tideline.model.bands import Standing
-from tideline.model.coverage import subtract, total
+from tideline.model.coverage import Intervals, subtract, total
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import Observation, TopicObservation
+from tideline.model.offsets import PartitionIdentity
 from tideline.model.status import Status, StreamState
 from tideline.model.wording import first_few
+from tideline.rules.reset_detection import lost_to_retention
 
 
 def summarize(
@@ -93,7 +95,7 @@ def doubt(
     here = [s for s in standings if s.topic in followed and s.position is not None]
     if is_newer:
         found += _others(followed, observation)
-        found += _cut_logs(here)
+        found += _cut_logs(here, head.landed)
     elif not found and not all(s.is_observed for s in here):
         found = ["the brokers were asked before the ledger's last change"]
     return first_few(found, 1, "; ") if found else None
@@ -119,15 +121,18 @@ def _others(followed: Mapping[str, str], observation: Observation) -> Iterator[s
             yield f"topic {name}: created again, its id was {topic_id} and is {seen.topic_id}"
 
 
-def _cut_logs(standings: Iterable[Standing]) -> Iterator[str]:
+def _cut_logs(
+    standings: Iterable[Standing], landed: Mapping[PartitionIdentity, Intervals]
+) -> Iterator[str]:
     for s in standings:
         if not s.is_observed or s.position is None:
             continue
         here, following = f"topic {s.topic}: partition {s.partition}", s.position.next_offset
         if s.end_offset is not None and s.end_offset < following:
             yield f"{here}: the log ends at {s.end_offset}, below the next offset {following}"
-        elif s.log_start_offset is not None and s.log_start_offset > following:
-            start = s.log_start_offset
+            continue
+        start = s.log_start_offset
+        if start is not None and lost_to_retention(s.position, start, landed):
             yield f"{here}: the log starts at {start}, above the next offset {following}"
 
 
