@@ -19,6 +19,7 @@ from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.object_stores import BUCKET, Bucket, Fronted, fronted
 from tests.postgres import Postgres
+from tests.secured_broker import SecuredBroker, secured_broker
 
 _numbers = itertools.count(1)
 
@@ -40,6 +41,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     server = Broker(tmp_path_factory.mktemp("kafka")).start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A real broker with every kind of listener that asks who connects."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from kafka.admin import (
 )
 
 from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from devstack.process import HOST, free_ports
 from tests.tls import Authority
 from tests.token_issuer import AUDIENCE, CLIENT, SECRET, TokenIssuer
@@ -233,3 +236,14 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         yield secured
     finally:
         secured.stop()
+
+
+def connect(harness: StreamHarness, extra: Mapping[str, str]) -> None:
+    """Give the streams of a harness a connection.
+
+    Args:
+        harness: Theirs.
+        extra: Of the connection, as `SecuredBroker` gives it.
+    """
+    value = json.dumps({"conn_type": "kafka", "extra": dict(extra)})
+    os.environ[f"AIRFLOW_CONN_{harness.connection.upper()}"] = value

@@ -10,7 +10,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 from devstack.airflow_services import EmbeddedAirflow
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
-from tests.secured_broker import PASSWORD, secured_broker
+from tests.secured_broker import PASSWORD, connect
 from tests.unit.build import head
 from tideline.page.building import build_list
 from tideline.page.sources import Sources
@@ -19,26 +19,13 @@ from tideline.wiring import open_ledger
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    """A broker that wants TLS and a login."""
-    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
-        yield found
-
-
 @pytest.fixture
 def harness(secured, tmp_path, request):
     """Streams whose connection may do all."""
     made = StreamHarness(secured.broker, tmp_path, request.node.name.replace("_", "-")[5:25])
-    log_in(made, secured)
+    connect(made, secured.settings("SASL_SSL"))
     made.create("orders", partitions=2)
     return made
-
-
-def log_in(harness, secured, **changes):
-    settings = secured.settings("SASL_SSL", **changes)
-    servers = settings.pop("bootstrap.servers")
-    harness.connect(servers, **{name.replace(".", "_"): v for name, v in settings.items()})
 
 
 def write_head(stream):
@@ -50,7 +37,7 @@ def test_one_topic_that_may_not_be_read_hides_no_other(harness, secured):
     harness.create("closed")
     for stream in (harness.stream(name="shown"), harness.stream(["closed"], name="closed")):
         write_head(stream)
-    log_in(harness, secured, sasl_username="guest")
+    connect(harness, secured.settings("SASL_SSL", sasl_username="guest"))
     pattern = ResourcePattern(ResourceType.TOPIC, harness.topic())
     operations = (ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS)
     with harness.admin() as admin:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from devstack.harness import StreamHarness
-from tests.secured_broker import PASSWORD, secured_broker
+from tests.secured_broker import PASSWORD
 from tests.secured_cases import AWAY, CASES, WRONG, Case
 from tests.secured_reads import HIDDEN, RECORDS, by_python, by_spark
 from tests.token_issuer import SECRET
@@ -39,12 +39,6 @@ class Row:
     exit: int
     seconds: str
     said: str
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,11 @@ from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
 from devstack.spark_apps import ConnectSpark
 from tests.harness import table_rows
-from tests.secured_broker import PASSWORD, secured_broker
+from tests.secured_broker import PASSWORD, connect
 from tests.secured_reads import RECORDS, by_spark
 from tests.token_issuer import SECRET
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +46,9 @@ def harness(request, secured, tmp_path):
         settings = secured.tokens()
     else:
         settings = secured.settings("SASL_SSL", "LOGINS", sasl_mechanism=mechanism)
-    log_in(made, settings)
+    connect(made, settings)
     made.create(partitions=1)
     return made
-
-
-def log_in(harness, settings):
-    rest = {k.replace(".", "_"): v for k, v in settings.items() if k != "bootstrap.servers"}
-    harness.connect(settings["bootstrap.servers"], **rest)
 
 
 def test_records_land_and_the_event_log_has_no_secret(harness, logging_spark, events):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from tests.drivers import jvms
 from tests.harness import is_clean, table_rows
-from tests.secured_broker import secured_broker
+from tests.secured_broker import connect
 from tests.secured_reads import RECORDS, SERVED, by_spark
 from tests.spark_ways import by_spark_submit
 from tests.token_issuer import SECRET
@@ -26,12 +25,6 @@ from tideline.launch.local_driver import LocalDriver
 REFUSED = "AccessRefused"
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
-        yield found
-
-
 @pytest.fixture
 def harness(secured, tmp_path, request):
     """With ten records in `orders`; its connection is nobody's yet."""
@@ -39,12 +32,6 @@ def harness(secured, tmp_path, request):
     found.create(partitions=1)
     found.send(RECORDS)
     return found
-
-
-def connect(harness, extra):
-    """Give the streams of a harness a connection."""
-    value = json.dumps({"conn_type": "kafka", "extra": extra})
-    os.environ[f"AIRFLOW_CONN_{harness.connection.upper()}"] = value
 
 
 def test_one_connection_with_tokens_lands(secured, harness, spark, caplog):
