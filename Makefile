@@ -121,7 +121,7 @@ format: $(READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff format .
 
 schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and docs/page.openapi.json from the models
-	$(BIN)/python -m tideline.model.stream_schema > docs/stream.schema.json
+	$(BIN)/python -m tideline.stream.stream > docs/stream.schema.json
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 

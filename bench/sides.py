@@ -21,16 +21,14 @@ from devstack.harness import StreamHarness
 from devstack.spark_apps import InProcessSpark
 from tideline.launch.jars import broker_jars, fetch
 from tideline.launch.java import find_java
-from tideline.launch.job import SparkJob
 from tideline.launch.local_driver import LocalDriver
 from tideline.model.plan import PlannedRange
 from tideline.model.request import RunRequest
+from tideline.model.spark_job import SparkJob
 from tideline.pipeline.run_batch import run_batch
-from tideline.spark.sink import write_files
-from tideline.spark.source import READER_OPTIONS, read_ranges
-from tideline.spark.transforms import to_table_rows
-from tideline.table.change import TableChange
+from tideline.spark.raw_rows import READER_OPTIONS, read_ranges, to_table_rows, write_files
 from tideline.table.delta_table import TargetTable
+from tideline.table.schema import TableChange
 from tideline.versions import BENCH_JARS, BROKER_EXCLUDES
 from tideline.wiring import open_run
 

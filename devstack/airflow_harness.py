@@ -8,7 +8,7 @@ from typing import Any
 from devstack.airflow_client import AirflowClient
 from devstack.harness import StreamHarness
 from devstack.stack import Stack
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 
 class AirflowHarness(StreamHarness):

@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL, make_url
 from devstack.airflow_client import AirflowClient
 from devstack.process import HOST, Server, free_ports
 from tideline.errors import BadInput, ServiceAway
-from tideline.ledger.sql_tables import MANAGER
+from tideline.ledger.sql_store import MANAGER
 
 _REPOSITORY = Path(__file__).parents[1]
 _SERVICES = {

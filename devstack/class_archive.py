@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 
 from devstack.broker import Broker
-from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command, is_plain
+from tideline.launch.jvm import ClassArchive, base_command, is_plain
 from tideline.launch.local_driver import end_drivers
 
 _RECORDS = 5000

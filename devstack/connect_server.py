@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
-from tideline.launch.environment import spark_variables
-from tideline.launch.programs import TOKEN
+from tideline.launch.programs import TOKEN, spark_variables
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
-from tideline.store_io.settings import StoreSettings
+from tideline.store.settings import StoreSettings
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -22,8 +22,8 @@ from tideline.contract.answers import Demo
 from tideline.errors import VerificationFailed
 from tideline.ledger.ledger import Ledger
 from tideline.model.request import RunRequest
-from tideline.operations.audit import audit_stream
-from tideline.stream_files import read_stream
+from tideline.operations.reading import audit_stream
+from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger, open_run
 
 _STREAM = "orders"

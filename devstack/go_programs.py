@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway
-from tideline.launch.cache import cache_folder, refuse_foreign
+from tideline.launch.runtime import cache_folder, refuse_foreign
 
 _BUILD_SECONDS = 1500
 

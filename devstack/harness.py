@@ -21,11 +21,11 @@ from tideline.launch.job import SparkPort
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.model.stream import Stream
-from tideline.operations.audit import audit_stream
+from tideline.operations.reading import audit_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.rules.audit import Audit
-from tideline.stream_files import read_stream
+from tideline.stream.files import read_stream
+from tideline.stream.stream import Stream
 from tideline.wiring import open_run
 
 

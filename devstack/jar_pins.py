@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tideline import versions as v
-from tideline.launch.cache import own_folder
-from tideline.launch.checksums import MANIFEST, digest_of_file
-from tideline.launch.jars import TYPES, Coordinate, module_of, retrieve
+from tideline.launch.jars import MANIFEST, TYPES, Coordinate, digest_of_file, module_of, retrieve
+from tideline.launch.runtime import own_folder
 
 SETS: dict[str, tuple[Sequence[Coordinate], Sequence[str]]] = {
     "spark": (v.SPARK_JARS, v.SPARK_EXCLUDES),

@@ -17,7 +17,7 @@ import psutil
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tideline.errors import ServiceAway
-from tideline.model.durations import duration_text
+from tideline.model.wording import duration_text
 
 HOST = "127.0.0.1"
 

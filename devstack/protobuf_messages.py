@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from tideline.model.decoding import PLAIN_ID, WriterSchema
-from tideline.registry_io.protobuf_files import compiled_protobuf
+from tideline.registry.protobuf_files import compiled_protobuf
 
 
 def message_class(text: str, name: str, imports: Iterable[tuple[str, str]] = ()) -> Any:

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from tideline.errors import BadInput
-from tideline.launch.cache import cache_folder, refuse_foreign
 from tideline.launch.jars import retrieve
+from tideline.launch.runtime import cache_folder, refuse_foreign
 from tideline.versions import REGISTRY, REGISTRY_SHA256
 
 _SETTINGS = (

@@ -14,9 +14,9 @@ from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.job import DecodeResult, SparkResult
 from tideline.launch.programs import DECODE, INGEST, application_for
 from tideline.launch.submit import class_paths, configuration
+from tideline.model.spark_job import DecodeResult, SparkResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from devstack.process import Server
 from tideline.contract.answers import StackFile, StackProcess
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.local_driver import end_drivers
-from tideline.ledger.host import process_identity
+from tideline.ledger.leases import process_identity
 
 _MINIMUM_FREE_BYTES = 2 * 1024**3
 _RUNTIME = "spark"

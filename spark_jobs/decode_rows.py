@@ -2,7 +2,8 @@
 
 Usage: decode_rows.py JOB_FILE
 
-JOB_FILE is the JSON of `tideline.launch.job.DecodeJob`; the result goes to the path that it names.
+JOB_FILE is the JSON of `tideline.model.spark_job.DecodeJob`; the result goes to the path that it
+names.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from tideline.launch.job import DecodeJob, DecodeResult
+from tideline.decoding.spark.judging import judge
+from tideline.decoding.spark.rows import read_raw_rows
+from tideline.decoding.spark.writing import write_decoded
+from tideline.model.spark_job import DecodeJob, DecodeResult
 from tideline.spark.application import run_job
-from tideline.spark.decoding.judging import judge
-from tideline.spark.decoding.raw_rows import read_raw_rows
-from tideline.spark.decoding.writing import write_decoded
 from tideline.spark.failures import failed_to_decode
 from tideline.spark.session import compile_plans
 

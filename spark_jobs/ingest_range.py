@@ -2,8 +2,8 @@
 
 Usage: ingest_range.py JOB_FILE
 
-JOB_FILE is the JSON of `tideline.launch.job.SparkJob`. The result goes to the path that the job
-names, since an exit status loses an error's class and whether it may be tried again.
+JOB_FILE is the JSON of `tideline.model.spark_job.SparkJob`. The result goes to the path that the
+job names, since an exit status loses an error's class and whether it may be tried again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from tideline.launch.job import SparkJob, SparkResult
+from tideline.model.spark_job import SparkJob, SparkResult
 from tideline.spark.application import run_job
 from tideline.spark.failures import failed
+from tideline.spark.raw_rows import read_ranges, to_table_rows, write_files
 from tideline.spark.session import compile_plans
-from tideline.spark.sink import write_files
-from tideline.spark.source import read_ranges
-from tideline.spark.transforms import to_table_rows
 
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:

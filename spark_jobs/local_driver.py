@@ -177,7 +177,7 @@ class Driver:
             spark = session.newSession()
             spark.sparkContext.setJobGroup(job_path, job_path, interruptOnCancel=True)
             if is_watched:
-                from tideline.spark.progress import report
+                from tideline.spark.session import report
 
                 told = (spark.sparkContext, job_path, connection.sendall, ended)
                 threading.Thread(target=report, args=told, daemon=True).start()

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from devstack.airflow_harness import started
 from devstack.process import wait_until
 from tests.harness import head, spans, table_rows
-from tideline.model.coverage import overlaps, union
-from tideline.model.offsets import OffsetRange
-from tideline.model.stream import Stream
+from tideline.model.offsets import OffsetRange, overlaps, union
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 MINUTE = timedelta(minutes=1)

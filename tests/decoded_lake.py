@@ -14,17 +14,16 @@ from tests.fake_registry import FakeRegistry
 from tests.simulation.store import MemoryStore, StoreState
 from tests.table_worlds import Rows
 from tests.unit.build import ID, head, position
+from tideline.decoding.verifying import typed_against_raw
+from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
-from tideline.model.coverage import Coverage
-from tideline.model.decoding import DecodeRecord
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.decoding import DecodeRecord, Redriven
+from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
-from tideline.operations.redrive import Redriven, redrive
-from tideline.pipeline.context import RunContext, TypedTables
-from tideline.pipeline.decode_audit import typed_against_raw
+from tideline.operations.redrive import redrive
 from tideline.pipeline.run_batch import decode_batch
-from tideline.rules.decoding_audit import TypedAudit
-from tideline.stream_files import read_stream
+from tideline.rules.audit import TypedAudit
+from tideline.stream.files import read_stream
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COORDINATES
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.documents import dump, load
-from tideline.launch.job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.model.decoding import DecodePlan, PartPlan
-from tideline.table.manifest import Manifest
+from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
+from tideline.table.rewriting import Manifest
 from tideline.table.schema import own_columns
 
 _OWN = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")

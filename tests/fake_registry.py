@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from tideline.errors import RegistryAway, RegistryMisused
 from tideline.model.decoding import WriterSchema
-from tideline.registry_io.document import Document
-from tideline.registry_io.port import FORMATS, SubjectVersion
-from tideline.registry_io.references import resolved
+from tideline.registry.port import FORMATS, SubjectVersion
+from tideline.registry.references import Document, resolved
 
 Reference = tuple[str, str, int]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tideline.model.request import RunRequest
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 from tideline.wiring import open_run
 
 

@@ -15,13 +15,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.table_worlds import SCHEMA
 from tests.unit.build import ID, head, observation, plan, planned, position, seen, topic
+from tideline.landing.context import RunContext
+from tideline.model.plan import VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.stream import Stream
-from tideline.model.verification import VerifiedRange
-from tideline.operations.audit import require_clean
-from tideline.pipeline.context import RunContext
+from tideline.operations.reading import require_clean
 from tideline.rules.advance import advance_head
+from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import app_id, commit_metadata
 from tideline.wiring import open_ledger

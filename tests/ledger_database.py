@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from devstack.airflow_services import connection_to
-from tideline.ledger.sql_tables import METADATA
+from tideline.ledger.sql_store import METADATA
 
 _CONNECTION = "AIRFLOW_CONN_TIDELINE_LEDGER"
 

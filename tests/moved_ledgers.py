@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.unit.build import ID
+from tideline.ledger.history import KINDS
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HISTORY_KINDS
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding, one_interval
 from tideline.model.run import RunRecord
@@ -40,7 +40,7 @@ def answers(location, store=None):
     """Everything that anybody can ask a ledger, but for the versions of its store."""
     ledger = ledger_in(location, store)
     state = ledger.read()
-    entries = [e for kind in HISTORY_KINDS for e in ledger.store.history(kind)]
+    entries = [e for kind in KINDS for e in ledger.store.history(kind)]
     return {
         "control": replace(state.control, leases=()),
         "head": state.head,

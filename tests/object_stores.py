@@ -22,7 +22,7 @@ from devstack.store_faults import (
     StoreRequest,
 )
 from devstack.store_proxy import StoreProxy
-from tideline.store_io.options import for_obstore
+from tideline.store.settings import for_obstore
 
 BUCKET = "lake"
 Result = TypeVar("Result")

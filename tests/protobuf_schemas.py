@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tideline.decoding.schemas.merging import Merged, Protobuf, reader_schema
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
-from tideline.registry_io.protobuf_files import compiled_protobuf
-from tideline.rules.schemas.merging import Merged, Protobuf, reader_schema
+from tideline.registry.protobuf_files import compiled_protobuf
 
 PROTO3 = 'syntax = "proto3";\npackage shop;\n'
 PROTO2 = 'syntax = "proto2";\npackage shop;\n'

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 import decode_rows
 from tideline.documents import load
-from tideline.launch.job import DecodeJob, Output
 from tideline.model.decoding import ColumnSource, DecodePlan, PartPlan, ReaderSchema, WriterSchema
 from tideline.model.offsets import CoordinateRange
-from tideline.table.manifest import Manifest
+from tideline.model.spark_job import DecodeJob, Output
+from tideline.table.rewriting import Manifest
 
 TOPIC, TOPIC_ID = "orders", "11111111-1111-1111-1111-111111111111"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -15,8 +15,8 @@ from typing import Protocol
 from devstack.registry import Registry
 from tests.fake_registry import FakeRegistry
 from tideline.connections import registry_settings
-from tideline.registry_io.client import SchemaRegistry
-from tideline.registry_io.port import RegistryPort
+from tideline.registry.client import SchemaRegistry
+from tideline.registry.port import RegistryPort
 
 Reference = tuple[str, str, int]
 _numbers = itertools.count(1)

@@ -8,10 +8,11 @@ from pathlib import Path
 from devstack.harness import StreamHarness
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway, TidelineError
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.settings import KafkaSettings
-from tideline.launch.job import SparkJob, SparkPort, SparkResult
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.settings import KafkaSettings
+from tideline.launch.job import SparkPort
 from tideline.model.offsets import CoordinateRange
+from tideline.model.spark_job import SparkJob, SparkResult
 
 RECORDS = 10
 """In the harness' topic `orders`."""

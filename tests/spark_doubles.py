@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devstack.spark_apps import InProcessSpark
 from tideline.documents import dump, load
-from tideline.launch.job import SparkJob
+from tideline.model.spark_job import SparkJob
 
 
 class HookedSpark:

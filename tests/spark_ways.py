@@ -13,9 +13,9 @@ from devstack.spark_apps import InProcessSpark
 from tests.raw_tables import decoded, rows_of
 from tideline.documents import dump, load
 from tideline.launch.connect import SparkConnect
-from tideline.launch.job import DecodeJob, DecodeResult
 from tideline.launch.submit import SparkSubmit, job_submission
 from tideline.launch.target import Target
+from tideline.model.spark_job import DecodeJob, DecodeResult
 
 HEAP = "1g"
 INTERPRETED, COMPILED = 1_000, 100_000

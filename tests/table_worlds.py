@@ -20,10 +20,10 @@ from deltalake import DeltaTable, write_deltalake
 from tests.simulation.table_world import Attempted, SimulatedWorld
 from tideline.documents import dump
 from tideline.model.offsets import CoordinateRange
-from tideline.table.change import TableChange
 from tideline.table.delta_table import TargetTable
-from tideline.table.manifest import Manifest
 from tideline.table.port import TablePort
+from tideline.table.rewriting import Manifest
+from tideline.table.schema import TableChange
 
 STREAM, LEDGER = "orders", "l"
 SCHEMA = pa.schema(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from devstack.reference.markdown import code, codes, one_line, page, table
 from tideline.cli.main import build_parser
 from tideline.errors import TidelineError
-from tideline.model.runbook import error_entry
+from tideline.model.incident import error_entry
 
 _NOT_ERRORS = {0: "done, or nothing to do", 130: "interrupted from the keyboard"}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from devstack.reference.markdown import code, one_line, page, table
 from tideline.errors import TidelineError
-from tideline.model.runbook import error_entry
+from tideline.model.incident import error_entry
 
 _NEXT = {
     1: "run again; if it comes again, report it with the log",

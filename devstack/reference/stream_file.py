@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from devstack.reference.markdown import code, codes, one_line, page, table
-from tideline.model.runbook import class_entry
-from tideline.model.stream import Stream
+from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS
+from tideline.stream.stream import Stream
 
 _NAMES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
 _Json = dict[str, Any]
@@ -25,7 +25,7 @@ def build_page() -> str:
         "",
         *_Sections(schema["$defs"]).lines("The file", schema, ""),
     ]
-    return page("Stream file", "`model/stream.py`", *lines)
+    return page("Stream file", "`stream/stream.py`", *lines)
 
 
 class _Sections:

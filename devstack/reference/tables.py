@@ -6,13 +6,14 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 from devstack.reference.markdown import code, one_line, page, table
-from tideline.ledger import port
-from tideline.ledger.delta_documents import SCHEMA
-from tideline.ledger.sql_tables import METADATA
+from tideline.ledger.delta_files import SCHEMA
+from tideline.ledger.history import ENTRIES
+from tideline.ledger.port import Kept
+from tideline.ledger.sql_store import METADATA
+from tideline.ledger.state import DOCUMENTS
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COLUMNS
 
 _MEANINGS = {
@@ -35,8 +36,6 @@ _MEANINGS = {
     "error_class": "[what is wrong](../reference.md#typed-tables)",
     "error": "the same in words",
 }
-_STATE = re.compile(r"^    (\w+(?::<run id>)?) +`([\w.]+)`[:,]? ?(.*)$", re.MULTILINE)
-_HISTORY = re.compile(r"^    (\w+) +(\w+(?: \w+)*) +`([\w.]+)`,? ?(.*)$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^    ([\w, ]+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -81,31 +80,27 @@ def _ledger() -> Iterator[str]:
     known = ((t.name, column) for t in METADATA.sorted_tables for column in t.columns)
     rows = ((code(name), code(column.name), code(column.type)) for name, column in known)
     yield from table(("table", "column", "type"), rows)
-    state, _, history = (port.__doc__ or "").partition("History, by kind and key.")
     yield from ("## State", "", "Documents by key; the column is `slot`. They are replaced.", "")
-    yield from table(("key", "document", ""), map(_linked, _STATE.findall(state)))
-    assert [row[0] for row in _HISTORY.findall(history)] == list(port.HISTORY_KINDS)
+    yield from table(("key", "document", ""), map(_row, DOCUMENTS))
     yield from ("## History", "", "Entries by kind and key. They are added and never changed.", "")
-    yield from table(("kind", "key", "document", ""), map(_linked, _HISTORY.findall(history)))
+    yield from table(("kind", "key", "document", ""), map(_row, ENTRIES))
     yield from ("Types are Python's; times are text in ISO 8601.", "")
-    for cls in _documents(match[-2] for match in _STATE.findall(state) + _HISTORY.findall(history)):
+    for cls in _documents(kept.document for kept in (*DOCUMENTS, *ENTRIES)):
         yield from _keys(cls)
 
 
-def _linked(row: tuple[str, ...]) -> list[str]:
-    """A line of the port's docstring, with a link to the document's keys."""
-    *names, path, text = row
-    name = path.rpartition(".")[2]
-    return [*map(code, names), f"[{name}](#{name.lower()})", text]
+def _row(kept: Kept) -> list[str]:
+    """What is kept, with a link to the document's keys."""
+    names = [kept.name, kept.key] if kept.key else [kept.name]
+    cls = kept.document.__name__
+    return [*map(code, names), f"[{cls}](#{cls.lower()})", kept.meaning]
 
 
-def _documents(paths: Iterable[str]) -> list[type]:
-    """The classes of documents, and every dataclass in them, in the order in which they come."""
+def _documents(kinds: Iterable[type]) -> list[type]:
+    """Those classes, and every dataclass in them, in the order in which they come."""
     found: list[type] = []
-    for path in paths:
-        module, _, name = path.rpartition(".")
-        package = "tideline" if module.startswith("model.") else "tideline.ledger"
-        _collect(getattr(import_module(f"{package}.{module}"), name), found)
+    for kind in kinds:
+        _collect(kind, found)
     return found
 
 

@@ -14,9 +14,8 @@ import pyspark
 from packageurl import PackageURL
 
 from tideline.errors import BadInput
-from tideline.launch.checksums import digest_of_file
-from tideline.launch.committer import PREFIX
-from tideline.launch.jars import fetch_for_runs
+from tideline.launch.jars import digest_of_file, fetch_for_runs
+from tideline.launch.java import PREFIX
 
 LOCK = Path(__file__).parents[2] / "requirements.txt"
 _LICENSE_KEYS = ("License-Expression", "License")

@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import quote
 
 from tideline.errors import ConnectionMissing
-from tideline.kafka_io.settings import NO_SECRETS, KafkaSettings
-from tideline.registry_io.connecting import RegistrySettings, read_settings
+from tideline.kafka.settings import NO_SECRETS, KafkaSettings
+from tideline.registry.connecting import RegistrySettings, read_settings
 from tideline.secrecy import mask, secrets_in
-from tideline.store_io import settings as store_io
+from tideline.store import settings as store
 
 _BACKENDS = (("secrets", "backend"), ("workers", "secrets_backend"))
 """Section and key of Airflow's options that name a secrets backend."""
@@ -133,7 +133,7 @@ def registry_settings(connection_id: str) -> RegistrySettings:
     )
 
 
-def store_settings(connection_id: str | None) -> store_io.StoreSettings:
+def store_settings(connection_id: str | None) -> store.StoreSettings:
     """The checked settings of an object store's connection; None for the default chains.
 
     Raises:
@@ -141,13 +141,13 @@ def store_settings(connection_id: str | None) -> store_io.StoreSettings:
             allowed.
     """
     if connection_id is None:
-        return store_io.StoreSettings()
+        return store.StoreSettings()
     example = (
         """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
         """ "extra": {"region_name": "eu-central-1"}}"""
     )
     connection = _required(connection_id, "aws", key="table.connection", example=example)
-    return store_io.read_settings(
+    return store.read_settings(
         connection_id,
         login=connection.login,
         password=connection.password,

@@ -7,26 +7,24 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from tideline.connections import kafka_settings, registry_settings, store_settings
-from tideline.kafka_io.port import KafkaPort
+from tideline.kafka.port import KafkaPort
+from tideline.landing.context import RunContext, TypedTables
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
-from tideline.model.addresses import is_in_object_store
-from tideline.model.ledger_location import LedgerLocation
-from tideline.model.maintenance import TableRole, tables_of
+from tideline.model.maintenance import TableRole
 from tideline.model.request import RunRequest
-from tideline.model.stream import Stream
-from tideline.pipeline.context import RunContext, TypedTables
-from tideline.registry_io.port import RegistryPort
-from tideline.store_io.options import with_limits
-from tideline.store_io.settings import StoreSettings
+from tideline.registry.port import RegistryPort
+from tideline.store.settings import StoreSettings, with_limits
+from tideline.stream.settings import LedgerLocation, is_in_object_store
+from tideline.stream.stream import Stream, tables_of
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES
 
 if TYPE_CHECKING:
-    from tideline.table.maintenance_port import MaintainedTablePort
+    from tideline.table.port import MaintainedTablePort
 
 
 def open_ledger(stream: Stream) -> Ledger:
@@ -104,13 +102,13 @@ def open_run(
 
         def connect() -> KafkaPort:
             # Imported here: many tasks ask the cluster nothing.
-            from tideline.kafka_io.client import KafkaCluster
+            from tideline.kafka.client import KafkaCluster
 
             return connections.enter_context(KafkaCluster(settings))
 
         def connect_registry() -> RegistryPort:
             # Its connection is looked up here as well: landing goes on without a registry.
-            from tideline.registry_io.client import SchemaRegistry
+            from tideline.registry.client import SchemaRegistry
 
             assert stream.registry is not None
             found = registry_settings(stream.registry.connection)

@@ -17,7 +17,7 @@ from tideline.contract.page import (
     StreamPage,
 )
 from tideline.contract.shapes import Incident, Offsets, RangeWithRows, StreamStatus
-from tideline.model.runbook import class_entry
+from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS, valid_choices
 
 WEEK = 7 * 86_400.0

@@ -30,7 +30,7 @@ from tests.object_stores import BUCKET
 from tests.postgres import Postgres
 from tests.secured_broker import PASSWORD, SecuredBroker, secured_broker
 from tests.token_issuer import SECRET
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 WRONG = "wrong-canary-5c8f41"
 STORE = "store-canary-81bd0e"

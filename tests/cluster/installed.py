@@ -50,7 +50,7 @@ class Installed:
     def build_committer(self) -> None:
         """Compile the commit protocol beside the jars that are there, as an upgrade does."""
         code = (
-            "import pathlib, sys; from tideline.launch.committer import build_committer;"
+            "import pathlib, sys; from tideline.launch.java import build_committer;"
             "build_committer(*map(pathlib.Path, sys.argv[1:]))"
         )
         jars = (self.folder / "jars", spark_home() / "jars")

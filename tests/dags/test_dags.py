@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
-from tideline.operations.redrive import Redriven
-from tideline.stream_files import PRESETS
+from tideline.model.decoding import Redriven
+from tideline.stream.files import PRESETS
 
 ROOT = Path(__file__).parents[2]
 KAFKA = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}'

@@ -3,7 +3,7 @@
 import pytest
 
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.model.runbook import error_entry
+from tideline.model.incident import error_entry
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ def test_a_failed_task_names_the_runbook_s_entry(error, raised):
     """Whoever reads the task's log knows the page."""
     from airflow.sdk import exceptions
 
-    from tideline.airflow.translate import translated_errors
+    from tideline.airflow.step_operators import translated_errors
 
     with pytest.raises(getattr(exceptions, raised)) as failed, translated_errors():
         raise error("broker:9092: no answer")

@@ -11,10 +11,10 @@ from statsd import StatsClient
 
 from tests.unit.build import NOW, head, plan, planned, position
 from tests.unit.contract_objects import DONE, OPEN
-from tideline.airflow import metrics as published
+from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
-from tideline.model.headroom import Headroom
+from tideline.model.head import Headroom
 from tideline.model.run import TableCommit
 from tideline.model.verdicts import DECODING, HALTING
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from tests.shown_variables import shown, submission_that_shows
 from tideline.airflow.step_operators import SparkStep
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 SECRET = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_CONN_LAKE", "DATABASE_URL")
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import plan, planned
-from tideline.rules.steps import AFTER_DETECTION
+from tideline.pipeline.steps import AFTER_DETECTION
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ if os.fork() == 0:
     of_tasks().hook.on_starting(component=TaskRunnerMarker())
     before = set(sys.modules)
     import tideline_streams
-    from tideline.kafka_io import client
+    from tideline.kafka import client
     from tideline.airflow import stream_dags
     print(json.dumps({
         "imported": sorted(n for n in set(sys.modules) - before if n.split(".")[0] in HEAVY),
@@ -89,7 +89,7 @@ def test_after_an_update_in_place_a_task_runs_the_new_files(checkout):
     between = f"open({str(file)!r}, 'a').write('\\nNOTE = \"new\"\\n')"
     task = task_of(checkout, "scheduler", between)
     assert task["note"] == "new"
-    assert {"tideline.wiring", "tideline.kafka_io.client"} <= set(task["imported"])
+    assert {"tideline.wiring", "tideline.kafka.client"} <= set(task["imported"])
     assert {name.split(".")[0] for name in task["imported"]} == {"tideline"}
 
 

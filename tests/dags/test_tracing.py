@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from tests.unit.contract_objects import DONE
-from tideline.airflow import tracing
+from tideline.airflow import telemetry as tracing
 from tideline.errors import ResetDetected
 
 RUN = SimpleNamespace(

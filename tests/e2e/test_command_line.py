@@ -14,7 +14,7 @@ from devstack.command_line import ROOT, finished, tideline
 from devstack.process import wait_until
 from tests.harness import head, table_rows, table_version
 from tests.output_schema import assert_fits
-from tideline.stream_files import read_stream
+from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
 
 UNUSED = {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
@@ -123,12 +123,12 @@ def test_a_run_loads_nothing_that_it_does_not_use(orders):
     status, answer, errors = answered("run", orders, env=told)
     assert (status, answer["status"]) == (0, "nothing_to_do")
     loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
-    assert {"tideline.pipeline.verify_ranges", "deltalake", "kafka"} <= loaded
+    assert {"tideline.pipeline.steps", "deltalake", "kafka"} <= loaded
     assert not loaded & UNUSED
     looked = f"""
 import sys
 from datetime import UTC, datetime
-from tideline.table.active_files import active_files
+from tideline.table.log import active_files
 from tideline.table.delta_table import TargetTable
 table = TargetTable({read_stream(orders).table.uri!r})
 files = list(active_files(table._open(None)))

@@ -4,8 +4,8 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from tests.harness import head
-from tideline.cli.who import os_user
-from tideline.stream_files import read_stream
+from tideline.cli.output import os_user
+from tideline.stream.files import read_stream
 
 
 @pytest.fixture

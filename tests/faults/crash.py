@@ -20,7 +20,7 @@ from tests.harness import head, spans, table_rows, table_version
 from tideline.errors import Halted, Transient
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.operations.dry_run import dry_run
+from tideline.operations.reading import dry_run
 from tideline.wiring import open_ledger, open_run
 
 SENT = 100

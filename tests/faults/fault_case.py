@@ -18,7 +18,7 @@ from tests.harness import spans
 from tideline.errors import ResetDetected, TidelineError
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 LANDED = 100

@@ -11,7 +11,7 @@ from devstack.sample import compare, value_hash
 from tests.faults.recorder import Record, Recorder
 from tests.harness import table_rows
 from tideline.model.incident import Incident
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 _OF_A_WHOLE_LOG = ("topic_recreated", "topic_missing", "partition_missing", "cluster_changed")

@@ -16,8 +16,9 @@ from tests.faults.report import Report
 from tests.harness import is_clean, table_rows
 from tests.typed_streams import V1, V2, Typed, avro
 from tideline.errors import Transient
+from tideline.model.decoding import Redriven
 from tideline.model.request import RunRequest
-from tideline.operations.redrive import Redriven, redrive
+from tideline.operations.redrive import redrive
 from tideline.wiring import open_ledger, open_run
 
 _AT_MOST = 6

@@ -12,7 +12,7 @@ from tideline.connections import store_settings
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.store_io.options import with_limits
+from tideline.store.settings import with_limits
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 

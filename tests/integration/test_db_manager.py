@@ -13,8 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.sql_store import SqlLedgerStore
-from tideline.ledger.sql_tables import MANAGER, METADATA, VERSION_TABLE
+from tideline.ledger.sql_store import MANAGER, METADATA, VERSION_TABLE, SqlLedgerStore
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,6 +12,8 @@ from tests.decoded_lake import DecodedLake
 from tests.fake_decoder import FakeDecoder, value_of
 from tests.lake import rows
 from tests.unit.build import OTHER_ID
+from tideline.decoding import execution as decode_attempt
+from tideline.decoding import execution as decode_execution
 from tideline.errors import (
     BadInput,
     DecodingHalted,
@@ -20,9 +22,8 @@ from tideline.errors import (
     StreamBusy,
     VerificationFailed,
 )
+from tideline.model.decoding import OWN_COLUMNS
 from tideline.model.incident import Decision
-from tideline.model.typed_columns import OWN_COLUMNS
-from tideline.pipeline import decode_attempt, decode_execution
 
 ID, NOTE, TOTAL = ("id", "int"), ("note", "string"), ("total", "double")
 

@@ -9,17 +9,17 @@ from deltalake import DeltaTable, write_deltalake
 from devstack.airflow_services import connection_to
 from tests.decoded_lake import DecodedLake
 from tests.fake_decoder import FakeDecoder, value_of
+from tideline.decoding import execution as decode_attempt
+from tideline.decoding import execution as decode_execution
+from tideline.decoding.steps import decode_rows, verify_decoded
 from tideline.errors import BadInput, ServiceAway, StreamBusy
+from tideline.landing.context import now
 from tideline.ledger import move as ledger_move
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
-from tideline.model.ledger_location import LedgerLocation
-from tideline.operations import quarantine_retention
+from tideline.operations import maintenance as quarantine_retention
 from tideline.operations.maintenance import maintain_stream
-from tideline.pipeline import decode_attempt, decode_execution
-from tideline.pipeline.context import now
-from tideline.pipeline.decode_rows import decode_rows
-from tideline.pipeline.verify_decoded import verify_decoded
+from tideline.stream.settings import LedgerLocation
 from tideline.wiring import open_store, open_tables
 
 ID, TOTAL = ("id", "int"), ("total", "double")

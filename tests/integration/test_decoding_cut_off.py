@@ -4,14 +4,12 @@ import pytest
 
 from tests.decoded_lake import DecodedLake
 from tests.fake_decoder import value_of
+from tideline.decoding import execution as decode_attempt
+from tideline.decoding import execution as decode_execution
+from tideline.decoding import verifying as decode_verifying
 from tideline.errors import AttemptFenced, StreamBusy
 from tideline.failpoints import DECODE_PLACES
-from tideline.pipeline import (
-    commit_loop,
-    decode_attempt,
-    decode_execution,
-    decode_verifying,
-)
+from tideline.landing import table_commit as commit_loop
 
 ID, TOTAL = ("id", "int"), ("total", "double")
 PLACES = [*DECODE_PLACES[1:], "table:committing", "table:committing again"]

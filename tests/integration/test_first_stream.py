@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tideline.cli.main import main
-from tideline.stream_files import read_stream
+from tideline.stream.files import read_stream
 
 
 @pytest.fixture

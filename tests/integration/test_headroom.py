@@ -7,8 +7,8 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from tideline.model.request import RunRequest
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
-from tideline.stream_files import read_stream
+from tideline.pipeline.steps import detect_earliest_reset
+from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger, open_run
 
 HOUR_MS = 3_600_000

@@ -4,9 +4,8 @@ import subprocess
 
 import pytest
 
-from tideline.launch.committer import build_committer, committer_jar
 from tideline.launch.jars import spark_jars
-from tideline.launch.java import find_java
+from tideline.launch.java import build_committer, committer_jar, find_java
 from tideline.launch.jvm import MODULES, class_path, is_plain, spark_home
 
 

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kafka import KafkaProducer
 
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.settings import KafkaSettings
-from tideline.model.coverage import union
-from tideline.model.offsets import OffsetRange
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.settings import KafkaSettings
+from tideline.model.offsets import OffsetRange, union
 
 TRANSACTIONS = 400
 

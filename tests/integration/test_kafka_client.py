@@ -3,8 +3,8 @@
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.settings import KafkaSettings
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tests.http_stub import json_answer, text_answer
 from tests.secured_broker import tokens_of
 from tests.tls import Authority
 from tests.token_issuer import SECRET, token_issuer
-from tideline.kafka_io.settings import KafkaSettings
-from tideline.kafka_io.tokens import TokenEndpointAway, TokenRefused, Tokens
+from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.tokens import TokenEndpointAway, TokenRefused, Tokens
 
 NAN = float("nan")
 ENDPOINT = "sasl_oauthbearer_token_endpoint_url"
@@ -120,7 +120,7 @@ def test_an_endpoint_that_does_not_answer_is_away(settings, monkeypatch):
 
 
 def test_an_endpoint_that_is_silent_is_away(issuer, settings, monkeypatch):
-    monkeypatch.setattr("tideline.kafka_io.tokens.TOKEN_SECONDS", 0.2)
+    monkeypatch.setattr("tideline.kafka.tokens.TOKEN_SECONDS", 0.2)
     issuer.stub.answer = lambda request: request.connection.recv(1)
     with pytest.raises(TokenEndpointAway, match="timed out"):
         Tokens(settings()).token()

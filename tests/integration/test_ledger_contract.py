@@ -18,8 +18,7 @@ from tideline.ledger.sql_store import SqlLedgerStore
 from tideline.model.decoding import WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Finding, one_interval
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord
+from tideline.model.run import Rewind, RunRecord
 
 _numbers = itertools.count(1)
 

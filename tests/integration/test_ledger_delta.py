@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway
-from tideline.ledger import delta_documents
+from tideline.ledger import delta_files as delta_documents
 from tideline.ledger import delta_store as ledger_delta
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

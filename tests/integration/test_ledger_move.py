@@ -14,11 +14,11 @@ from tests.moved_ledgers import answers, ledger_in, work
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move
-from tideline.ledger.control import Control
 from tideline.ledger.move import move_ledger
 from tideline.ledger.port import HistoryEntry
-from tideline.model.ledger_location import LedgerLocation
+from tideline.ledger.state import Control
 from tideline.model.run import RunRecord
+from tideline.stream.settings import LedgerLocation
 from tideline.wiring import open_store
 
 FILE = """\

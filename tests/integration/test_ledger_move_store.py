@@ -7,7 +7,7 @@ import pytest
 from devstack.command_line import finished, tideline
 from tests.moved_ledgers import answers, ledger_in, work
 from tideline.errors import LedgerElsewhere
-from tideline.stream_files import parse_stream
+from tideline.stream.files import parse_stream
 from tideline.wiring import find_store
 
 FILE = """\

@@ -14,7 +14,7 @@ from tideline.ledger import sql_store
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 

@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import CommitConflict
-from tideline.ledger import delta_documents, delta_tidying
+from tideline.ledger import delta_files as delta_documents
+from tideline.ledger import delta_store as delta_tidying
 from tideline.ledger import delta_store as ledger_delta
-from tideline.ledger.delta_store import DeltaLedgerStore
-from tideline.ledger.delta_tidying import compact, merge, tidy
+from tideline.ledger.delta_store import DeltaLedgerStore, compact, merge, tidy
 from tideline.ledger.port import HistoryEntry
 
 SEGMENT = "history:run:00000000"

@@ -12,13 +12,13 @@ from tests.store_worlds import StoreWorld
 from tests.table_worlds import Rows, change
 from tests.unit.build import ID
 from tideline.errors import CommitConflict
+from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger import delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.model.offsets import CoordinateRange
-from tideline.pipeline.commit_loop import Target, commit_checked
-from tideline.table.change import COMPACTION_ID
+from tideline.table.schema import COMPACTION_ID
 
 
 def store_at(bucket):

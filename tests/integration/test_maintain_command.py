@@ -13,8 +13,8 @@ from tests.integration.aging import age
 from tests.lake import rows
 from tests.output_schema import assert_fits
 from tideline.cli.main import main
-from tideline.cli.who import os_user
-from tideline.operations.audit import require_clean
+from tideline.cli.output import os_user
+from tideline.operations.reading import require_clean
 from tideline.wiring import open_ledger
 
 PLACES = ("merged", "committed", "vacuuming", "vacuumed")

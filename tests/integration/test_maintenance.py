@@ -22,20 +22,14 @@ from tideline.errors import (
     StreamBusy,
     VerificationFailed,
 )
-from tideline.model.stream import Stream
+from tideline.landing.attempts import Attempt, begin_attempt, compaction, planned_change, removal
+from tideline.landing.context import TypedTables
+from tideline.landing.table_commit import remove
 from tideline.operations import maintenance
-from tideline.operations.audit import require_clean
 from tideline.operations.maintenance import maintain_stream
-from tideline.pipeline.attempts import (
-    Attempt,
-    begin_attempt,
-    compaction,
-    planned_change,
-    removal,
-)
-from tideline.pipeline.context import TypedTables
-from tideline.pipeline.table_commit import remove
-from tideline.rules.compaction import plan_merges
+from tideline.operations.reading import require_clean
+from tideline.rules.maintenance import plan_merges
+from tideline.stream.stream import Stream
 from tideline.table import delta_table, rewriting
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COLUMNS, delta_fields

@@ -13,11 +13,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from tests.unit.build import ID
 from tideline.errors import BadInput
 from tideline.model.offsets import CoordinateRange
-from tideline.rules.compaction import plan_merges
-from tideline.table.change import COMPACTION_ID, TableChange
+from tideline.rules.maintenance import plan_merges
 from tideline.table.columns import columns_of
 from tideline.table.maintained_table import MaintainedTable
-from tideline.table.schema import TYPED_COLUMNS, delta_fields
+from tideline.table.schema import COMPACTION_ID, TYPED_COLUMNS, TableChange, delta_fields
 
 COLUMNS = {name: kind for name, kind in TYPED_COLUMNS.items() if name != "headers"}
 """As they come, where nobody chooses."""

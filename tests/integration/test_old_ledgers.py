@@ -10,12 +10,13 @@ from devstack.command_line import finished, tideline
 from tests.recorded import MANIFEST, RICH, Recorded
 from tideline.documents import FORMAT, dump
 from tideline.errors import LedgerElsewhere, NewerFormat, UnreadableDocument
+from tideline.ledger.history import KINDS
 from tideline.ledger.move import move_ledger
-from tideline.ledger.port import HISTORY_KINDS, HistoryEntry
+from tideline.ledger.port import HistoryEntry
 from tideline.model.incident import Decision
-from tideline.model.ledger_location import LedgerLocation, RelocationMarker
 from tideline.model.run import RunRecord
 from tideline.rules.rewind import rewound_head
+from tideline.stream.settings import LedgerLocation, RelocationMarker
 from tideline.wiring import open_store
 
 OTHER = {"delta": "airflow", "sql": "delta"}
@@ -55,7 +56,7 @@ def answers(ledger):
 
 def bodies(store):
     """The raw history."""
-    return [(e.kind, e.key, e.version, e.body) for k in HISTORY_KINDS for e in store.history(k)]
+    return [(e.kind, e.key, e.version, e.body) for k in KINDS for e in store.history(k)]
 
 
 def formats(documents):

@@ -14,13 +14,11 @@ from tests.lake import NOW, hide_rows, overwrite_commit, replace_table, rows
 from tests.unit.build import ID, OTHER_ID, plan, planned
 from tideline.documents import dump
 from tideline.errors import AuditNotClean
-from tideline.model.coverage import Coverage
-from tideline.model.gaps import Gap
-from tideline.model.generations import Beginning
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.observation import Gap
+from tideline.model.offsets import Beginning, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.model.verification import VerifiedRange
-from tideline.operations.audit import audit_stream, require_clean
+from tideline.operations.reading import audit_stream, require_clean
 
 
 def older_copy(lake):

@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 from tests.decoded_lake import DecodedLake
 from tests.fake_decoder import value_of
 from tideline.errors import ServiceAway, StreamBusy
-from tideline.operations import quarantine_retention
+from tideline.landing.context import now
+from tideline.operations import maintenance as quarantine_retention
 from tideline.operations.maintenance import maintain_stream
-from tideline.pipeline.context import now
 from tideline.wiring import open_tables
 
 DAYS = 90
@@ -118,7 +118,7 @@ def test_maintenance_that_dies_is_gone_on_with(lake, later, monkeypatch, place):
 
     with monkeypatch.context() as cut:
         cut.setattr(quarantine_retention, "reach", dies)
-        cut.setattr("tideline.pipeline.commit_loop.reach", dies)
+        cut.setattr("tideline.landing.table_commit.reach", dies)
         with pytest.raises(ServiceAway, match="cut off"):
             maintain(lake)
     left = 0 if place == "maintain:let_go" else 2

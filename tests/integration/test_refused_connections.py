@@ -9,9 +9,9 @@ import pytest
 from tests.secured_broker import MECHANISMS, PASSWORD, PROTOCOLS, secured_broker
 from tests.token_issuer import SECRET
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.listener import spoken_at
-from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.listener import spoken_at
+from tideline.kafka.settings import KafkaSettings
 
 AT_ONCE_SECONDS = 5
 WRONG = "wrong-and-secret"

@@ -10,7 +10,7 @@ from tests.object_stores import ignoring_conditions
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.store_io.options import CONNECTION, with_limits
+from tideline.store.settings import CONNECTION, with_limits
 from tideline.table.delta_table import TargetTable
 
 AT_ONCE_SECONDS = 20

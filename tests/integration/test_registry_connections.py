@@ -14,15 +14,10 @@ from devstack.registry import Registry
 from tests.http_stub import http_stub, json_answer, text_answer
 from tests.registry_worlds import connected
 from tests.tls import Authority
-from tideline.errors import (
-    ConnectionMissing,
-    RegistryAway,
-    RegistryMisused,
-    RegistryRefused,
-)
+from tideline.errors import ConnectionMissing, RegistryAway, RegistryMisused, RegistryRefused
 from tideline.model.request import RunRequest
-from tideline.model.stream import Stream
-from tideline.registry_io import client as registry_client
+from tideline.registry import client as registry_client
+from tideline.stream.stream import Stream
 from tideline.wiring import open_run
 
 SECRET = "right-and-secret"

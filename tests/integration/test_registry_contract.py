@@ -8,8 +8,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from tests.registry_worlds import WORLDS, fake_world, real_world
 from tideline.errors import RegistryMisused
-from tideline.registry_io.port import SubjectVersion
-from tideline.registry_io.protobuf_files import compiled_protobuf
+from tideline.registry.port import SubjectVersion
+from tideline.registry.protobuf_files import compiled_protobuf
 
 PROTO = 'syntax = "proto3";\npackage shop;\n'
 

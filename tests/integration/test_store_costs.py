@@ -11,10 +11,10 @@ from devstack.spark_apps import NoSpark
 from devstack.store_faults import counted
 from tests.table_worlds import Rows
 from tideline.documents import dump, load
-from tideline.launch.job import SparkJob, SparkResult
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.table.manifest import Manifest
+from tideline.model.spark_job import SparkJob, SparkResult
+from tideline.table.rewriting import Manifest
 from tideline.wiring import open_ledger
 
 BUDGETS = {"idle": 170, "landing": 360, "head": 45}

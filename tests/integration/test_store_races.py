@@ -9,10 +9,10 @@ import pytest
 from tests.store_worlds import StoreWorld
 from tests.table_worlds import Rows, change
 from tests.unit.build import ID
+from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import CoordinateRange
-from tideline.pipeline.commit_loop import Target, commit_checked
 from tideline.table.delta_table import TargetTable
 
 pytestmark = pytest.mark.slow

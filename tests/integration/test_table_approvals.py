@@ -14,20 +14,17 @@ from deltalake import DeltaTable
 
 from tests.lake import hide_rows, overwrite_commit, replace_table, rows
 from tideline.errors import ResetDetected
+from tideline.landing.incidents import open_incidents, triage_incidents
+from tideline.landing.proof import foreign_changes
 from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange
-from tideline.operations.audit import require_clean
-from tideline.operations.dry_run import dry_run
+from tideline.operations.reading import dry_run, require_clean
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline import decisions
 from tideline.pipeline import resolve_reset as steps
-from tideline.pipeline.decisions import take_decided_table
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
-from tideline.pipeline.incidents import open_incidents, triage_incidents
-from tideline.pipeline.landed import foreign_changes
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.decisions import rows_removed_by_others, take_decided_table
 from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.table_audit import rows_removed_by_others
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 
 
 def delete(lake, offset):

@@ -9,7 +9,7 @@ from tests.harness import head
 from tests.unit.build import NOW
 from tideline.errors import BadInput, ResetDetected
 from tideline.model.request import read_form
-from tideline.operations.dry_run import dry_run
+from tideline.operations.reading import dry_run
 from tideline.wiring import open_ledger, open_run
 
 

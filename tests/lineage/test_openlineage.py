@@ -10,8 +10,8 @@ from devstack.process import wait_until
 from tests.unit.build import ID, planned
 from tests.unit.contract_objects import DONE
 from tideline.airflow.lineage import dataset_name, landed_lineage
-from tideline.model.stream import Stream
-from tideline.model.verification import VerifiedRange
+from tideline.model.plan import VerifiedRange
+from tideline.stream.stream import Stream
 
 
 @pytest.mark.parametrize(

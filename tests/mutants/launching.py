@@ -43,8 +43,8 @@ MUTANTS = (
     ),
     Mutant(
         "a JVM does not wait for imports",
-        "from tideline.launch.jvm import base_command, gateway_command, gateway_environment\n",
-        "from tideline.launch.jvm import base_command, gateway_command, gateway_environment\n"
+        "import ClassArchive, base_command, gateway_command, gateway_environment\n",
+        "import ClassArchive, base_command, gateway_command, gateway_environment\n"
         "import tideline.documents\n",
         f"{DRIVER}::test_a_driver_starts_its_jvm_before_it_imports_anything_large",
     ),

@@ -14,14 +14,14 @@ from devstack.process import wait_until
 from tests.unit.build import OTHER_ID
 from tideline.cli.main import main
 from tideline.connections import kafka_settings
-from tideline.kafka_io.client import KafkaCluster
-from tideline.model.coverage import Coverage
+from tideline.kafka.client import KafkaCluster
 from tideline.model.head import LandedDay, PartitionPosition
 from tideline.model.incident import Finding
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.page import access, sources
+from tideline.page import routes as access
+from tideline.page import sources
 from tideline.page.app import build_app
 from tideline.wiring import open_ledger
 

@@ -13,10 +13,9 @@ from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from tideline.connections import kafka_settings
-from tideline.kafka_io.client import KafkaCluster
-from tideline.model.coverage import Coverage
+from tideline.kafka.client import KafkaCluster
 from tideline.model.head import PartitionPosition
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.page.sources import Sources
 from tideline.wiring import open_ledger
 

@@ -5,8 +5,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.model.coverage import covered_until, intersect, overlaps, subtract, total, union
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import (
+    OffsetRange,
+    covered_until,
+    intersect,
+    overlaps,
+    subtract,
+    total,
+    union,
+)
 
 ranges = st.builds(
     lambda start, length: OffsetRange(start, start + length), st.integers(0, 60), st.integers(0, 15)

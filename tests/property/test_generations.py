@@ -6,14 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import ID, NOW, head, observation, plan, position, seen, topic
-from tideline.model.coverage import union
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.plan import BatchProposal
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
+from tideline.model.offsets import OffsetRange, PartitionIdentity, union
+from tideline.model.plan import BatchProposal, VerifiedRange
+from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import Stored, audit
 from tideline.rules.backfill import Asked, is_about, plan_backfill

@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 from tests.unit.build import NOW
 from tideline.documents import dump, load
-from tideline.ledger.control import Control
-from tideline.model.coverage import Coverage
+from tideline.ledger.state import Control
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import TopicObservation
-from tideline.model.offsets import CoordinateRange, OffsetRange
+from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange
 from tideline.model.plan import BatchPlan, PlannedRange, ReadRange
+from tideline.model.request import ResolvedTimestamp, Window
 from tideline.model.run import RunRecord
-from tideline.model.window import ResolvedTimestamp, Window
 
 st.register_type_strategy(type(NOW), st.just(NOW))
 st.register_type_strategy(

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import head, observation, plan, position, seen, topic
-from tideline.model.coverage import total
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import OffsetRange, total
 from tideline.model.run import TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.planning import plan_ranges, share_fairly

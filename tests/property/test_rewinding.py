@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import ID, NOW, head, plan, planned, position
-from tideline.model.coverage import covered_until
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
+from tideline.model.offsets import covered_until
+from tideline.model.plan import VerifiedRange
+from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.rewind import layers, rewound_head, undone_ranges
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.schemas import writer
-from tideline.model.typed_columns import FieldChoice
-from tideline.rules.schemas.merging import paths_of, reader_schema
+from tideline.decoding.schemas.merging import paths_of, reader_schema
+from tideline.model.decoding import FieldChoice
 
 NAMES = ("a", "b", "c", "A b", "timestamp", "d.e")
 AVRO_NAMES = ("a", "b", "c", "timestamp", "offset", "d")

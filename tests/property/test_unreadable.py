@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import planned
-from tideline.model.unreadable import readable_layers
-from tideline.rules.unreadable import narrow
+from tideline.model.incident import readable_layers
+from tideline.rules.incidents import narrow
 
 places = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 39)), max_size=12)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=4)

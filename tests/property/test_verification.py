@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import planned
-from tideline.model.coverage import subtract, union
-from tideline.model.gaps import Gap
-from tideline.model.offsets import OffsetRange
-from tideline.model.verification import LandedRange
+from tideline.model.observation import Gap
+from tideline.model.offsets import OffsetRange, subtract, union
+from tideline.model.plan import LandedRange
 from tideline.rules.verification import sound_parts, verify_ranges
 
 RANGE = planned(0, 40)

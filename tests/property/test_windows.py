@@ -6,12 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.build import NOW, head, observation, position, seen, topic
-from tideline.model.coverage import overlaps, subtract, union
 from tideline.model.observation import TimedOffset
-from tideline.model.offsets import OffsetRange
-from tideline.model.window import ResolvedTimestamp
-from tideline.rules.backfill import asked_by_window, plan_backfill
-from tideline.rules.windows import find_window_boundary, in_order
+from tideline.model.offsets import OffsetRange, overlaps, subtract, union
+from tideline.model.request import ResolvedTimestamp
+from tideline.rules.backfill import asked_by_window, find_window_boundary, in_order, plan_backfill
 
 HOURS = [NOW - timedelta(hours=n) for n in range(6, 0, -1)]
 

@@ -19,8 +19,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tideline import documents, failpoints
-from tideline.ledger import conflicts, leases, ledger, snapshots, state
-from tideline.pipeline import context, stability
+from tideline.landing import context
+from tideline.landing import observing as stability
+from tideline.ledger import leases, ledger, snapshots, state
+from tideline.ledger import port as conflicts
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _FAST_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

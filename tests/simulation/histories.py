@@ -12,7 +12,7 @@ from tests.simulation import clock, ending, oracle
 from tests.simulation.events import KINDS, Event, Kind, apply, draw
 from tests.simulation.properties import Watch
 from tests.simulation.world import World
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tideline.errors import Halted, ServiceAway
-from tideline.model.coverage import Intervals
-from tideline.model.gaps import Gap, GapReason, merge_gaps
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
+    Gap,
+    GapReason,
     Observation,
     PartitionObservation,
     TimedOffset,
     TopicObservation,
+    merge_gaps,
 )
-from tideline.model.offsets import OffsetRange, TopicPartition
+from tideline.model.offsets import Intervals, OffsetRange, TopicPartition
 
 RECORD, OPEN, MARKER, ABORTED, HOLE = "record", "open", "marker", "aborted", "hole"
 

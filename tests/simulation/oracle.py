@@ -13,7 +13,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
-from tideline.pipeline.table_audit import ledger_against_table
+from tideline.pipeline.decisions import ledger_against_table
 from tideline.rules.audit import Flaw
 
 _WHOLE_TOPIC = ("topic_recreated", "topic_missing", "partition_missing")

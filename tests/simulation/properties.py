@@ -7,10 +7,9 @@ from itertools import pairwise
 
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import intersect, subtract
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity, intersect, subtract
 from tideline.model.plan import BatchPlan
 
 Log = tuple[str, int]

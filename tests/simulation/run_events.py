@@ -7,21 +7,21 @@ from datetime import datetime, timedelta
 
 from tests.simulation.process import Process
 from tests.simulation.world import Asked, World
+from tideline.landing.context import hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.incident import Decision
-from tideline.model.request import RequestedRange, RunRequest
-from tideline.model.window import Window
-from tideline.operations.audit import audit_stream
-from tideline.operations.dry_run import dry_run
+from tideline.model.request import RequestedRange, RunRequest, Window
+from tideline.operations.reading import audit_stream, dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.lane import hold_lane
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.run_batch import run_batch
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    verify_ranges,
+)
 
 STEPS: tuple[Callable[..., object], ...] = (
     plan_offset_ranges,

@@ -10,9 +10,9 @@ from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
 from tests.simulation.table import Row, TableState
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
-from tideline.launch.job import SparkJob, SparkResult
+from tideline.model.incident import Unreadable, readable_layers
 from tideline.model.offsets import CoordinateRange
-from tideline.model.unreadable import Unreadable, readable_layers
+from tideline.model.spark_job import SparkJob, SparkResult
 
 MOST_FOUND = 2
 """Broken records that one application names."""

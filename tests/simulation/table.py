@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
-from tideline.model.coverage import union
 from tideline.model.observation import LoggedCommit, TableObservation
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, union
+from tideline.model.plan import LandedRange, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange, WrittenRows
 from tideline.rules.audit import Stored
 from tideline.table.schema import app_id
 

@@ -3,7 +3,7 @@
 from tests.simulation import clock
 from tests.simulation.events import apply
 from tests.simulation.world import World
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 OPTIONS = {"kafka": {"topics": ["t"]}, "patience_seconds": 2, "on_incident": "proceed"}
 RUN = (("live", 0), ("finish", 0))

@@ -25,13 +25,13 @@ from tests.simulation.spark import SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
 from tests.simulation.table import SimulatedTable, TableState
 from tideline.errors import LedgerElsewhere
+from tideline.landing.context import RunContext
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.ledger.state import LedgerState
-from tideline.model.ledger_location import LedgerLocation
 from tideline.model.request import RunRequest
-from tideline.model.stream import Stream
-from tideline.pipeline.context import RunContext
+from tideline.stream.settings import LedgerLocation
+from tideline.stream.stream import Stream
 
 STREAM = "s"
 

@@ -9,8 +9,7 @@ from devstack.sample import value_hash
 from tests.faults.recorder import Record
 from tests.harness import table_rows
 from tests.soak.scenario import Scenario
-from tideline.model.coverage import Intervals, union
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import Intervals, OffsetRange, union
 from tideline.wiring import open_ledger
 
 Log = tuple[str, int]

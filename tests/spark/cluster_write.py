@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from devstack.process import wait_until
 from tideline.documents import dump
-from tideline.launch.job import SparkJob
+from tideline.model.spark_job import SparkJob
+from tideline.spark.raw_rows import write_files
 from tideline.spark.session import build_session
-from tideline.spark.sink import write_files
 
 BATCH, ROWS = 10_000, 30_000
 """Rows in one go between Spark and Python, and of each task. When the third batch is asked for, the

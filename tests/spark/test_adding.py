@@ -9,20 +9,14 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from tests.harness import folder_of, head, table_at, table_rows, table_version
 from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.documents import dump, load
-from tideline.errors import (
-    AttemptFenced,
-    ReplayUnavailable,
-    ServiceAway,
-    VerificationFailed,
-)
-from tideline.launch.job import SparkJob
+from tideline.errors import AttemptFenced, ReplayUnavailable, ServiceAway, VerificationFailed
+from tideline.landing import table_commit as commit_loop
 from tideline.model.offsets import CoordinateRange
 from tideline.model.request import RunRequest
-from tideline.pipeline import commit_loop
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.model.spark_job import SparkJob
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.table.change import TableChange
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
+from tideline.table.schema import TableChange
 from tideline.wiring import open_ledger, open_run
 
 SENT = 60

@@ -7,9 +7,9 @@ import fastavro
 import pytest
 
 from tests.avro_versions import CASES
+from tideline.decoding.schemas.merging import reader_schema
+from tideline.decoding.spark.judging import decode
 from tideline.model.decoding import PartPlan, WriterSchema
-from tideline.rules.schemas.merging import reader_schema
-from tideline.spark.decoding.formats import decode
 
 
 def encoded(schema, value):

@@ -8,9 +8,8 @@ import pytest
 from tests.harness import decide, head, spans, table_rows, table_version
 from tideline.errors import BadInput, RequestConflict, ResetDetected, WindowUnavailable
 from tideline.model.request import RequestedRange, RunRequest
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
 
 HOUR = timedelta(hours=1)

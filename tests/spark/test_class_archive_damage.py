@@ -6,9 +6,8 @@ import pytest
 
 from tests.drivers import lands_once
 from tideline.errors import ServiceAway
-from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command
+from tideline.launch.jvm import ClassArchive, base_command
 from tideline.launch.local_driver import end_drivers
 
 

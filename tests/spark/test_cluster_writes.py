@@ -18,11 +18,11 @@ from tests.spark import cluster_write
 from tideline.documents import load
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.job import SparkResult
 from tideline.launch.jvm import spark_home
 from tideline.model.offsets import CoordinateRange
-from tideline.table.change import TableChange
+from tideline.model.spark_job import SparkResult
 from tideline.table.delta_table import TargetTable
+from tideline.table.schema import TableChange
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from devstack.store_faults import counted
 from tests.raw_tables import named_files
 from tideline.errors import BadInput
-from tideline.launch.job import Output, SparkJob
+from tideline.model.spark_job import Output, SparkJob
 from tideline.spark.failures import failed
+from tideline.spark.raw_rows import write_rows
 from tideline.spark.session import COMMIT_PROTOCOL
-from tideline.spark.sink import write_rows
 
 KEY = "spark.sql.sources.commitProtocolClass"
 

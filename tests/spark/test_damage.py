@@ -11,9 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 from tests.harness import folder_of, table_rows
 from tideline.cli.main import main
 from tideline.documents import dump
-from tideline.model.coverage import Coverage, subtract
-from tideline.model.offsets import OffsetRange
-from tideline.stream_files import read_stream
+from tideline.model.offsets import Coverage, OffsetRange, subtract
+from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
 
 FLAWS = ("gaps", "overlaps", "duplicates", "missing", "foreign")

@@ -21,11 +21,9 @@ from tests.harness import (
 from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.model.request import RunRequest
-from tideline.operations.dry_run import dry_run
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.operations.reading import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges, verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 

@@ -20,8 +20,8 @@ from tests.raw_tables import (
 )
 from tideline.documents import dump, load
 from tideline.errors import BadInput, VerificationFailed
-from tideline.launch.job import DecodeJob, DecodeResult
 from tideline.model.decoding import EventDate
+from tideline.model.spark_job import DecodeJob, DecodeResult
 
 ORDER = {
     "type": "record",

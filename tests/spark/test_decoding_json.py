@@ -18,13 +18,12 @@ from tests.raw_tables import (
     write_raw,
 )
 from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
-from tideline.launch.job import Output
+from tideline.decoding.schemas.json_schema import SCHEMALESS
+from tideline.decoding.schemas.merging import reader_schema
+from tideline.decoding.spark.judging import judge
+from tideline.decoding.spark.rows import read_raw_rows, typed
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
-from tideline.rules.schemas.json_schema import SCHEMALESS
-from tideline.rules.schemas.merging import reader_schema
-from tideline.spark.decoding.judging import judge
-from tideline.spark.decoding.raw_rows import read_raw_rows
-from tideline.spark.decoding.tables import typed
+from tideline.model.spark_job import Output
 
 SCHEMA = {
     "type": "object",

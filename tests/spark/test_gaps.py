@@ -14,12 +14,14 @@ from tests.harness import (
 from tests.interrupted_runs import commit_only
 from tests.spark_doubles import LossySpark
 from tideline.errors import ResetDetected
-from tideline.model.coverage import total
+from tideline.model.offsets import total
 from tideline.model.request import RunRequest
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    verify_ranges,
+)
 from tideline.wiring import open_ledger, open_run
 
 

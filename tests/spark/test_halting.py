@@ -9,18 +9,15 @@ import pytest
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from tests.harness import folder_of, head, table_rows, table_version
-from tideline.errors import (
-    BadInput,
-    ReplayUnavailable,
-    ResetDetected,
-    ServiceAway,
-)
+from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.model.request import RunRequest
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    verify_ranges,
+)
 from tideline.wiring import open_ledger, open_run
 
 

@@ -10,8 +10,8 @@ from kafka import KafkaProducer
 
 import ingest_range
 from tests.raw_tables import rows_of
-from tideline.launch.job import Output, SparkJob
 from tideline.model.offsets import CoordinateRange
+from tideline.model.spark_job import Output, SparkJob
 from tideline.spark import session
 
 RECORDS = 60

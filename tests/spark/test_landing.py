@@ -8,8 +8,7 @@ from kafka import KafkaProducer
 from pyspark.sql import Observation
 
 from tests.harness import head, is_clean, spans, table_rows, table_version
-from tideline.model.coverage import overlaps, total
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import OffsetRange, overlaps, total
 from tideline.model.request import RunRequest
 from tideline.table.schema import read_commit_metadata
 from tideline.wiring import open_ledger, open_run
@@ -41,7 +40,7 @@ class Forgotten(Observation):
 
 def test_rows_are_counted_again_where_spark_has_lost_the_count(harness, spark, monkeypatch):
     """A slow Spark Connect server answers without it; that failed a run that had landed all."""
-    monkeypatch.setattr("tideline.spark.sink.Observation", Forgotten)
+    monkeypatch.setattr("tideline.spark.raw_rows.Observation", Forgotten)
     harness.create(partitions=1)
     harness.send(10)
     stream = harness.stream()

@@ -6,9 +6,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from tests.raw_tables import avro, decode_job, decode_plan, decoded, planned, record, write_raw
-from tideline.model.decoding import EventDate, PartPlan, WriterSchema
-from tideline.model.typed_columns import FieldChoice
-from tideline.rules.schemas.merging import reader_schema
+from tideline.decoding.schemas.merging import reader_schema
+from tideline.model.decoding import EventDate, FieldChoice, PartPlan, WriterSchema
 
 CUSTOMER = {
     "type": "record",

@@ -44,9 +44,9 @@ def test_a_run_that_lands_loads_nothing_that_it_does_not_use(harness, warm, sock
     status, answer, errors = finished(tideline("run", file, "--json", env=told))
     assert (status, answer["rows"]) == (0, 100), errors
     loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
-    assert {"tideline.pipeline.verify_ranges", "deltalake", "kafka"} <= loaded
+    assert {"tideline.pipeline.steps", "deltalake", "kafka"} <= loaded
     assert not loaded & {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
-    nobody_watches = {"tideline.cli.progress", "tideline.launch.watching"}
+    nobody_watches = {"tideline.cli.output", "tideline.launch.job"}
     assert not loaded & nobody_watches
 
 

@@ -15,10 +15,9 @@ from tests.faults.processes import descendants
 from tests.harness import is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
-from tideline.launch.archive import ClassArchive
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command
+from tideline.launch.jvm import ClassArchive, base_command
 from tideline.launch.local_driver import end_drivers
 
 SMALL_HEAP = "-Xmx80m -Dspark.testing.memory=1000000000"

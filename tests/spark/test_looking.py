@@ -7,7 +7,7 @@ import pytest
 from devstack.process import free_ports
 from tideline.cli.main import main
 from tideline.errors import ResetDetected
-from tideline.stream_files import read_stream
+from tideline.stream.files import read_stream
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from deltalake import DeltaTable
 from tests.harness import head, is_clean, table_rows
 from tests.spark_doubles import HookedSpark
 from tideline.errors import StreamBusy
+from tideline.landing import table_commit as commit_loop
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline import commit_loop
 from tideline.table.schema import COLUMNS
 from tideline.wiring import open_run, open_tables
 

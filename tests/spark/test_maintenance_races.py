@@ -15,11 +15,11 @@ from devstack.process import wait_until
 from tests.lake import Lake
 from tests.unit.build import planned
 from tideline.errors import AttemptFenced, AuditNotClean, CommitConflict
-from tideline.operations.audit import require_clean
+from tideline.landing import table_commit as commit_loop
+from tideline.landing.attempts import begin_attempt, removal
+from tideline.landing.table_commit import remove
 from tideline.operations.maintenance import maintain_stream
-from tideline.pipeline import commit_loop
-from tideline.pipeline.attempts import begin_attempt, removal
-from tideline.pipeline.table_commit import remove
+from tideline.operations.reading import require_clean
 from tideline.wiring import open_tables
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from devstack.store_faults import Hold
 from tests.harness import is_clean
 from tests.object_stores import commit_key, while_held
-from tideline.store_io import options
+from tideline.store import settings as options
 
 pytestmark = [pytest.mark.slow, pytest.mark.s3a]
 

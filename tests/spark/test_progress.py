@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from devstack.process import wait_until
-from tideline.spark.progress import progress_of, report
+from tideline.spark.session import progress_of, report
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,14 +8,13 @@ import pytest
 from tests.harness import head, spans, table_rows, table_version
 from tests.interrupted_runs import commit_only, freeze_only
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
+from tideline.landing.attempts import Attempt
 from tideline.model.request import RunRequest
-from tideline.operations.dry_run import dry_run
-from tideline.pipeline.attempts import Attempt
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.operations.reading import dry_run
 from tideline.pipeline.freezing import freeze_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.proposing import stable_proposal
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 from tideline.wiring import open_ledger, open_run
 
 

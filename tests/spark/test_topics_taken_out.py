@@ -6,10 +6,8 @@ from tests.harness import closed_incidents, decide, halts, head, is_clean, table
 from tideline.errors import ResetDetected
 from tideline.model.request import RunRequest
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges, verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 pytestmark = pytest.mark.slow

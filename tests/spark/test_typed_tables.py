@@ -11,12 +11,12 @@ from devstack.process import free_ports
 from tests.harness import closed_incidents, decide, head, is_clean
 from tests.typed_streams import V1, V2, WRONG, Typed, avro
 from tideline.errors import DecodingHalted, RegistryAway
+from tideline.landing.context import now
 from tideline.model.request import RunRequest
-from tideline.model.stream_decoding import Maintenance
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.context import now
+from tideline.stream.decoding import Maintenance
 from tideline.wiring import open_ledger, open_run, open_tables
 
 
@@ -273,7 +273,7 @@ def test_old_rows_of_the_quarantine_go(typed, monkeypatch):
     at.run("one")
     stream = at.stream.model_copy(update={"maintenance": Maintenance(quarantine_days=1)})
     later = now() + timedelta(days=2)
-    monkeypatch.setattr("tideline.operations.quarantine_retention.now", lambda: later)
+    monkeypatch.setattr("tideline.operations.maintenance.now", lambda: later)
     with open_run(stream, "maintain", RunRequest(), at.spark) as run:
         done = maintain_stream(run, open_tables(stream))
     assert [u.expired.rows for u in done] == [0, 0, 2]

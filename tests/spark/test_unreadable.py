@@ -21,11 +21,11 @@ from tests.harness import (
 )
 from tests.spark_doubles import HookedSpark
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway
-from tideline.model.coverage import total
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import OffsetRange, total
 from tideline.model.request import RunRequest
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.spark import source, unreadable
+from tideline.spark import failures as unreadable
+from tideline.spark import raw_rows as source
 from tideline.wiring import open_ledger, open_run
 
 NANOSECONDS = 1_790_000_000_000_000_000

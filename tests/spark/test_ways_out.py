@@ -21,13 +21,12 @@ from tests.harness import (
 from tests.interrupted_runs import commit_only, freeze_only
 from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import BadInput, ResetDetected, VerificationFailed
+from tideline.landing import proof as log_checks
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest
-from tideline.pipeline import landed as log_checks
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.asking import ask
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.resolve_reset import ask
+from tideline.pipeline.steps import advance_offsets, verify_ranges
 from tideline.wiring import open_ledger, open_run
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tideline.launch.job import SparkJob
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import (
     Observation,
@@ -13,6 +12,7 @@ from tideline.model.observation import (
     TopicObservation,
 )
 from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.spark_job import SparkJob
 
 CLUSTER = "cluster-1"
 ID = "11111111-1111-4111-8111-111111111111"

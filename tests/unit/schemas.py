@@ -2,8 +2,8 @@
 
 import json
 
+from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import WriterSchema
-from tideline.rules.schemas.merging import reader_schema
 
 
 def writer(schema_id, schema):

@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.build import ID, OTHER_ID, head, plan, planned, position
 from tideline.errors import StreamBusy
-from tideline.model.coverage import Coverage
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.rules.advance import advance_head
 

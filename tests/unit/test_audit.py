@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
-from tideline.model.coverage import Coverage
-from tideline.model.gaps import Gap
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.observation import Gap
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.model.verification import VerifiedRange
 from tideline.rules.audit import Stored, audit
 
 IDENTITY = PartitionIdentity(ID, 0, 0)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.avro_versions import CASES, field, logical, record
 from tests.unit.schemas import array, columns, mapping, merge, struct
-from tideline.rules.schemas.changes import Incompatible, NewField, Unusable
-from tideline.rules.schemas.merging import delta_fields
+from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
+from tideline.decoding.schemas.merging import delta_fields
 
 
 def avro(*schemas, **more):

@@ -6,21 +6,25 @@ import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.errors import BadInput, ServiceAway, WindowUnavailable
-from tideline.model.coverage import Coverage
 from tideline.model.incident import Finding
 from tideline.model.observation import TimedOffset
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.request import RequestedRange, RunRequest
-from tideline.model.window import ResolvedTimestamp, Window, WindowBoundary
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.request import (
+    RequestedRange,
+    ResolvedTimestamp,
+    RunRequest,
+    Window,
+    WindowBoundary,
+)
 from tideline.rules.backfill import (
     Asked,
     asked_by_ranges,
     asked_by_window,
+    find_window_boundary,
     findings_against,
     is_about,
     plan_backfill,
 )
-from tideline.rules.windows import find_window_boundary
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 HOUR = timedelta(hours=1)

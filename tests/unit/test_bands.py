@@ -19,15 +19,20 @@ from tests.unit.build import (
     seen,
     topic,
 )
-from tideline.model.coverage import Coverage, intersect, union
-from tideline.model.generations import Beginning
 from tideline.model.head import LandedDay
 from tideline.model.incident import Finding, Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import (
+    Beginning,
+    Coverage,
+    OffsetRange,
+    PartitionIdentity,
+    intersect,
+    union,
+)
+from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
+from tideline.page.bands import Painter, lag_spread, standings
 from tideline.rules.advance import count_landed
-from tideline.rules.bands import Painter, lag_spread, standings
 
 LOG = PartitionIdentity(ID, 0, 0)
 

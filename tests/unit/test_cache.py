@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import BadInput
-from tideline.launch import checksums, jars, java
-from tideline.launch.archive import ClassArchive
-from tideline.launch.cache import foreign, own_folder, replaced
-from tideline.launch.committer import committer_jar
+from tideline.launch import jars, java
+from tideline.launch import jars as checksums
+from tideline.launch.java import committer_jar
+from tideline.launch.jvm import ClassArchive
+from tideline.launch.runtime import foreign, own_folder, replaced
 from tideline.launch.submit import package_zip
 
 STRANGER = 65534

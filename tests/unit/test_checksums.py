@@ -9,9 +9,10 @@ import pytest
 
 from devstack.jar_pins import SETS
 from tideline.errors import BadInput
-from tideline.launch import checksums, jars
-from tideline.launch.checksums import pinned
-from tideline.launch.committer import PREFIX, committer_jar
+from tideline.launch import jars
+from tideline.launch import jars as checksums
+from tideline.launch.jars import pinned
+from tideline.launch.java import PREFIX, committer_jar
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {"kafka.jar": b"kafka", "lz4.jar": b"lz4"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.launch import archive
-from tideline.launch.archive import ClassArchive
+from tideline.launch import jvm as archive
+from tideline.launch.jvm import ClassArchive
 
 
 @pytest.fixture

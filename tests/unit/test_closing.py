@@ -6,11 +6,10 @@ import pytest
 
 from tests.unit.build import ID, NOW, plan, planned
 from tideline.errors import StreamBusy
-from tideline.ledger.control import Control
-from tideline.ledger.state import LedgerState
+from tideline.landing.closing import refuse_closed
+from tideline.ledger.state import Control, LedgerState
+from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import VerifiedRange
-from tideline.pipeline.closing import refuse_closed
 
 PLAN = plan(planned(0, 100))
 OPEN = RunRecord(

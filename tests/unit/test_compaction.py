@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.model.maintenance import FileCount, TableFile, TableSize, TableUpkeep, tables_of
-from tideline.model.stream import Stream
-from tideline.rules.compaction import plan_merges, rounds
+from tideline.model.maintenance import FileCount, TableFile, TableSize, TableUpkeep
+from tideline.rules.maintenance import plan_merges, rounds
+from tideline.stream.stream import Stream, tables_of
 
 
 def file(path, size, low=0, day="1", holds=(("partition", 0),)):

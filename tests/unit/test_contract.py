@@ -25,12 +25,12 @@ from tests.unit.contract_objects import (
     THERE,
     ZULU,
 )
-from tideline.contract import answers, building, parts
+from tideline.contract import answers, building
+from tideline.contract import building as parts
 from tideline.contract.schema import COMMANDS, OTHERS, output_schema
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway, StreamFileError
-from tideline.ledger.control import Control
 from tideline.ledger.move import Move
-from tideline.ledger.state import LedgerState
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.offsets import OffsetRange
 from tideline.model.plan import Gone
 from tideline.rules.audit import Audit, Flaw

@@ -7,13 +7,11 @@ import pytest
 
 from tests.unit.build import ID, NOW, head, planned
 from tideline.errors import StreamBusy
-from tideline.ledger.control import Control
-from tideline.ledger.state import LedgerState
-from tideline.model.coverage import Coverage
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident, one_interval
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.verification import LandedRange
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange
 from tideline.pipeline.decisions import accept_gaps, counted_again
 from tideline.pipeline.resolve_reset import _refuse_landed
 from tideline.rules.resolution import accept_gap

@@ -16,11 +16,10 @@ from tests.unit.build import (
     seen,
     topic,
 )
-from tideline.model.coverage import Coverage
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Decision, Finding, Incident, one_interval
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.verdicts import HALTING, VERDICTS
 from tideline.rules.resolution import execute, next_generation
 

@@ -5,18 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.build import ID, NOW, OTHER_ID, head, position
-from tideline.model.coverage import Coverage
+from tideline.decoding.rules import closed, has_work, reconciled, still_landed, to_decode, to_remove
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
-from tideline.model.verification import LandedRange
-from tideline.rules.decoding import (
-    closed,
-    has_work,
-    reconciled,
-    still_landed,
-    to_decode,
-    to_remove,
-)
+from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange
 
 NOTHING = ReaderSchema("value", "avro", "", ())
 

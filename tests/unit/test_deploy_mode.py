@@ -13,13 +13,13 @@ from tideline.connections import Connection
 from tideline.documents import dump, load
 from tideline.errors import BadInput, ConnectionMissing, ServiceAway
 from tideline.launch import launcher, submit
-from tideline.launch.job import SparkJob
 from tideline.launch.launcher import Launcher
 from tideline.launch.submit import submit_command
 from tideline.launch.target import target_of
-from tideline.model.stream_landing import Spark
+from tideline.model.spark_job import SparkJob
 from tideline.spark.job_files import with_secrets
-from tideline.store_io.settings import StoreSettings
+from tideline.store.settings import StoreSettings
+from tideline.stream.landing import Spark
 
 PASSWORD = "hidden-password"
 KAFKA = {"kafka.bootstrap.servers": "broker:9092", "kafka.sasl.jaas.config": PASSWORD}

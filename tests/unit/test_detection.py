@@ -16,10 +16,9 @@ from tests.unit.build import (
     seen,
     topic,
 )
-from tideline.model.coverage import Coverage
 from tideline.model.head import Head
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange
+from tideline.model.offsets import Coverage, OffsetRange
 from tideline.rules.reset_detection import find_resets, find_resets_after_read
 
 P = 100

@@ -14,17 +14,16 @@ import pytest
 from tests.unit.build import ID, NOW
 from tideline.documents import FORMAT, dump, load, refuse_newer
 from tideline.errors import NewerFormat, UnreadableDocument
-from tideline.launch.job import DecodeJob, DecodeResult, SparkJob, SparkResult
-from tideline.ledger.control import Control
+from tideline.ledger.state import Control
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.ledger_location import RelocationMarker
-from tideline.model.retention import LetGo
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord
-from tideline.model.window import ResolvedTimestamp
-from tideline.table.manifest import Manifest
+from tideline.model.maintenance import LetGo
+from tideline.model.request import ResolvedTimestamp
+from tideline.model.run import Rewind, RunRecord
+from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.stream.settings import RelocationMarker
+from tideline.table.rewriting import Manifest
 
 KINDS = (
     Control,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.model.durations import duration_text
-from tideline.model.headroom import reaches_text
+from tideline.model.head import reaches_text
+from tideline.model.wording import duration_text
 
 PACKAGE = Path(__file__).parents[2] / "plugins" / "tideline"
 

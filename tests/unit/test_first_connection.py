@@ -8,7 +8,7 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.net import manager
 
-from tideline.kafka_io.connecting import _Connections
+from tideline.kafka.connecting import _Connections
 
 
 class Net:

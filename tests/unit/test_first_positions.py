@@ -6,7 +6,7 @@ from tests.unit.build import OTHER_ID, head, observation, position, seen, topic
 from tideline.errors import BadInput
 from tideline.model.head import Head
 from tideline.model.observation import PartitionObservation
-from tideline.rules.start_positions import adopt_new_partitions
+from tideline.rules.positions import adopt_new_partitions
 
 
 def adopted(known, now, start="earliest", looked_up=None, isolation="read_committed"):

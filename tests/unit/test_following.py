@@ -9,17 +9,16 @@ from tideline.errors import BadInput
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.request import RequestedRange
-from tideline.model.stream_landing import Kafka
 from tideline.rules.backfill import asked_by_ranges
-from tideline.rules.following import (
+from tideline.rules.positions import (
     followed_otherwise,
     is_followed,
     is_set_aside,
     mark_followed,
     only_followed,
 )
-from tideline.rules.reset_detection import find_resets
-from tideline.rules.triage import triage
+from tideline.rules.reset_detection import find_resets, triage
+from tideline.stream.landing import Kafka
 
 ORDERS = Kafka(topics=["orders"])
 BOTH = Kafka(topics=["orders", "pay"])

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.model.coverage import subtract, union
-from tideline.model.gaps import AbortedTransaction, Batch, FetchedBatches, Gap
-from tideline.model.offsets import OffsetRange
-from tideline.rules.gaps import assign, explain
+from tideline.model.observation import AbortedTransaction, Batch, FetchedBatches, Gap
+from tideline.model.offsets import OffsetRange, subtract, union
+from tideline.rules.verification import assign, explain
 
 
 def records(first, last, producer=-1, count=None, transactional=None):

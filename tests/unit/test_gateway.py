@@ -11,9 +11,9 @@ import pytest
 
 from tests.faults.processes import state
 from tideline.launch import gateway, jvm
-from tideline.launch.archive import ClassArchive
 from tideline.launch.gateway import Jvm
 from tideline.launch.java import Java
+from tideline.launch.jvm import ClassArchive
 
 JAVA = """#!{python}
 import os, signal, struct, sys, time

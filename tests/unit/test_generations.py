@@ -9,15 +9,12 @@ from tests.unit.build import ID, NOW, OTHER_ID, head, observation, plan, planned
 from tests.unit.build import seen as shown
 from tideline.documents import FORMAT, dump, load
 from tideline.errors import StreamBusy, VerificationFailed
-from tideline.model.coverage import Coverage
-from tideline.model.gaps import Gap
-from tideline.model.generations import Beginning, Generations
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, one_interval
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.rewind import Lost, Rewind
-from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange, Mismatch
+from tideline.model.observation import Gap
+from tideline.model.offsets import Beginning, Coverage, Generations, OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange, Mismatch
+from tideline.model.run import Lost, Rewind, TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import Stored, audit
 from tideline.rules.backfill import Asked, is_about, plan_backfill
@@ -26,8 +23,7 @@ from tideline.rules.reset_detection import find_resets, find_resets_after_read
 from tideline.rules.resolution import execute
 from tideline.rules.rewind import rewound_head
 from tideline.rules.verification import gap_findings, missing_offsets
-from tideline.spark.source import joined
-from tideline.spark.transforms import layers
+from tideline.spark.raw_rows import joined, layers
 
 OLD, NEW = PartitionIdentity(ID, 0, 0), PartitionIdentity(ID, 1, 0)
 CUT = (Beginning(NEW, 80),)

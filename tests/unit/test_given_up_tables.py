@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import NOW, head, plan, planned
-from tideline.ledger.control import Control
-from tideline.ledger.state import LedgerState
+from tideline.landing.proof import find_commit, foreign_changes
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
 from tideline.model.run import RunRecord, TableCommit
-from tideline.pipeline.landed import find_commit, foreign_changes
 from tideline.rules.resolution import take_table
 
 GONE = TableObservation(False)

@@ -14,9 +14,10 @@ import pytest
 from tests.unit.build import spark_job
 from tideline.documents import dump
 from tideline.errors import ServiceAway
+from tideline.landing.attempts import submit
 from tideline.launch import job
-from tideline.launch.job import PREFIX, PrivateFolder, SparkJob, SparkResult
-from tideline.pipeline.attempts import submit
+from tideline.launch.job import PREFIX, PrivateFolder
+from tideline.model.spark_job import SparkJob, SparkResult
 from tideline.spark.application import run_job
 
 JOB = spark_job(kafka_options={"kafka.sasl.jaas.config": "hidden"})
@@ -56,7 +57,7 @@ DIES = """
 import sys, time
 from types import SimpleNamespace
 from tests.unit.test_handing_over import JOB
-from tideline.pipeline.attempts import submit
+from tideline.landing.attempts import submit
 
 def waits(path):
     print(path, flush=True)

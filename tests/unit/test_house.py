@@ -13,8 +13,8 @@ from devstack.broker import new_cluster_id
 from devstack.reference import PAGES
 from tests.mutants import MUTANTS
 from tideline.failpoints import DECODE_PLACES, PLACES, RARE_PLACES, SPARK_PLACES
-from tideline.model.stream_schema import stream_schema
 from tideline.model.verdicts import build_page
+from tideline.stream.stream import stream_schema
 
 ROOT = Path(__file__).parents[2]
 LOCKS = [ROOT / "requirements.txt", *sorted((ROOT / "requirements").glob("*.txt"))]

@@ -7,9 +7,8 @@ import pytest
 from tests.unit.build import ID, OTHER_ID, head, planned, position, topic
 from tideline.documents import dump, load
 from tideline.errors import UnreadableDocument
-from tideline.model.coverage import Coverage
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
 
 ZERO_ID = "00000000-0000-0000-0000-000000000000"
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.build import ID, NOW, plan, planned
-from tideline.ledger.control import Control
-from tideline.ledger.state import LedgerState
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows
-from tideline.model.stream_landing import OnReset
 from tideline.model.verdicts import HALTING, POLICIES
-from tideline.rules.triage import triage, without_doubted
+from tideline.rules.reset_detection import triage, without_doubted
+from tideline.stream.landing import OnReset
 
 LOSS = Finding("retention_loss", "e", "a", "orders", ID, 0)
 INCIDENT = Incident("incident-1", "first", NOW, LOSS)

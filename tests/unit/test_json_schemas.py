@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.unit.schemas import array, columns, mapping, merge, struct
-from tideline.rules.schemas.changes import Incompatible, NewField, Unusable
-from tideline.rules.schemas.json_schema import SCHEMALESS
+from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
+from tideline.decoding.schemas.json_schema import SCHEMALESS
 
 
 def schema(properties, **more):

@@ -7,14 +7,14 @@ import pytest
 
 from tests.unit.build import ID, OTHER_ID
 from tideline.errors import TopicIdMissing
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.responses import (
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.requests import (
     partition_observation,
     partitions_by_leader,
     refuse_shared_ids,
     topic_observation,
 )
-from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka.settings import KafkaSettings
 from tideline.model.observation import TopicObservation
 
 PLACE = ("orders", 0)

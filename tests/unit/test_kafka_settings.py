@@ -10,9 +10,9 @@ import pytest
 
 from tideline.connections import connect_url, find_connection, kafka_settings, spark_master
 from tideline.errors import ConnectionMissing
-from tideline.kafka_io.client import KafkaCluster
-from tideline.kafka_io.msk_iam import check_msk_iam
-from tideline.kafka_io.settings import NO_SECRETS, KafkaSettings
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.settings import NO_SECRETS, KafkaSettings
+from tideline.kafka.tokens import check_msk_iam
 
 
 @contextmanager

@@ -14,13 +14,12 @@ from tideline.connections import Connection
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.launch import jvm, launcher, submit
-from tideline.launch.child import Child
 from tideline.launch.connect import SparkConnect
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import TOKEN
-from tideline.launch.submit import SparkSubmit, Submission, submit_command
-from tideline.model.stream_landing import Spark
-from tideline.store_io.settings import StoreSettings
+from tideline.launch.submit import Child, SparkSubmit, Submission, submit_command
+from tideline.store.settings import StoreSettings
+from tideline.stream.landing import Spark
 
 SUBMISSION = Submission(
     master="local[2]",

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.unit.schemas import merge, struct, writer
-from tideline.model.typed_columns import FieldChoice
-from tideline.rules.schemas.changes import Incompatible, NewField
-from tideline.rules.schemas.merging import paths_of, reader_schema
+from tideline.decoding.schemas.changes import Incompatible, NewField
+from tideline.decoding.schemas.merging import paths_of, reader_schema
+from tideline.model.decoding import FieldChoice
 
 CUSTOMER = {
     "type": "record",

@@ -19,21 +19,22 @@ from tests.unit.build import (
     topic,
 )
 from tests.unit.contract_objects import CLOSED, LOSS, OPEN
-from tideline.model.coverage import Coverage
 from tideline.model.decoding import Decoding
-from tideline.model.gaps import Gap
-from tideline.model.generations import Beginning
-from tideline.model.head import KnownCommit
-from tideline.model.headroom import Headroom
-from tideline.model.observation import PartitionObservation, TopicObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.head import Headroom, KnownCommit
+from tideline.model.observation import Gap, PartitionObservation, TopicObservation
+from tideline.model.offsets import (
+    Beginning,
+    Coverage,
+    OffsetRange,
+    PartitionIdentity,
+    TopicPartition,
+)
+from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.stream_landing import Kafka
-from tideline.model.verification import VerifiedRange
-from tideline.rules.bands import standings
-from tideline.rules.explanation import explain
-from tideline.rules.following import mark_named
-from tideline.rules.status import doubt, summarize
+from tideline.page.bands import standings
+from tideline.rules.positions import mark_named
+from tideline.rules.status import doubt, explain, summarize
+from tideline.stream.landing import Kafka
 
 LOG = PartitionIdentity(ID, 0, 0)
 NEWER = replace(LOG, generation=1)

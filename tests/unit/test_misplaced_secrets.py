@@ -14,7 +14,7 @@ from tideline.connections import (
 )
 from tideline.errors import StreamFileError, TidelineError
 from tideline.ledger.connection import ledger_url
-from tideline.stream_files import parse_stream
+from tideline.stream.files import parse_stream
 
 SECRET = "hunter2canary"
 GOOD = """\

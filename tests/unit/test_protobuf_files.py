@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from tests.protobuf_schemas import PROTO3, writer
-from tideline.registry_io.protobuf_files import compiled_protobuf, imported_files
-from tideline.rules.schemas.changes import SchemaUnusable
+from tideline.model.decoding import SchemaUnusable
+from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 
 UNIT = PROTO3 + "message Unit { string name = 1; }\n"
 MONEY = PROTO3 + 'import public "parts/unit.proto";\nmessage Money { Unit unit = 1; }\n'

@@ -6,9 +6,9 @@ import pytest
 
 from tests.protobuf_schemas import PROTO2, PROTO3, merge
 from tests.unit.schemas import array, columns, mapping, struct
-from tideline.model.typed_columns import FieldChoice
-from tideline.rules.schemas.changes import Incompatible, NewField, Unusable
-from tideline.rules.schemas.merging import paths_of
+from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
+from tideline.decoding.schemas.merging import paths_of
+from tideline.model.decoding import FieldChoice
 
 IMPORTS = "".join(
     f'import "google/{name}.proto";\n'

@@ -11,13 +11,12 @@ import ingest_range
 from tests.unit.build import planned
 from tideline.documents import dump
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.kafka_io import client
-from tideline.kafka_io.connecting import CutAtConnect
-from tideline.kafka_io.listener import Spoken
-from tideline.kafka_io.python_errors import is_cut, refusal_of
-from tideline.kafka_io.refusals import refusal_in_java
-from tideline.kafka_io.settings import KafkaSettings
-from tideline.launch.job import SparkJob
+from tideline.kafka import client
+from tideline.kafka.connecting import CutAtConnect, is_cut, refusal_of
+from tideline.kafka.listener import Spoken
+from tideline.kafka.refusals import refusal_in_java
+from tideline.kafka.settings import KafkaSettings
+from tideline.model.spark_job import SparkJob
 from tideline.spark.failures import failed
 
 JAVA = "org.apache.kafka.common.errors."

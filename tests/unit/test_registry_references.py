@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from tideline.registry_io.avro_references import with_types_written_out
-from tideline.registry_io.document import Document, Unresolvable
-from tideline.registry_io.references import resolved
+from tideline.registry.references import Document, Unresolvable, resolved, with_types_written_out
 
 
 def record(name, *types, **more):

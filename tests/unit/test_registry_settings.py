@@ -6,7 +6,7 @@ import pytest
 
 from tideline.connections import registry_settings
 from tideline.errors import ConnectionMissing
-from tideline.registry_io.connecting import read_settings
+from tideline.registry.connecting import read_settings
 
 HERE = __file__  # any file that can be read
 SECRET = "right-and-secret"

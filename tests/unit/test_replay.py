@@ -5,12 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
-from tideline.model.coverage import Coverage
-from tideline.model.gaps import Gap
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.verification import LandedRange
-from tideline.pipeline import stability
-from tideline.pipeline.landed import obstacles_to
+from tideline.landing import observing as stability
+from tideline.landing.proof import obstacles_to
+from tideline.model.observation import Gap
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange
 from tideline.rules.replay import (
     obstacles,
     of_this_log,

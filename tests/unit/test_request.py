@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.build import NOW
 from tideline.errors import BadInput
-from tideline.model.request import RequestedRange, RunRequest, read_form
-from tideline.model.window import Window
+from tideline.model.request import RequestedRange, RunRequest, Window, read_form
 
 ONE = {"topic": "orders", "partition": 0, "start_offset": 10, "end_offset": 20}
 

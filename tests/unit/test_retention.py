@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import ID, NOW
-from tideline.model.coverage import intersect, subtract, union
 from tideline.model.decoding import DecodePlan, DecodeRecord
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
-from tideline.model.retention import LetGo
-from tideline.rules.retention import hulls, plans_before, still_let_go
+from tideline.model.maintenance import LetGo
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    intersect,
+    subtract,
+    union,
+)
+from tideline.rules.maintenance import hulls, plans_before, still_let_go
 
 LOG = PartitionIdentity(ID, 0, 0)
 offsets = st.sets(st.integers(0, 30))

@@ -4,12 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.unit.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
-from tideline.model.coverage import Coverage
 from tideline.model.incident import Finding, Incident, UnverifiedRows
-from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.rewind import Lost, Rewind
-from tideline.model.run import RunRecord
-from tideline.model.verification import VerifiedRange
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.plan import VerifiedRange
+from tideline.model.run import Lost, Rewind, RunRecord
 from tideline.rules.rewind import (
     amended_later,
     layers,

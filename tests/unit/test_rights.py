@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tideline.airflow.rights import may_decide, require_approver, require_operator
-from tideline.cli.who import os_user
+from tideline.airflow.approval import may_decide, require_approver, require_operator
+from tideline.cli.output import os_user
 from tideline.errors import NotEntitled, StreamFileError
-from tideline.stream_files import parse_stream
+from tideline.stream.files import parse_stream
 
 GOOD = "stream: orders\nkafka: {topics: [orders]}\ntable: {uri: /data/lake/orders}\n"
 OPEN = parse_stream(GOOD, "orders.yaml")

@@ -5,17 +5,15 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import ID, NOW, head, plan, planned, position
-from tideline.ledger.control import Control
-from tideline.ledger.state import LedgerState
-from tideline.model.gaps import Gap
+from tideline.landing.proof import Counted
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident, one_interval
-from tideline.model.observation import TableObservation
+from tideline.model.observation import Gap, TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.plan import Mismatch, VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import Mismatch, VerifiedRange
 from tideline.pipeline import decisions
 from tideline.pipeline.decisions import decide_unverified_rows
-from tideline.pipeline.landed import Counted
 from tideline.rules.verification import verified_again
 
 RANGE = planned(100, 200)

@@ -8,13 +8,12 @@ import pytest
 
 from tests.unit.build import ID, NOW
 from tideline.airflow import approval
-from tideline.cli import incidents as command
+from tideline.cli import reading as command
 from tideline.cli.output import Output
 from tideline.errors import ResetDetected, TidelineError
-from tideline.model.incident import Finding, Incident
-from tideline.model.runbook import class_entry, entries_for, error_entry
+from tideline.model.incident import Finding, Incident, class_entry, entries_for, error_entry
 from tideline.model.verdicts import VERDICTS
-from tideline.rules.incident_report import where_to_read
+from tideline.rules.incidents import where_to_read
 
 ROOT = Path(__file__).parents[2]
 PARTS = ["Means", "At stake", "Look", "Do", "Verify"]
@@ -103,4 +102,4 @@ def test_no_message_names_a_page_in_another_way():
     """The folder stands in one place: whoever moves the pages changes one line."""
     package = ROOT / "plugins/tideline"
     naming = [f.name for f in package.rglob("*.py") if "docs/runbook" in f.read_text()]
-    assert naming == ["runbook.py"]
+    assert naming == ["incident.py"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.model.sizes import size_text
+from tideline.model.wording import size_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from tests.shown_variables import shown, submission_that_shows
 from tideline.launch import connect, local_driver
 from tideline.launch.connect import SparkConnect
-from tideline.launch.environment import SITE, decisive, spark_variables
+from tideline.launch.programs import SITE, decisive, spark_variables
 from tideline.launch.submit import SparkSubmit
 
 SECRETS = {

@@ -8,7 +8,7 @@ from tests.unit.build import planned, spark_job
 from tideline.documents import dump
 from tideline.launch.programs import AVRO_LIMITS, DECODE, INGEST, application_for
 from tideline.launch.submit import configuration, is_small
-from tideline.spark.source import split_and_packed
+from tideline.spark.raw_rows import split_and_packed
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.pipeline import stability
+from tideline.landing import observing as stability
 
 
 @dataclass(frozen=True)

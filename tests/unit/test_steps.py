@@ -8,20 +8,22 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import ID, NOW, head, plan, planned, position
+from tideline.landing.context import RunContext
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.incident import Finding, one_interval
 from tideline.model.request import read_form
 from tideline.model.run import RunRecord
-from tideline.model.stream import Stream
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.asking import ask
-from tideline.pipeline.context import RunContext
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.resolve_reset import resolve_reset
+from tideline.pipeline.resolve_reset import ask, resolve_reset
 from tideline.pipeline.run_batch import run_batch
-from tideline.pipeline.verify_ranges import verify_ranges
-from tideline.rules.steps import AFTER_DETECTION, steps_without_work
+from tideline.pipeline.steps import (
+    AFTER_DETECTION,
+    advance_offsets,
+    steps_without_work,
+    verify_ranges,
+)
+from tideline.stream.stream import Stream
 
 STREAM = Stream.model_validate(
     {"stream": "orders", "kafka": {"topics": ["orders"]}, "table": {"uri": "/lake/orders"}}

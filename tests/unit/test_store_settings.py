@@ -4,7 +4,7 @@ import pytest
 
 from tideline.connections import store_settings
 from tideline.errors import ConnectionMissing
-from tideline.store_io.settings import StoreSettings, read_settings
+from tideline.store.settings import StoreSettings, read_settings
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
-from tideline.model.stream import Stream
-from tideline.stream_files import _types_in, parse_stream, read_stream
+from tideline.stream.files import _types_in, parse_stream, read_stream
+from tideline.stream.stream import Stream
 
 GOOD = """\
 stream: orders

@@ -7,13 +7,13 @@ import pytest
 from tests.unit.build import ID, planned
 from tests.unit.build import plan as plan_of
 from tideline.errors import AttemptFenced, CommitConflict, ServiceAway, VerificationFailed
+from tideline.landing.table_commit import Landing, land, remove
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.plan import LandedRange, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange, WrittenRows
-from tideline.pipeline.table_commit import Landing, land, remove
-from tideline.table.change import TableChange
+from tideline.table.schema import TableChange
 
 CHANGE = TableChange("l", "p.removed", "r", 5, (planned(0, 10).as_coordinates,))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tideline.model.observation import LoggedCommit, TableObservation
-from tideline.rules.table_watch import table_findings
-from tideline.table.history import removes_rows
+from tideline.rules.foreign_changes import table_findings
+from tideline.table.log import removes_rows
 
 OURS = {"stream": "orders", "ledger_id": "ledger-1"}
 

@@ -6,14 +6,12 @@ import pytest
 
 from tests.unit.build import NOW, head, plan, planned, position
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.coverage import Coverage
-from tideline.model.incident import Decision, Incident
-from tideline.model.offsets import OffsetRange
-from tideline.model.unreadable import Unreadable, readable_layers, within
+from tideline.model.incident import Decision, Incident, Unreadable, readable_layers, within
+from tideline.model.offsets import Coverage, OffsetRange
 from tideline.model.verdicts import POLICIES, valid_choices
+from tideline.rules.incidents import by_log, halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
-from tideline.rules.unreadable import by_log, halves, narrow, unreadable_findings, without_rows
-from tideline.spark.unreadable import reason_at_a_record
+from tideline.spark.failures import reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
 AROUND = """An error occurred while calling o119.save.

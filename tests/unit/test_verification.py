@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.build import ID, plan, planned
-from tideline.model.gaps import Gap
+from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, PartitionIdentity
-from tideline.model.verification import LandedRange
+from tideline.model.plan import LandedRange
 from tideline.rules.verification import gap_findings, missing_offsets, unexplained_by, verify_ranges
 
 IDENTITY = PartitionIdentity(ID, 0, 0)

@@ -18,8 +18,8 @@ from devstack.process import HOST, Server, free_ports, is_listening, wait_until
 from devstack.sample import ProducerLog, compare
 from tests.wheel.building import PREVIOUS, ROOT, Previous
 from tests.wheel.venvs import Venv
-from tideline.launch.cache import cache_folder
 from tideline.launch.local_driver import end_drivers
+from tideline.launch.runtime import cache_folder
 
 _OPERATIONS = {"tideline_audit", "tideline_maintenance", "tideline_redrive", "tideline_rewind"}
 _DAG_FILE = """\

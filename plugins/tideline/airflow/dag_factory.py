@@ -18,7 +18,7 @@ from tideline.airflow.operators import (
     ResolveReset,
     VerifyRanges,
 )
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 
 def build_dag(stream: Stream) -> DAG:

@@ -13,7 +13,7 @@ from typing import Any
 from airflow.utils.db_manager import BaseDBManager
 
 from tideline.errors import BadInput
-from tideline.ledger.sql_tables import METADATA, VERSION_TABLE
+from tideline.ledger.sql_store import METADATA, VERSION_TABLE
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -7,17 +7,12 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tideline.airflow.metrics import publish_decoded
-from tideline.airflow.step_operators import SparkStep, StreamOperator
-from tideline.airflow.translate import airflow_run
-from tideline.contract.events import (
-    build_decode_commits,
-    build_decoded_event,
-)
+from tideline.airflow.step_operators import SparkStep, StreamOperator, airflow_run
+from tideline.airflow.telemetry import publish_decoded
+from tideline.contract.events import build_decode_commits, build_decoded_event
+from tideline.decoding.steps import decode_rows, verify_decoded
 from tideline.model.decoding import DecodeRecord
-from tideline.model.stream import Stream
-from tideline.pipeline.decode_rows import decode_rows
-from tideline.pipeline.verify_decoded import verify_decoded
+from tideline.stream.stream import Stream
 
 
 class DecodeRows(SparkStep):

@@ -23,7 +23,7 @@ from tideline.contract.events import build_decoded_event, build_landed_event
 from tideline.contract.shapes import Coordinates
 from tideline.model.decoding import DecodeRecord
 from tideline.model.run import RunRecord
-from tideline.model.stream import Stream
+from tideline.stream.stream import Stream
 
 RANGES, RUN = "tideline_ranges", "tideline_run"
 """Names of the two facets that are ours."""

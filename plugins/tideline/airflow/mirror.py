@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import Asset
 
+from tideline.landing.context import log
 from tideline.ledger.ledger import Ledger
-from tideline.pipeline.context import log
 
 _SHOWN = 500
 """Partitions; Airflow limits a value of this store to 64 KiB by default."""

@@ -9,19 +9,19 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
-from tideline.airflow.rights import NOBODY, require_approver, require_operator
-from tideline.airflow.translate import translated_errors
+from tideline.airflow.approval import NOBODY, require_approver, require_operator
+from tideline.airflow.step_operators import translated_errors
 from tideline.contract.building import build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
 from tideline.launch.launcher import Launcher
 from tideline.model.request import RunRequest, read_time
 from tideline.model.wording import key_shown, shown
-from tideline.operations.audit import require_clean
 from tideline.operations.maintenance import maintain_stream
+from tideline.operations.reading import require_clean
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.stream_folder import find_stream
+from tideline.stream.files import find_stream
 from tideline.wiring import find_store, open_run, open_tables
 
 Folder = str | Path | None

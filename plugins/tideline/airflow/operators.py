@@ -10,40 +10,43 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow import approval
-from tideline.airflow.metrics import (
+from tideline.airflow.approval import may_decide
+from tideline.airflow.mirror import show_position
+from tideline.airflow.step_operators import (
+    SparkStep,
+    StreamOperator,
+    airflow_run,
+    plan_only,
+    skip_tasks,
+    translated_errors,
+)
+from tideline.airflow.telemetry import (
     publish_detected,
     publish_landed,
     publish_unread,
+    tell_commit,
+    tell_plan,
 )
-from tideline.airflow.mirror import show_position
-from tideline.airflow.rights import may_decide
-from tideline.airflow.step_operators import SparkStep, StreamOperator
-from tideline.airflow.tracing import tell_commit, tell_plan
-from tideline.airflow.translate import airflow_run, plan_only, skip_tasks, translated_errors
-from tideline.contract.events import (
-    TableCommit,
-    build_landed_event,
-)
+from tideline.contract.events import TableCommit, build_landed_event
 from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
+from tideline.landing.context import RunContext
 from tideline.model.run import RunRecord
-from tideline.model.stream import Stream
 from tideline.model.wording import kept_reason
-from tideline.operations.dry_run import dry_run
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.asking import answer, ask, asked_incidents
-from tideline.pipeline.context import RunContext
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
+from tideline.operations.reading import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
-from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.verify_ranges import verify_ranges
-from tideline.rules.steps import (
+from tideline.pipeline.resolve_reset import answer, ask, asked_incidents, resolve_reset
+from tideline.pipeline.steps import (
     AFTER_DETECTION,
     DECODING_STEPS,
+    advance_offsets,
     decodes_nothing,
+    detect_earliest_reset,
+    plan_offset_ranges,
     steps_without_work,
+    verify_ranges,
 )
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 

@@ -26,7 +26,7 @@ _LIBRARIES = (
 )
 _OURS = (
     "tideline.airflow.dags",
-    "tideline.kafka_io.client",
+    "tideline.kafka.client",
 )
 _PACKAGE = Path(__file__).parents[1]
 log = logging.getLogger(__name__)

@@ -12,10 +12,9 @@ from airflow.sdk import DAG, BaseOperator
 
 from tideline.airflow.dag_factory import build_dag
 from tideline.errors import StreamFileError
-from tideline.model.airflow_settings import OPERATION_DAGS
-from tideline.model.stream import Stream
-from tideline.stream_files import read_stream
-from tideline.stream_folder import find_stream, stream_paths
+from tideline.stream.files import find_stream, read_stream, stream_paths
+from tideline.stream.settings import OPERATION_DAGS
+from tideline.stream.stream import Stream
 
 log = logging.getLogger(__name__)
 _LONGEST = 2000

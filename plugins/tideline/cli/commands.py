@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,9 @@ from tideline.contract.answers import Validation
 from tideline.contract.building import build_audit, build_ledger
 from tideline.errors import AuditNotClean, BadInput, StreamFileError
 from tideline.model.request import RunRequest
-from tideline.operations.audit import audit_stream
-from tideline.rules.decoding_audit import TypedAudit
-from tideline.stream_files import Problem, read_stream
+from tideline.operations.reading import audit_stream
+from tideline.rules.audit import TypedAudit
+from tideline.stream.files import Problem, read_stream
 from tideline.wiring import open_ledger, open_run
 
 _SHOWN = 20
@@ -118,7 +120,8 @@ def demo(options: argparse.Namespace, output: Output) -> int:
         )
     sys.path.insert(0, str(checkout))
     try:
-        from devstack.demo import run_demo
+        # By its name: nothing that ships depends on what is only in a checkout.
+        run_demo: Callable[[Output], int] = import_module("devstack.demo").run_demo
     except ModuleNotFoundError as error:
         raise BadInput(
             f"tideline demo: the Python module {error.name} is missing; `make setup` installs it"

@@ -12,18 +12,15 @@ from collections.abc import Callable, Sequence
 from inspect import getdoc
 
 from tideline import __version__
-from tideline.cli import (
-    commands,
-    decoding,
-    fetching,
-    incidents,
-    looking,
-    maintaining,
-    moving,
-    rewinding,
-    running,
-    starting,
-)
+from tideline.cli import commands, starting
+from tideline.cli import reading as incidents
+from tideline.cli import reading as looking
+from tideline.cli import starting as fetching
+from tideline.cli import writing as decoding
+from tideline.cli import writing as maintaining
+from tideline.cli import writing as moving
+from tideline.cli import writing as rewinding
+from tideline.cli import writing as running
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 

@@ -1,9 +1,14 @@
-"""The command of the first ten minutes: `tideline init`."""
+"""The command of the first ten minutes: `tideline init`.
+
+`tideline fetch`: what pip does not bring.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import yaml
@@ -11,10 +16,11 @@ from rich.prompt import Prompt
 
 from tideline.cli.output import Output
 from tideline.connections import kafka_settings
-from tideline.contract.answers import Begun
+from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
+from tideline.launch.jars import fetch_for_runs
 from tideline.model.wording import first_few
-from tideline.stream_files import parse_stream
+from tideline.stream.files import parse_stream
 
 _SHOWN = 50
 """How many topics a person is shown."""
@@ -67,7 +73,7 @@ def init(options: argparse.Namespace, output: Output) -> int:
 
 def _topics(connection: str) -> list[str]:
     # Imported here: no other command of this module needs a client.
-    from tideline.kafka_io.client import KafkaCluster
+    from tideline.kafka.client import KafkaCluster
 
     with KafkaCluster(kafka_settings(connection)) as cluster:
         found = cluster.topics_matching(".*")
@@ -96,3 +102,22 @@ def _ask(known: list[str], connection: str) -> list[str]:
 
 def _listed(known: list[str]) -> str:
     return first_few(known, _SHOWN)
+
+
+def fetch(options: argparse.Namespace, output: Output) -> int:
+    """Fetch the jars that Spark needs into the cache, once.
+
+    Those that are there are kept. --into copies them into a folder for TIDELINE_SPARK_JARS.
+    """
+    jars = fetch_for_runs(s3a=options.s3a)
+    if options.into is not None:
+        folder = Path(options.into).absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            jars = [Path(shutil.copy(jar, folder)) for jar in jars]
+        except OSError as error:
+            raise BadInput(f"--into: {folder} cannot be written: {error}") from error
+    counted = Counter(jar.parent for jar in jars)
+    answer = Fetched(jars=[str(jar) for jar in jars])
+    output.answer(answer, *(f"{count} jars in {folder}" for folder, count in counted.items()))
+    return 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tideline.contract.parts import build_rewind, decoding_facts, run_facts
+from tideline.contract.building import build_rewind, decoding_facts, run_facts
 from tideline.contract.shapes import DecodedRange, PlannedRange, RangeWithRows, Shape, fields_of
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord
+from tideline.model.run import Rewind, RunRecord
 
 if TYPE_CHECKING:  # whoever publishes an event must not load what an audit needs
     from tideline.rules.audit import Audit

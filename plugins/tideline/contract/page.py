@@ -5,15 +5,8 @@ Every answer that rests on an earlier look says when that was: `asked_at` is nul
 
 from __future__ import annotations
 
-from tideline.contract.shapes import (
-    Headroom,
-    Incident,
-    IsoTime,
-    RunSummary,
-    Shape,
-    StreamStatus,
-)
-from tideline.model.bands import BandKind
+from tideline.contract.shapes import Headroom, Incident, IsoTime, RunSummary, Shape, StreamStatus
+from tideline.model.status import BandKind
 
 
 class Look(Shape):

@@ -12,10 +12,14 @@ import sys
 from urllib.parse import urlparse
 
 from tideline.errors import ServiceAway
-from tideline.launch.child import Child
-from tideline.launch.environment import spark_variables
-from tideline.launch.programs import CONNECTION, TOKEN, application, application_for
-from tideline.launch.submit import package_zip
+from tideline.launch.programs import (
+    CONNECTION,
+    TOKEN,
+    application,
+    application_for,
+    spark_variables,
+)
+from tideline.launch.submit import Child, package_zip
 
 _REACH_SECONDS = 10
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 
-from tideline.launch.archive import ClassArchive
 from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command, gateway_command, gateway_environment
+from tideline.launch.jvm import ClassArchive, base_command, gateway_command, gateway_environment
 from tideline.launch.programs import AVRO_LIMITS, LOCAL, log_settings
 
 _END_SECONDS = 30

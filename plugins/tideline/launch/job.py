@@ -15,144 +15,20 @@ The files are JSON. `SparkPort.submit` gets the path of the input; the output li
 
 The applications do one thing each: they read, and write plain Parquet files, which a manifest
 beside them names. They commit nothing to a table; the run does that (`TablePort.commit`).
+
+Whoever wants to see how far Spark is.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
-
-from tideline.model.decoding import DecodePlan
-from tideline.model.offsets import CoordinateRange
-from tideline.model.unreadable import Unreadable
-
-
-@dataclass(frozen=True, slots=True)
-class SparkJob:
-    """One piece of work for the Spark application.
-
-    Args:
-        stream, run_id: Name the application.
-        plan_id: The plan that lands the rows; a column of each row.
-        table_uri: Address of the target table.
-        folder: The attempt's own folder, relative to the table's; data files go there.
-        partition_by: The table's partition columns, in order.
-        isolation_level: `read_committed` or `read_uncommitted`.
-        ranges: Coordinates to read; ends are exclusive.
-        kafka_options: Options of Spark's Kafka source; secret.
-        result_path: Where the driver writes a `SparkResult`.
-        unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
-        store_options: Properties of the file system that holds the table; not secret.
-    """
-
-    stream: str
-    run_id: str
-    plan_id: str
-    table_uri: str
-    folder: str
-    partition_by: tuple[str, ...]
-    isolation_level: str
-    ranges: tuple[CoordinateRange, ...]
-    kafka_options: Mapping[str, str] = field(repr=False)
-    result_path: str = ""
-    unreadable: tuple[CoordinateRange, ...] = ()
-    store_options: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkResult:
-    """How the Spark application ended.
-
-    Args:
-        rows: Rows that were counted while they were written, duplicates included.
-        error: Class of the error in `tideline.errors`; None after success.
-        message: The error's message.
-        unreadable: Where the error will come again.
-    """
-
-    rows: int = 0
-    error: str | None = None
-    message: str = ""
-    unreadable: tuple[Unreadable, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where data files of one table go.
-
-    Args:
-        uri: Address of the table.
-        folder: The attempt's own folder, relative to the table's.
-        partition_by: The table's partition columns, in order.
-    """
-
-    uri: str
-    folder: str
-    partition_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeJob:
-    """One piece of work for the Spark application that decodes.
-
-    Args:
-        stream, run_id: Name the application.
-        raw_uri: Address of the raw table.
-        raw_files: Its data files that may hold rows at the plan's coordinates, in the version that
-            the plan froze: paths relative to the table, not URL-encoded.
-        plan: What is decoded, and how.
-        decoded: The typed table.
-        quarantine: The table of what cannot be decoded.
-        is_last_round: Whether ids that the plan does not name count as unknown, for good.
-        store_options: Properties of the file system that holds the tables; not secret.
-        result_path: Where the driver writes a `DecodeResult`.
-        application: Which application the file is for; a `SparkJob` says nothing.
-    """
-
-    stream: str
-    run_id: str
-    raw_uri: str
-    raw_files: tuple[str, ...]
-    plan: DecodePlan
-    decoded: Output
-    quarantine: Output
-    is_last_round: bool = False
-    store_options: Mapping[str, str] = field(default_factory=dict)
-    result_path: str = ""
-    application: Literal["decode_rows"] = "decode_rows"
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeResult:
-    """How the application that decodes has ended.
-
-    Args:
-        decoded: Rows for the typed table, kept tombstones included.
-        quarantined: Rows for the quarantine.
-        raw_rows: Raw rows that were read at the plan's coordinates.
-        tombstones: Records without a value, kept or not.
-        classes: Quarantined rows by error class.
-        new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
-            are any, nothing else here counts, and the job is to be given again with them.
-        error: Class of the error in `tideline.errors`; None after success.
-        message: The error's message.
-    """
-
-    decoded: SparkResult = field(default_factory=SparkResult)
-    quarantined: SparkResult = field(default_factory=SparkResult)
-    raw_rows: int = 0
-    tombstones: int = 0
-    classes: Mapping[str, int] = field(default_factory=dict)
-    new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    error: str | None = None
-    message: str = ""
+from typing import Any, Protocol
 
 
 class SparkPort(Protocol):
@@ -246,3 +122,43 @@ def _is(folder: Path, descriptor: int) -> bool:
         return os.path.samestat(folder.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
+
+
+class Watcher(Protocol):
+    """Shows a person how far a job is; `cli.progress.ProgressLine` does."""
+
+    def begin(self, partitions: int, offsets: int) -> None:
+        """A job is handed over.
+
+        Args:
+            partitions: How many ranges it reads.
+            offsets: How many offsets they have: an upper bound of the records.
+        """
+
+    def update(self, tasks: int, of_tasks: int, records: int) -> None:
+        """It is as far as this.
+
+        Args:
+            tasks: How many tasks have ended.
+            of_tasks: How many there are.
+            records: How many records were read.
+        """
+
+    def end(self) -> None:
+        """It has ended, in whatever way."""
+
+
+def planned_work(job_path: str) -> tuple[int, int]:
+    """How many ranges a job file reads, and how many offsets they have."""
+    job: dict[str, Any] = json.loads(Path(job_path).read_text())
+    ranges = job["plan"]["ranges"] if "plan" in job else job["ranges"]
+    return len(ranges), sum(r["end_offset"] - r["start_offset"] for r in ranges)
+
+
+def told(line: str) -> tuple[int, int, int] | None:
+    """Tasks, all tasks and records, if a driver's line is about progress; None if it is not."""
+    word, _, facts = line.partition(" ")
+    if word != "progress":
+        return None
+    found = json.loads(facts)
+    return found["tasks"], found["of_tasks"], found["records"]

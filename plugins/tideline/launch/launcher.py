@@ -13,11 +13,11 @@ from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
 from tideline.launch.target import target_of
-from tideline.model.stream_landing import Spark
-from tideline.store_io.settings import StoreSettings
+from tideline.store.settings import StoreSettings
+from tideline.stream.landing import Spark
 
 if TYPE_CHECKING:  # most runs have nobody who watches
-    from tideline.launch.watching import Watcher
+    from tideline.launch.job import Watcher
 
 log = logging.getLogger("tideline")
 
@@ -96,8 +96,7 @@ class Launcher:
         self, run: Callable[[Submission], None], submission: Submission, job_path: str
     ) -> None:
         # Imported here: other ways need neither delta-rs nor pyarrow.
-        from tideline.launch.cluster_mode import on_cluster
-        from tideline.launch.elsewhere import job_elsewhere
+        from tideline.launch.elsewhere import job_elsewhere, on_cluster
 
         options = {} if self._store is None else self._store.for_delta()
         with job_elsewhere(job_path, options) as remote:

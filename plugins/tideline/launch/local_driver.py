@@ -32,15 +32,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
-from tideline.launch.archive import files_digest
-from tideline.launch.environment import decisive, spark_variables
 from tideline.launch.java import find_java
-from tideline.launch.jvm import base_command
-from tideline.launch.programs import jobs_folder, source_digest
-from tideline.store_io.settings import StoreSettings
+from tideline.launch.jvm import base_command, files_digest
+from tideline.launch.programs import decisive, jobs_folder, source_digest, spark_variables
+from tideline.store.settings import StoreSettings
 
 if TYPE_CHECKING:  # most runs have nobody who watches
-    from tideline.launch.watching import Watcher
+    from tideline.launch.job import Watcher
 
 log = logging.getLogger("tideline")
 
@@ -134,7 +132,7 @@ class LocalDriver:
             if self._is_stopped:  # before there was something to shut down
                 return [], []
             if self._watcher is not None:
-                from tideline.launch.watching import planned_work
+                from tideline.launch.job import planned_work
 
                 self._watcher.begin(*planned_work(request["job_path"]))
             answers = [line for line in _answers(connection, request) if not self._shows(line)]
@@ -147,7 +145,7 @@ class LocalDriver:
         """Whether a line is about progress; if so, it is shown."""
         if self._watcher is None:
             return False
-        from tideline.launch.watching import told
+        from tideline.launch.job import told
 
         if (found := told(line)) is None:
             return False

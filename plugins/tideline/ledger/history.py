@@ -13,16 +13,28 @@ from typing import TypeVar
 
 from tideline.documents import load
 from tideline.errors import SchemaChanged
-from tideline.ledger.port import HistoryEntry, LedgerStore
+from tideline.ledger.port import HistoryEntry, Kept, LedgerStore
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.retention import LetGo
-from tideline.model.rewind import Closing, Rewind
-from tideline.model.run import RunRecord
-from tideline.model.window import ResolvedTimestamp
+from tideline.model.maintenance import LetGo
+from tideline.model.request import ResolvedTimestamp
+from tideline.model.run import Closing, Rewind, RunRecord
 
 Value = TypeVar("Value")
+
+ENTRIES = (
+    Kept("run", RunRecord, "once more at every replay", key="run id"),
+    Kept("incident", Incident, "", key="incident id"),
+    Kept("instant", ResolvedTimestamp, "", key="UTC time"),
+    Kept("head", Head, "as a closing run left it", key="hash"),
+    Kept("rewind", Rewind, "begun and finished", key="rewind id"),
+    Kept("decode", DecodeRecord, "once more at every repetition", key="run id"),
+    Kept("schema", WriterSchema, "as decoding has used it", key="id in registry"),
+    Kept("let_go", LetGo, "noted before the rows go", key="its id"),
+)
+"""What the history keeps; entries of a kind are read without touching the others."""
+KINDS = tuple(kept.name for kept in ENTRIES)
 
 
 class LedgerHistory:

@@ -1,4 +1,7 @@
-"""Leases in the ledger's control document: who may work on a stream now."""
+"""The identity of a process on this machine; process ids are reused.
+
+Leases in the ledger's control document: who may work on a stream now.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from tideline.errors import Halted, StreamBusy
-from tideline.ledger.control import Lease
-from tideline.ledger.host import process_identity
-from tideline.ledger.state import LedgerState
-from tideline.model.durations import duration_text
+from tideline.ledger.state import Lease, LedgerState
+from tideline.model.wording import duration_text
+
+
+def process_identity(pid: int) -> str:
+    """Boot and start time of a process (proc(5), field 22); empty if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else f"{boot}:{fields[19]}"
+
 
 log = logging.getLogger("tideline")
 

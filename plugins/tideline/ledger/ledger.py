@@ -16,9 +16,8 @@ from dataclasses import replace
 from tideline.errors import LedgerElsewhere, ServiceAway, StreamBusy, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger import leases
-from tideline.ledger.conflicts import retry_conflicts
 from tideline.ledger.history import LedgerHistory
-from tideline.ledger.port import LedgerStore, Snapshot
+from tideline.ledger.port import LedgerStore, Snapshot, retry_conflicts
 from tideline.ledger.snapshots import closed_entries, decode, encode, is_closed, with_head_kept
 from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord

@@ -1,4 +1,6 @@
-"""Move a ledger to another location; after a crash anywhere, at most one location is in charge.
+"""What a move finds out before it copies: formats it knows, and history the target lacks.
+
+Move a ledger to another location; after a crash anywhere, at most one location is in charge.
 
     copy     the target holds everything and a marker "unfinished"; the source is in charge
     mark     the source holds a marker "moved_to"; nobody is in charge
@@ -16,23 +18,89 @@ version's are refused in both locations before anything is written.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from tideline.documents import dump
+from tideline.documents import dump, refuse_newer
 from tideline.errors import BadInput, CommitConflict, LedgerElsewhere
 from tideline.failpoints import reach
 from tideline.ledger import leases
-from tideline.ledger.conflicts import retry_conflicts
-from tideline.ledger.control import Control
+from tideline.ledger.history import KINDS
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.move_checks import missing_entries, refuse_newer_formats
-from tideline.ledger.port import CONTROL, MARKER, LedgerStore, Snapshot
+from tideline.ledger.port import (
+    CONTROL,
+    MARKER,
+    HistoryEntry,
+    LedgerStore,
+    Snapshot,
+    retry_conflicts,
+)
 from tideline.ledger.snapshots import document, marker_in
-from tideline.ledger.state import LedgerState
-from tideline.model.ledger_location import LedgerLocation, RelocationMarker
+from tideline.ledger.state import Control, LedgerState
+from tideline.stream.settings import LedgerLocation, RelocationMarker
+
+
+def refuse_newer_formats(store: LedgerStore, snapshot: Snapshot, *, history: bool = False) -> None:
+    """Make sure that this version reads every format in a store.
+
+    Args:
+        store: The source or the target of a move.
+        snapshot: Its documents.
+        history: Whether to check the whole history as well, which reads it once more.
+
+    Raises:
+        NewerFormat: A newer version of Tideline wrote there.
+        UnreadableDocument: A document or entry is damaged.
+    """
+    for key, body in snapshot.documents.items():
+        refuse_newer(body, f"ledger {store.location}: document {key}")
+    for entry in _whole_history(store) if history else ():
+        where = f"{entry.kind} {entry.key} in the history, written by version {entry.version}"
+        refuse_newer(entry.body, f"ledger {store.location}: {where}")
+
+
+def missing_entries(leaving: LedgerStore, arriving: LedgerStore) -> list[HistoryEntry]:
+    """The entries of the source's history that the target does not have yet.
+
+    Raises:
+        BadInput: The target's history is not the beginning of the source's.
+    """
+    there: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
+    for entry in _whole_history(arriving):
+        there[entry.kind, entry.key].append(_digest(entry))
+    missing = []
+    for entry in _whole_history(leaving):
+        known = there[entry.kind, entry.key]
+        if not known:
+            missing.append(entry)
+        elif known.popleft() != _digest(entry):
+            raise _other_history(arriving, entry.kind, entry.key)
+    for (kind, key), unknown in there.items():
+        if unknown:
+            raise _other_history(arriving, kind, key)
+    return missing
+
+
+def _whole_history(store: LedgerStore) -> Iterator[HistoryEntry]:
+    return chain.from_iterable(store.history(kind) for kind in KINDS)
+
+
+def _digest(entry: HistoryEntry) -> bytes:
+    return hashlib.sha256(f"{entry.version} {entry.body}".encode()).digest()
+
+
+def _other_history(store: LedgerStore, kind: str, key: str) -> BadInput:
+    return BadInput(
+        f"ledger {store.location}: history differs at {kind} {key}: the target is not an earlier"
+        " copy of this ledger; give another address (--at)",
+        ledger=store.location,
+    )
+
 
 log = logging.getLogger("tideline")
 _TRIES = 10

@@ -1,39 +1,43 @@
 """What the ledger needs of a store: documents replaced by compare-and-swap, and a history.
 
-Documents, by key. All of them together are the ledger's state:
+Documents are kept by key; all of them together are the ledger's state (`state.DOCUMENTS`). The
+history is kept by kind and key: entries are appended and never changed, and the last of a key
+counts (`history.ENTRIES`). Bodies are JSON with a format number (`tideline.documents`). A store
+keeps them as they are and never looks inside. "mark" and "instant" are stored names of before;
+they stay.
 
-    control         `control.Control`: tokens, leases, open incidents, a rewind under way
-    head            `model.head.Head`: next offsets and coverage
-    run:<run id>    `model.run.RunRecord`: one per run that is not closed
-    decoding        `model.decoding.Decoding`: where the stream has typed tables
-    mark            `model.ledger_location.RelocationMarker`: this location does not hold the ledger
-
-History, by kind and key. Entries are appended and never changed; the last of a key counts:
-
-    run         run id          `model.run.RunRecord`, once more at every replay
-    incident    incident id     `model.incident.Incident`
-    instant     UTC time        `model.window.ResolvedTimestamp`
-    head        hash            `model.head.Head` as a closing run left it
-    rewind      rewind id       `model.rewind.Rewind`, begun and finished
-    decode      run id          `model.decoding.DecodeRecord`, once more at every repetition
-    schema      id in registry  `model.decoding.WriterSchema`, as decoding has used it
-    let_go      its id          `model.retention.LetGo`, noted before the rows go
-
-Bodies are JSON with a format number (`tideline.documents`). A store keeps them as they are and
-never looks inside. "mark" and "instant" are stored names of before; they stay.
+`retry_conflicts` repeats a compare-and-swap that somebody else won.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+from tideline.errors import CommitConflict
 
 CONTROL, HEAD, DECODING, RUN_PREFIX, MARKER = "control", "head", "decoding", "run:", "mark"
 """Keys of documents."""
-HISTORY_KINDS = ("run", "incident", "instant", "head", "rewind", "decode", "schema", "let_go")
-"""What the history keeps; each kind is read without touching the others."""
+
+
+class Kept(NamedTuple):
+    """A document of the state, or a kind of the history's entries.
+
+    Args:
+        name: The document's key, or the entries' kind.
+        document: What a body holds.
+        meaning: What people are told about it.
+        key: What an entry's key is; empty for a document of the state.
+    """
+
+    name: str
+    document: type
+    meaning: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class HistoryEntry:
     """One record in the history.
 
     Args:
-        kind: One of `HISTORY_KINDS`.
+        kind: One of `history.KINDS`.
         key: Which record of that kind; several entries may share it.
         body: The record's JSON.
         version: The commit that wrote it; -1 for the commit that is about to.
@@ -122,7 +126,7 @@ class LedgerStore(Protocol):
         """Entries of a kind, smallest version first.
 
         Args:
-            kind: One of `HISTORY_KINDS`.
+            kind: One of `history.KINDS`.
             key: Only entries of this key, found without reading the others; None for all.
 
         Raises:
@@ -134,9 +138,34 @@ class LedgerStore(Protocol):
         """Entries of a kind, largest version first; who stops early has read little of them.
 
         Args:
-            kind: One of `HISTORY_KINDS`.
+            kind: One of `history.KINDS`.
 
         Raises:
             ServiceAway: The storage does not answer.
             BadInput: It cannot be used as it is.
         """
+
+
+Result = TypeVar("Result")
+
+
+def retry_conflicts(attempt: Callable[[], Result], tries: int) -> Result:
+    """Call until no other writer is first, with a growing random pause in between.
+
+    A loop and not tenacity: tasks that ask the cluster nothing do not load Kafka's client, and
+    tenacity with it; its import costs them more (about 30 ms) than it would save here.
+
+    Args:
+        attempt: Reads, decides and commits; called again from its start.
+        tries: At most that many calls.
+
+    Raises:
+        CommitConflict: Others were first every time.
+    """
+    for number in range(1, tries + 1):
+        try:
+            return attempt()
+        except CommitConflict as conflict:
+            last = conflict
+            time.sleep(random.uniform(0.01, 0.05) * number)
+    raise last

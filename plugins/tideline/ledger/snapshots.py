@@ -10,13 +10,12 @@ from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
-from tideline.ledger.control import Control
 from tideline.ledger.port import CONTROL, DECODING, HEAD, MARKER, RUN_PREFIX, HistoryEntry, Snapshot
-from tideline.ledger.state import LedgerState
+from tideline.ledger.state import Control, LedgerState
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
-from tideline.model.ledger_location import RelocationMarker
 from tideline.model.run import RunRecord
+from tideline.stream.settings import RelocationMarker
 
 Value = TypeVar("Value")
 

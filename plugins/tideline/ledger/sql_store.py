@@ -1,4 +1,8 @@
-"""The ledger as rows in a database, usually Airflow's own: PostgreSQL, or SQLite on one machine.
+"""The tables of ledgers in a database; `sql_store` and the migrations use these definitions.
+
+Column names are stored and stay: `slot` is what the code calls a document key.
+
+The ledger as rows in a database, usually Airflow's own: PostgreSQL, or SQLite on one machine.
 
 A ledger is one row with a version, its documents, and an append-only history. A commit is one
 transaction that begins with `UPDATE ... WHERE version = base`: the row's lock makes the second of
@@ -15,7 +19,27 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, Select, create_engine, event, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    DateTime,
+    Engine,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Row,
+    Select,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    func,
+    select,
+    tuple_,
+)
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import (
     DBAPIError,
@@ -28,7 +52,41 @@ from sqlalchemy.pool import NullPool
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry, Snapshot
-from tideline.ledger.sql_tables import DOCUMENTS, HISTORY, LEDGERS, MANAGER
+
+METADATA = MetaData()
+VERSION_TABLE = "tideline_alembic_version"
+MANAGER = "tideline.airflow.db_manager.TidelineDBManager"
+"""Airflow's external database manager; it creates the tables."""
+
+# SQLite only counts up an INTEGER by itself.
+_Counter = BigInteger().with_variant(Integer(), "sqlite")
+
+LEDGERS = Table(
+    "tideline_ledger",
+    METADATA,
+    Column("name", String(250), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+)
+DOCUMENTS = Table(
+    "tideline_document",
+    METADATA,
+    Column("ledger", String(250), ForeignKey(LEDGERS.c.name), primary_key=True),
+    Column("slot", String(1000), primary_key=True),
+    Column("body", Text, nullable=False),
+)
+HISTORY = Table(
+    "tideline_history",
+    METADATA,
+    Column("id", _Counter, primary_key=True),
+    Column("ledger", String(250), ForeignKey(LEDGERS.c.name), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("kind", String(100), nullable=False),
+    Column("key", String(1000), nullable=False),
+    Column("recorded_at", DateTime(timezone=True), nullable=False),
+    Column("body", Text, nullable=False),
+)
+Index("tideline_history_by_key", HISTORY.c.ledger, HISTORY.c.kind, HISTORY.c.key, HISTORY.c.version)
+
 
 _BUSY_SECONDS = 30
 _PORTION = 200

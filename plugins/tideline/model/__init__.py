@@ -1,1 +1,1 @@
-"""Data: offsets, plans, runs, incidents, observations. No I/O."""
+"""What is true: offsets, plans, runs, incidents, observations as values. No I/O."""

@@ -1,4 +1,6 @@
-"""What decoding freezes, and what the ledger knows of it. Pure.
+"""Which columns a typed table has, and which of them a stream file may choose. Pure.
+
+What decoding freezes, and what the ledger knows of it. Pure.
 
 ReaderSchema    columns of the typed table, and what gives them their values
 WriterSchema    a schema that records were written with, by its id in the registry
@@ -11,12 +13,72 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, get_args
 
-from tideline.model.coverage import Coverage, Intervals, by_identity
 from tideline.model.incident import Incident
-from tideline.model.offsets import CoordinateRange, PartitionIdentity
-from tideline.model.typed_columns import KEPT_BY_DEFAULT, FieldChoice, TypedColumn
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    PartitionIdentity,
+    by_identity,
+)
+
+OwnColumn = Literal["topic", "timestamp", "is_tombstone", "schema_id", "headers"]
+"""The table's own columns that one may keep or drop, in the table's order."""
+
+CHOOSABLE: tuple[str, ...] = get_args(OwnColumn)
+KEPT_BY_DEFAULT: tuple[OwnColumn, ...] = ("topic", "timestamp", "is_tombstone", "schema_id")
+
+OWN_COLUMNS = (
+    "topic_id",
+    "generation",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "is_tombstone",
+    "schema_id",
+    "headers",
+    "event_date",
+    "decode_plan_id",
+)
+"""Columns of the typed table that no field gives its value. Their names are reserved, whether the
+table has them or not: it may get them later."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChoice:
+    """A field that becomes a column, as a stream file names it.
+
+    Args:
+        path: The field's name in the records, with dots between it and the records that it is in.
+        column: The column's name; None for the rule's (`rules.schemas.names`).
+    """
+
+    path: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumn:
+    """A column of the typed table that a field, at any depth, gives its value.
+
+    Args:
+        name: The column's name.
+        field: The field's path, as in `FieldChoice`.
+        steps: How to reach it in what the format decodes: the name of one of its columns, then
+            names of nested fields, as tables have them.
+        type: As in `model.decoding.ColumnSource`.
+        is_given: Whether the stream file gives the name.
+    """
+
+    name: str
+    field: str
+    steps: tuple[str, ...]
+    type: object
+    is_given: bool = False
+
 
 RecordPart = Literal["key", "value"]
 ErrorClass = Literal[
@@ -287,3 +349,35 @@ class Decoding:
     def part(self, part: RecordPart) -> PartPlan | None:
         """How a part was last decoded; None before its first plan."""
         return next((p for p in self.parts if p.part == part), None)
+
+
+class SchemaUnusable(ValueError):
+    """A schema that no column can be made of; becomes a finding, never leaves this package.
+
+    Args:
+        field: Dotted path of the field; empty for the schema itself.
+        reason: Why.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What a redrive came to.
+
+    Args:
+        asked: How many quarantined records it has looked at.
+        records: One per pass that has moved records into the typed table.
+    """
+
+    asked: int
+    records: tuple[DecodeRecord, ...]
+
+    @property
+    def moved(self) -> int:
+        """Records that are in the typed table now."""
+        return sum(r.decoded + r.tombstones for r in self.records)

@@ -1,15 +1,113 @@
-"""Findings, incidents and decisions: why a run halted, and who decided what. Pure."""
+"""Offsets that Spark cannot read, and what is left of ranges without them. Pure.
+
+Notices: what a run reports without halting, such as new partitions. Pure.
+
+Findings, incidents and decisions: why a run halted, and who decided what. Pure.
+
+Where the runbook says what to do: an entry for each error and each class of findings.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
-from tideline.model.coverage import Intervals, total
-from tideline.model.offsets import OffsetRange, TopicPartition
+from tideline.errors import TidelineError
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    OffsetRange,
+    TopicPartition,
+    by_identity,
+    intersect,
+    subtract,
+    total,
+)
 from tideline.model.plan import PlannedRange
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Offsets of one partition that Spark cannot read, and the error that comes again there."""
+
+    range: CoordinateRange
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.range}: {self.reason}"
+
+
+def readable_layers(
+    ranges: Iterable[CoordinateRange], unreadable: Iterable[CoordinateRange]
+) -> tuple[tuple[CoordinateRange, ...], ...]:
+    """Ranges without unreadable offsets, in layers with at most one piece per partition.
+
+    Args:
+        ranges: What is wanted.
+        unreadable: Offsets to leave out, as `within` gives them.
+    """
+    left_out: dict[TopicPartition, list[OffsetRange]] = {}
+    for skipped in unreadable:
+        left_out.setdefault(skipped.topic_partition, []).append(skipped.offsets)
+    layers: list[list[CoordinateRange]] = []
+    depths: dict[TopicPartition, int] = {}
+    for wanted in ranges:
+        for piece in subtract([wanted.offsets], left_out.get(wanted.topic_partition, ())):
+            depth = depths.get(wanted.topic_partition, 0)
+            depths[wanted.topic_partition] = depth + 1
+            if depth == len(layers):
+                layers.append([])
+            layers[depth].append(
+                replace(wanted, start_offset=piece.start_offset, end_offset=piece.end_offset)
+            )
+    return tuple(map(tuple, layers))
+
+
+def within(
+    ranges: Iterable[CoordinateRange], known: Iterable[Coverage]
+) -> tuple[CoordinateRange, ...]:
+    """The known offsets that lie inside the ranges, as coordinates."""
+    intervals = by_identity(known)
+    return tuple(
+        replace(wanted.as_coordinates, start_offset=r.start_offset, end_offset=r.end_offset)
+        for wanted in ranges
+        for r in intersect([wanted.offsets], intervals.get(wanted.identity, ()))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to report.
+
+    Args:
+        kind: What it is about.
+        topic: Topic name.
+        partition: Partition number; None for the whole topic.
+        text: A sentence for people.
+    """
+
+    kind: Literal[
+        "new_topic",
+        "new_partition",
+        "topic_set_aside",
+        "topic_taken_up",
+        "open_transaction",
+        "hanging_transaction",
+        "expired",
+        "planned_anew",
+    ]
+    topic: str
+    partition: int | None
+    text: str
+
+    def __str__(self) -> str:
+        place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        return f"{place}: {self.kind}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +352,30 @@ def incident_key(finding: Finding) -> tuple[object, ...]:
 def one_interval(start_offset: int, end_offset: int) -> Intervals:
     """The offsets `[start_offset, end_offset)` as intervals; empty if the end is not above."""
     return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()
+
+
+RUNBOOK = "docs/runbook"
+"""Folder of the pages in a checkout. On the docs' site `docs/runbook/errors.md#x` is
+`runbook/errors/#x`."""
+
+
+def class_entry(kind: FindingClass) -> str:
+    """Page and anchor of a class of findings."""
+    return f"{RUNBOOK}/incidents.md#{kind}"
+
+
+def error_entry(error: type[TidelineError]) -> str:
+    """Page and anchor of a class of errors."""
+    return f"{RUNBOOK}/errors.md#{error.__name__.lower()}"
+
+
+def entries_for(error: TidelineError) -> tuple[str, ...]:
+    """Where to read on about an error: at its incidents' classes, otherwise at its own class."""
+    incidents: Iterable[Incident] = error.facts.get("incidents", ())
+    kinds = dict.fromkeys(incident.finding.kind for incident in incidents)
+    return tuple(map(class_entry, kinds)) or (error_entry(type(error)),)
+
+
+def with_entries(error: TidelineError) -> str:
+    """The error's message, and a line that says where to read on."""
+    return f"{error.message}\nrunbook: {', '.join(entries_for(error))}"

@@ -2,11 +2,22 @@
 
 Every range is half-open, `[start_offset, end_offset)`. Every stored position is the next offset to
 read, as in Kafka's committed offsets (KafkaConsumer, "Offsets and Consumer Position").
+
+Interval arithmetic over half-open offset ranges.
+
+A normalized sequence is sorted, disjoint and non-adjacent; every function here takes any
+ranges and returns a normalized tuple.
+
+Where the generations of a partition begin, and of which of them its log consists. Pure.
+
+A generation begins at an offset. Below it the log is what it was, so that an older generation is
+meant there: the one with the highest number among those that begin at or below an offset.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
@@ -144,3 +155,209 @@ class CoordinateRange:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} {self.offsets}"
+
+
+Intervals = tuple[OffsetRange, ...]
+
+
+def union(*groups: Iterable[OffsetRange]) -> Intervals:
+    """Every offset that is in any of the groups."""
+    items = [r for group in groups for r in group if len(r)]
+    if len(items) < 2:
+        return tuple(items)
+    merged: list[OffsetRange] = []
+    for item in sorted(items):
+        if merged and item.start_offset <= merged[-1].end_offset:
+            last = merged[-1]
+            merged[-1] = OffsetRange(last.start_offset, max(last.end_offset, item.end_offset))
+        else:
+            merged.append(item)
+    return tuple(merged)
+
+
+def subtract(whole: Iterable[OffsetRange], part: Iterable[OffsetRange]) -> Intervals:
+    """Every offset of `whole` that is not in `part`."""
+    holes = union(part)
+    left: list[OffsetRange] = []
+    index = 0
+    for item in union(whole):
+        start = item.start_offset
+        while index < len(holes) and holes[index].start_offset < item.end_offset:
+            hole = holes[index]
+            if hole.start_offset > start:
+                left.append(OffsetRange(start, hole.start_offset))
+            start = max(start, hole.end_offset)
+            if hole.end_offset > item.end_offset:
+                break  # the same hole may reach into the next item
+            index += 1
+        if start < item.end_offset:
+            left.append(OffsetRange(start, item.end_offset))
+    return tuple(left)
+
+
+def intersect(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> Intervals:
+    """Every offset that is in both."""
+    left = union(one)
+    return subtract(left, subtract(left, other))
+
+
+def overlaps(ranges: Iterable[OffsetRange]) -> Intervals:
+    """Every offset that is in more than one of the ranges."""
+    repeated: list[OffsetRange] = []
+    reach: int | None = None
+    for item in sorted(r for r in ranges if len(r)):
+        if reach is not None and item.start_offset < reach:
+            repeated.append(OffsetRange(item.start_offset, min(reach, item.end_offset)))
+        reach = item.end_offset if reach is None else max(reach, item.end_offset)
+    return union(repeated)
+
+
+def total(ranges: Iterable[OffsetRange]) -> int:
+    """How many distinct offsets the ranges hold."""
+    return sum(len(r) for r in union(ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Verified offsets of one partition identity.
+
+    Args:
+        identity: The log that the offsets belong to.
+        intervals: Normalized ranges that finished runs have read and verified.
+    """
+
+    identity: PartitionIdentity
+    intervals: Intervals = field(default=())
+
+
+def add_coverage(
+    coverage: Iterable[Coverage], landed: Iterable[tuple[PartitionIdentity, OffsetRange]]
+) -> tuple[Coverage, ...]:
+    """The coverage after more ranges have been verified.
+
+    Args:
+        coverage: What is verified so far, at most one entry per identity.
+        landed: Ranges to add; they may overlap.
+
+    Returns:
+        One normalized entry per identity, sorted by identity.
+    """
+    known: dict[PartitionIdentity, list[OffsetRange]] = {
+        c.identity: list(c.intervals) for c in coverage
+    }
+    for identity, offset_range in landed:
+        known.setdefault(identity, []).append(offset_range)
+    return tuple(Coverage(identity, union(known[identity])) for identity in sorted(known))
+
+
+def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
+    """The intervals of each entry; at most one entry per identity."""
+    return {c.identity: c.intervals for c in coverage}
+
+
+def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
+    """The offsets that some ranges mean in each log."""
+    return by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
+
+
+def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
+    """The first offset at or after `next_offset` that is not covered (R12).
+
+    Args:
+        coverage: Verified ranges of one partition.
+        next_offset: Where to begin (inclusive).
+    """
+    for item in union(coverage):
+        if item.start_offset <= next_offset < item.end_offset:
+            return item.end_offset
+    return next_offset
+
+
+def uncovered_from(coverage: Iterable[OffsetRange], start: int, end: int) -> int:
+    """The end (exclusive) of the uncovered range that begins at `start`.
+
+    Args:
+        coverage: Verified ranges of one partition; none of them holds `start`.
+        start: First offset (inclusive).
+        end: Answer if nothing from `start` on is covered (exclusive); no upper bound otherwise.
+    """
+    return min((r.start_offset for r in union(coverage) if start < r.start_offset), default=end)
+
+
+_NO_END = 2**63 - 1
+"""Above every offset of Kafka."""
+
+Piece = tuple[PartitionIdentity, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first offset of a generation.
+
+    Args:
+        identity: The generation of one partition; generation 0 begins at 0 and has no entry.
+        offset: Its first offset (inclusive): where the log was cut, or the log start where all of
+            it is read again.
+    """
+
+    identity: PartitionIdentity
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """The generations that a head knows.
+
+    Args:
+        begun: First offsets. A generation without an entry begins at 0: a ledger of an earlier
+            version does not know where it did, and all offsets count as its own.
+    """
+
+    begun: Mapping[PartitionIdentity, int]
+
+    def pieces(self, newest: PartitionIdentity) -> tuple[Piece, ...]:
+        """The parts of a log, lowest first; each generation has at most one, and none is empty.
+
+        Args:
+            newest: Topic id, partition, and the generation of what is written now.
+        """
+        found: list[Piece] = []
+        end = _NO_END
+        for generation in range(newest.generation, -1, -1):
+            identity = replace(newest, generation=generation)
+            start = self.begun.get(identity, 0)
+            if start < end:
+                found.append((identity, OffsetRange(start, end)))
+                end = start
+        return tuple(reversed(found))
+
+    def split(self, newest: PartitionIdentity, offsets: Iterable[OffsetRange]) -> list[Piece]:
+        """Offsets of a log by the generation that they belong to, lowest first."""
+        wanted = union(offsets)
+        if not newest.generation:
+            return [(newest, r) for r in wanted]
+        return [
+            (identity, r)
+            for identity, piece in self.pieces(newest)
+            for r in intersect(wanted, [piece])
+        ]
+
+    def joined(
+        self, logs: Iterable[PartitionIdentity], known: Iterable[Coverage]
+    ) -> dict[PartitionIdentity, Intervals]:
+        """The offsets of `known` that are still in today's logs, whatever their generation.
+
+        Args:
+            logs: By topic id, partition and newest generation.
+            known: Offsets by generation.
+        """
+        own = by_identity(known)
+        found = {}
+        for newest in logs:
+            offsets = own.get(newest, ())
+            if newest.generation:
+                parts = self.pieces(newest)
+                offsets = union(*(intersect(own.get(i, ()), [piece]) for i, piece in parts))
+            if offsets:
+                found[newest] = offsets
+        return found

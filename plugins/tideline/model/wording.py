@@ -1,4 +1,9 @@
-"""Lists and values as messages show them, and how long a person's own words may be."""
+"""Lists and values as messages show them, and how long a person's own words may be.
+
+Sizes as people say them.
+
+Lengths of time as people say them.
+"""
 
 from __future__ import annotations
 
@@ -66,3 +71,48 @@ def reason_problem(text: str) -> str | None:
     if found := _NO_TEXT.search(text):
         return f"got the character {found[0]!a}; allowed: text, with tabs and new lines"
     return None
+
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size_text(size_bytes: float) -> str:
+    """A size in the largest unit that it fills, for example `1.2 GB`; a unit is 1,000 of the last.
+
+    Every message that shows a size uses this; JSON has bytes.
+
+    Args:
+        size_bytes: Bytes, 0 or more.
+    """
+    size, unit = float(size_bytes), 0
+    while round(size, 1) >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} B" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+_DURATIONS_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time in its two largest units, for example `2 h 5 min`.
+
+    It is rounded down, so that nobody waits for something that is over; only below ten seconds are
+    tenths shown. Every message that shows a length of time uses this; JSON has seconds.
+
+    Args:
+        seconds: Seconds; a negative length has a minus sign.
+    """
+    if seconds < 0:
+        return f"-{duration_text(-seconds)}"
+    tenths = int(seconds * 10)
+    if tenths < 100 and tenths % 10:
+        return f"{tenths / 10} s"
+    left = tenths // 10
+    counts = []
+    for size, name in _DURATIONS_UNITS:
+        count, left = divmod(left, size)
+        counts.append((count, name))
+    first = next((i for i, (count, _) in enumerate(counts) if count), None)
+    if first is None:
+        return "0 s"
+    return " ".join(f"{count} {name}" for count, name in counts[first : first + 2] if count)

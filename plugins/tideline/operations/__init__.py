@@ -1,1 +1,1 @@
-"""What is done beside the steps of a run: audit, rewind, dry run."""
+"""What a person asks for beside a run: audit, dry run, rewind, redrive, maintenance."""

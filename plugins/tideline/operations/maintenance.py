@@ -1,4 +1,9 @@
-"""Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
+"""Remove quarantined rows that are old enough, and note first which ones.
+
+The ledger learns the coordinates before the table loses the rows. If this dies in between, the rows
+stand there still, and the next call removes them.
+
+Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
 
 No row changes; the quarantine loses old rows if the stream file says so. Everything happens under
 the lease of whoever writes the table, so no other attempt is at work; what an older one has left is
@@ -14,20 +19,92 @@ from dataclasses import replace
 
 from tideline.errors import AttemptFenced, CommitConflict, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
+from tideline.landing.attempts import begin_attempt, compaction, fence, removal
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.proof import foreign_changes
+from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
-from tideline.model.maintenance import FileCount, FileMerge, TableRole, TableSize, TableUpkeep
-from tideline.model.retention import NO_ROWS
+from tideline.model.maintenance import (
+    NO_ROWS,
+    FileCount,
+    FileMerge,
+    LetGo,
+    PlannedRows,
+    RowCount,
+    TableRole,
+    TableSize,
+    TableUpkeep,
+)
 from tideline.model.wording import first_few
-from tideline.operations.quarantine_retention import expired_rows, let_go
-from tideline.pipeline.attempts import begin_attempt, compaction, fence
-from tideline.pipeline.commit_loop import Target, commit_checked
-from tideline.pipeline.context import RunContext, log
-from tideline.pipeline.landed import foreign_changes
-from tideline.rules.compaction import Group, plan_merges, rounds
-from tideline.rules.table_watch import table_findings
-from tideline.table.change import TableChange
-from tideline.table.maintenance_port import MaintainedTablePort
+from tideline.rules.foreign_changes import table_findings
+from tideline.rules.maintenance import Group, hulls, plan_merges, plans_before, rounds
+from tideline.table.port import MaintainedTablePort
+from tideline.table.schema import TableChange
+
+_NAME = "quarantine"
+
+
+def expired_rows(run: RunContext, table: MaintainedTablePort) -> PlannedRows | None:
+    """The quarantined rows that go; None if no plan is old enough.
+
+    Args:
+        run: Its stream says how long they are kept.
+        table: The quarantine.
+
+    Raises:
+        ServiceAway: A store is away.
+    """
+    days = run.stream.maintenance.quarantine_days
+    if days is None:
+        return None
+    plans = plans_before(run.ledger.decode_closings(), now(), days)
+    return table.rows_of_plans(plans) if plans else None
+
+
+def let_go(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
+    """Remove the quarantined rows that are old enough, in one transaction.
+
+    Args:
+        run: This run, with that table and the lease.
+        table: The quarantine.
+        lease: The lease's name.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        StreamBusy: The lease was lost.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A store is away.
+    """
+    found = expired_rows(run, table)
+    if found is None or not found.count.rows:
+        return NO_ROWS
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, lease)
+    gone = LetGo(
+        let_go_id=f"{_NAME}-{attempt.token}",
+        run_id=run.run_id,
+        by=f"maintenance.quarantine_days: {run.stream.maintenance.quarantine_days}{_asked(run)}",
+        at=now(),
+        ranges=found.ranges(found.chosen),
+    )
+    run.ledger.update_under(lease, lambda state: state.with_let_go(gone))
+    reach("maintain:let_go_noted")
+    # Few ranges: a commit names them all, and rows that go have rarely others between them.
+    change = removal(run, attempt, _NAME, found.ranges(hulls(found.chosen, found.others)))
+    before = table.size()
+    assert before is not None
+    target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
+    commit_checked(target, change, (), lambda version: change, before.version)
+    reach("maintain:let_go")
+    log.info("%s: %d quarantined rows were removed (%s)", table.uri, found.count.rows, gone.by)
+    return found.count
+
+
+def _asked(run: RunContext) -> str:
+    return "" if run.request.by is None else f", asked by {run.request.by}"
+
 
 _MB = 1024 * 1024
 _ROUND_BYTES = 1024 * _MB

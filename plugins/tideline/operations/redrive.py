@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
+from tideline.decoding.execution import commit, decode
+from tideline.decoding.rules import still_landed
+from tideline.decoding.steps import finish_open, new_plan
+from tideline.decoding.tables import check_tables
+from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
-from tideline.model.decoding import DecodeRecord, ErrorClass
-from tideline.pipeline.context import RunContext, log
-from tideline.pipeline.decode_execution import commit, decode
-from tideline.pipeline.decode_planning import finish_open, new_plan
-from tideline.pipeline.decode_tables import check_tables
-from tideline.pipeline.decode_verifying import close_decoding
-from tideline.rules.decoding import still_landed
+from tideline.landing.context import RunContext, log
+from tideline.model.decoding import ErrorClass, Redriven
 
 _MOST_RANGES = 10_000
 """Of one plan; what is left is for another pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redriven:
-    """What a redrive came to.
-
-    Args:
-        asked: How many quarantined records it has looked at.
-        records: One per pass that has moved records into the typed table.
-    """
-
-    asked: int
-    records: tuple[DecodeRecord, ...]
-
-    @property
-    def moved(self) -> int:
-        """Records that are in the typed table now."""
-        return sum(r.decoded + r.tombstones for r in self.records)
 
 
 def redrive(

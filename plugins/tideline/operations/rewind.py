@@ -1,4 +1,6 @@
-"""Put table and ledger back together to the state after a run.
+"""What a rewind takes away, and which of it Kafka can no longer give back.
+
+Put table and ledger back together to the state after a run.
 
 The intent goes into the ledger first and keeps everybody else out. Then the rows go, then head and
 records move in one compare-and-swap. Whatever ends in between, the same command goes on from there.
@@ -8,30 +10,91 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tideline.errors import BadInput, StreamBusy
+from tideline.errors import BadInput, ReplayUnavailable, ServiceAway, StreamBusy
 from tideline.failpoints import reach
+from tideline.landing.attempts import begin_attempt, removal
+from tideline.landing.closing import commit_group_offsets
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import open_and_halt
+from tideline.landing.proof import foreign_changes, obstacles_to
+from tideline.landing.table_commit import remove
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
-from tideline.model.rewind import Closing, Rewind
+from tideline.model.plan import ClusterRanges, ReadRange
+from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, reason_problem, shown
-from tideline.operations.rewind_losses import unavailable, with_losses
-from tideline.pipeline.attempts import begin_attempt, removal
-from tideline.pipeline.closing import commit_group_offsets
-from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import take_decided_table
-from tideline.pipeline.incidents import open_and_halt
-from tideline.pipeline.landed import foreign_changes
-from tideline.pipeline.table_commit import remove
+from tideline.rules.replay import Obstacle
 from tideline.rules.rewind import (
     amended_later,
+    layers,
     rewound_head,
     trimmed_record,
     undone_incidents,
     undone_ranges,
     undone_record,
 )
-from tideline.table.change import removal_id
+from tideline.table.schema import removal_id
+
+
+def with_losses(
+    run: RunContext, rewind: Rewind, ranges: dict[str, tuple[ReadRange, ...]], version: int
+) -> Rewind:
+    """How many rows go, and which of them Kafka can no longer serve, by the plans' own epochs.
+
+    Args:
+        run: This run.
+        rewind: What is meant.
+        ranges: Whose rows go, by the cluster that served them.
+        version: Of the table.
+    """
+    rows, lost = 0, []
+    for cluster_id, group in ranges.items():
+        for layer in layers(group):
+            landed = run.table.landed(layer, version)
+            rows += sum(part.rows for part in landed.values())
+            there = ClusterRanges(cluster_id, tuple(r for r in layer if r.identity in landed))
+            for obstacle in _obstacles(run, there) if there.ranges else ():
+                counts = run.table.landed(obstacle.lost, version)
+                lost += [
+                    Lost(
+                        planned=gone,
+                        rows=counts[gone.identity].rows if gone.identity in counts else 0,
+                        expired=obstacle.expired,
+                        reason=obstacle.text,
+                    )
+                    for gone in obstacle.lost
+                ]
+    return replace(rewind, rows=rows, lost=tuple(lost))
+
+
+def _obstacles(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
+    """What is gone for good, or may be: nothing tells what compaction has taken."""
+    gone = obstacles_to(run, asked)
+    known = {r.identity for obstacle in gone for r in obstacle.lost}
+    rest = tuple(r for r in asked.ranges if r.identity not in known)
+    try:
+        compacted = run.kafka.compacted({r.topic for r in rest}) if rest else set()
+    except ServiceAway as error:  # a missing right to read settings must not forbid a rewind
+        log.warning("whether the topics are compacted is unknown: %s", error)
+        return gone
+    maybe = tuple(r for r in rest if r.topic in compacted)
+    text = "the topic is compacted, which may have taken any of them"
+    return (*gone, Obstacle("gone", text, maybe)) if maybe else gone
+
+
+def unavailable(rewind: Rewind) -> ReplayUnavailable:
+    """The refusal, naming partition, offsets and rows that would be lost for good."""
+    gone = [item for item in rewind.lost if item.rows]
+    return ReplayUnavailable(
+        f"replay_unavailable: rewinding to run {rewind.to_run} would take away {rewind.rows} rows,"
+        f" {rewind.lost_rows} of which Kafka can no longer give back:"
+        f" {first_few(gone, 10, '; ')}. Nothing has moved. Choose a later run, or"
+        " accept that these rows are lost for good (--accept-loss)",
+        lost=gone,
+        rows=rewind.rows,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +153,7 @@ def _remove_typed(run: RunContext, rewind: Rewind) -> None:
     """Take what is undone out of the typed tables; if that is cut off, the next run does it."""
     if run.typed is not None:
         # Imported here: most streams have no typed tables.
-        from tideline.pipeline.decode_rows import decode_rows
-        from tideline.pipeline.verify_decoded import verify_decoded
+        from tideline.decoding.steps import decode_rows, verify_decoded
 
         undoing = replace(run, run_id=rewind.rewind_id)
         if decode_rows(undoing, only_removals=True) is not None:

@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tideline import __version__
 from tideline.errors import BadInput, TidelineError, Transient
-from tideline.page.access import LOGGED_IN
-from tideline.page.routes import everybody, readers
+from tideline.page.routes import LOGGED_IN, everybody, readers
 from tideline.page.sources import Sources
 
 PREFIX = "/tideline"

@@ -1,4 +1,6 @@
-"""The page's API, version 1: every route is a GET, and changes nothing.
+"""Who may see what: Airflow's own rights, asked anew with each request.
+
+The page's API, version 1: every route is a GET, and changes nothing.
 
 A new route belongs to one of the two routers: `everybody`, for whoever is logged in, or `readers`,
 whose paths name a Dag that the caller may read. A test builds the table of routes from the
@@ -12,19 +14,34 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from tideline.contract import page
 from tideline.contract.answers import Explained
-from tideline.contract.parts import build_incident
+from tideline.contract.building import build_incident
 from tideline.errors import BadInput, ServiceAway
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
 from tideline.model.status import Explanation
 from tideline.page import building
-from tideline.page.access import LOGGED_IN, MAY_READ, Readable
 from tideline.page.sources import Sources, StreamView
-from tideline.rules.explanation import explain
+from tideline.rules.status import explain
+
+LOGGED_IN = Depends(get_user)
+"""Somebody whom Airflow knows; 401 otherwise."""
+MAY_READ = Depends(requires_access_dag("GET"))
+"""Whoever may read the Dag that the path names as `dag_id`; 401 or 403 otherwise."""
+
+
+def _readable(user: GetUserDep) -> set[str]:
+    return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+
+
+Readable = Annotated[set[str], Depends(_readable)]
+"""Ids of the Dags that the caller may read."""
+
 
 Answer = TypeVar("Answer")
 everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])

@@ -13,15 +13,13 @@ from typing import TypeVar
 
 from tideline.connections import kafka_settings
 from tideline.errors import StreamFileError
-from tideline.kafka_io.settings import KafkaSettings
+from tideline.kafka.settings import KafkaSettings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
-from tideline.model.stream import Stream
-from tideline.page.facts import StreamFacts
-from tideline.page.lookout import Lookout, Seen
-from tideline.stream_files import read_stream
-from tideline.stream_folder import stream_paths
+from tideline.page.lookout import Lookout, Seen, StreamFacts
+from tideline.stream.files import read_stream, stream_paths
+from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 Answer = TypeVar("Answer")
@@ -150,7 +148,7 @@ class Sources:
     def _observe(self, connection: str) -> Observation:
         """All topics of all streams of a connection, in one request for each leader and kind."""
         # Imported here: the first look need not wait for it.
-        from tideline.kafka_io.client import KafkaCluster
+        from tideline.kafka.client import KafkaCluster
 
         topics: set[str] = set()
         states: dict[str, LedgerState] = {}

@@ -8,22 +8,20 @@ from dataclasses import replace
 
 from tideline.errors import StreamBusy, WindowUnavailable
 from tideline.failpoints import reach
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import open_and_halt
+from tideline.landing.observing import measure_headroom
 from tideline.ledger.state import LedgerState
-from tideline.model.durations import duration_text
-from tideline.model.head import Head
-from tideline.model.headroom import Headroom, reaches_text
-from tideline.model.incident import Finding, Incident
-from tideline.model.notice import Notice
+from tideline.model.head import Head, Headroom, reaches_text
+from tideline.model.incident import Finding, Incident, Notice
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
 from tideline.model.run import RunRecord
-from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.incidents import open_and_halt
-from tideline.pipeline.observing import measure_headroom
+from tideline.model.wording import duration_text
+from tideline.rules.advance import scarce
 from tideline.rules.backfill import is_about
-from tideline.rules.following import is_set_aside
-from tideline.rules.headroom import scarce
 from tideline.rules.planning import move_over_coverage, plan_live
-from tideline.rules.triage import blocked_by
+from tideline.rules.positions import is_set_aside
+from tideline.rules.reset_detection import blocked_by
 
 _HEADROOM_OF_AT_MOST = 200
 """Partitions whose headroom a run measures: those furthest behind."""

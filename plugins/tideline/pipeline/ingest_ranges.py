@@ -1,4 +1,7 @@
-"""Step 4: have Spark land exactly the planned ranges, once, behind a fence."""
+"""Step 4: have Spark land exactly the planned ranges, once, behind a fence.
+
+Records that Spark cannot read: name them, and halt unless nothing is lost by that.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,35 @@ from contextlib import suppress
 from tideline.errors import (
     AttemptFenced,
     Halted,
+    ReplayUnavailable,
     ServiceAway,
     UnreadableRecords,
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.ledger.state import LedgerState
-from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity
-from tideline.model.plan import BatchPlan
-from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verification import LandedRange
-from tideline.pipeline.attempts import Attempt, begin_attempt, planned_change, read_job, submit
-from tideline.pipeline.closing import refuse_closed
-from tideline.pipeline.context import RunContext, log
-from tideline.pipeline.decisions import accept_gaps
-from tideline.pipeline.incidents import open_and_halt
-from tideline.pipeline.landed import (
+from tideline.landing.attempts import Attempt, begin_attempt, planned_change, read_job, submit
+from tideline.landing.closing import refuse_closed
+from tideline.landing.context import RunContext, log
+from tideline.landing.incidents import halt, open_and_halt, open_incidents, triage_incidents
+from tideline.landing.proof import (
     changes_after_read,
     find_commit,
     foreign_changes,
     obstacles_to,
     proven_commit,
+    unreadable_without_rows,
     verified_after_all,
 )
-from tideline.pipeline.table_commit import Landing, land, refuse_unserved
-from tideline.pipeline.unreadable import meet_unreadable
+from tideline.landing.table_commit import Landing, land, refuse_unserved
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Incident
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.plan import BatchPlan, LandedRange
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.wording import first_few
+from tideline.pipeline.decisions import accept_gaps
+from tideline.rules.incidents import unreadable_findings
 from tideline.rules.replay import unverified_rows_stand
 
 
@@ -173,3 +179,40 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
     if findings:
         open_and_halt(run, state, findings)
     return table
+
+
+def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident, ...]:
+    """Open incidents about records that Spark cannot read and that have no row, and halt.
+
+    Args:
+        run: This run.
+        error: What Spark found.
+
+    Returns:
+        The incidents, if a policy or a person accepts the loss of all of it already; none if a
+        good row stands at each of these offsets: then nothing is lost.
+
+    Raises:
+        ResetDetected: A person has to decide.
+        ReplayUnavailable: A closed run is read again. The table holds what it landed.
+    """
+    state, record, plan = run.frozen()
+    if plan is None:
+        raise error
+    if not record.is_open:
+        raise ReplayUnavailable(
+            f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read again:"
+            f" {first_few(error.unreadable, separator='; ')}. The table stays as it is",
+            plan_id=plan.plan_id,
+        ) from error
+    lost = unreadable_without_rows(run, plan, error.unreadable)
+    if not lost:
+        return ()
+    findings = unreadable_findings(lost, plan)
+    incidents = open_incidents(run, state, findings, plan)
+    decided = triage_incidents(run, incidents).decided
+    accepted = [i for i in decided if i.decision and i.decision.choice == "accept_loss"]
+    if len(accepted) < len(incidents):
+        halt(run, incidents)
+    log.warning("left out and recorded as lost: %s", first_few(lost, separator="; "))
+    return tuple(accepted)

@@ -16,17 +16,10 @@ from dataclasses import replace
 
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
-from tideline.ledger.state import LedgerState
-from tideline.model.head import Head
-from tideline.model.incident import Incident
-from tideline.model.plan import BatchPlan
-from tideline.model.run import RunRecord
-from tideline.model.verification import VerifiedRange
-from tideline.pipeline.closing import close_plan, commit_group_offsets
-from tideline.pipeline.context import RunContext, log, now
-from tideline.pipeline.decisions import take_decided_table
-from tideline.pipeline.incidents import open_and_halt, open_incidents, triage_incidents
-from tideline.pipeline.landed import (
+from tideline.landing.closing import close_plan, commit_group_offsets
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import open_and_halt, open_incidents, triage_incidents
+from tideline.landing.proof import (
     changes_after_read,
     count_rows,
     find_commit,
@@ -35,7 +28,13 @@ from tideline.pipeline.landed import (
     proven_commit,
     verified_after_all,
 )
-from tideline.pipeline.table_commit import fence_older_attempts
+from tideline.landing.table_commit import fence_older_attempts
+from tideline.ledger.state import LedgerState
+from tideline.model.head import Head
+from tideline.model.incident import Incident
+from tideline.model.plan import BatchPlan, VerifiedRange
+from tideline.model.run import RunRecord
+from tideline.pipeline.decisions import take_decided_table
 from tideline.rules.advance import advance_head, count_landed
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings

@@ -2,6 +2,8 @@
 
 Decisions take effect here, with what is really lost recorded: position, epoch, generation and
 incident move in one compare-and-swap (R9). Then the run observes once more and freezes its plan.
+
+Ask a person about findings whose policy is `approve`, and take the answer (R9).
 """
 
 from __future__ import annotations
@@ -11,28 +13,30 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.failpoints import reach
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import halt, relevant_incidents, triage_incidents
+from tideline.landing.proof import proven_commit, verified_after_all
+from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
-from tideline.model.coverage import Coverage
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
+from tideline.model.offsets import Coverage
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
-from tideline.pipeline.context import RunContext, log, now
 from tideline.pipeline.decisions import (
     accept_gaps,
     counted_again,
     decide_unverified_rows,
+    rows_removed_by_others,
+    standing_table_incidents,
     take_decided_table,
 )
 from tideline.pipeline.freezing import freeze_live
-from tideline.pipeline.incidents import halt, relevant_incidents, triage_incidents
-from tideline.pipeline.landed import proven_commit, verified_after_all
 from tideline.pipeline.proposing import findings_of, propose, stable_proposal
 from tideline.pipeline.recovery import close_partially, recover
-from tideline.pipeline.table_audit import rows_removed_by_others
+from tideline.rules.reset_detection import Triage, without_doubted
 from tideline.rules.resolution import execute
-from tideline.rules.triage import Triage, without_doubted
 
 _TRIES = 5
 """How often decisions are carried out anew when the log moves on meanwhile."""
@@ -227,3 +231,61 @@ def _is_seen(
 ) -> bool:
     """Whether the head itself is concerned, and not only rows that were landed beyond it."""
     return incident.key in {incident_key(f) for f in findings_of(run, state, head, observation)}
+
+
+def ask(run: RunContext) -> tuple[Incident, ...]:
+    """What has to be asked before this run can go on; empty where nothing has.
+
+    Raises:
+        ResetDetected: A finding's policy is `fail`.
+        ServiceAway: The cluster does not give a stable answer.
+    """
+    state, record = run.snapshot()
+    if record is None or (record.is_planned_anew and record.lane == "live"):
+        state, record = propose(run, recover(run, state), record)
+    if record.status == "planned" and record.plan is not None:
+        state, of_table = standing_table_incidents(run, state, record.plan)
+        incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))
+    elif record.status == "proposed":
+        state, _, findings = stable_proposal(run, state, record)
+        incidents = relevant_incidents(run, state, findings)
+    else:
+        return ()
+    triage = triage_incidents(run, incidents)
+    if triage.halting:
+        halt(run, triage.halting)
+    if triage.asking:
+        run.ledger.update(lambda latest: latest.with_question(triage.asking, run.run_id))
+    return triage.asking
+
+
+def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:
+    """The open incidents that a run's form asks about and nobody has answered elsewhere."""
+    return _asked(ledger.read(), run_id)
+
+
+def _asked(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
+    return tuple(i for i in state.control.incidents if i.asked_in == run_id and not i.is_decided)
+
+
+def answer(
+    ledger: Ledger, run_id: str, choices: Mapping[str, str], *, by: str, reason: str
+) -> None:
+    """Record a decision for every incident that was asked about; needs no lease.
+
+    Args:
+        ledger: The stream's.
+        run_id: The run that asked.
+        choices: The decision per class.
+        by: Who answered.
+        reason: In their words.
+    """
+    at = now()
+
+    def record(state: LedgerState) -> LedgerState:
+        for incident in _asked(state, run_id):
+            choice = choices.get(incident.finding.kind, "fail")
+            state = state.with_decision(incident.incident_id, Decision(choice, by, at, reason))
+        return state
+
+    ledger.update(record)

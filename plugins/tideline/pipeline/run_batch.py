@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from tideline.landing.context import RunContext, hold_lane, log
 from tideline.model.run import RunRecord
-from tideline.pipeline.advance_offsets import advance_offsets
-from tideline.pipeline.context import RunContext, log
-from tideline.pipeline.detect_earliest_reset import detect_earliest_reset
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.lane import hold_lane
-from tideline.pipeline.plan_offset_ranges import plan_offset_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.verify_ranges import verify_ranges
-from tideline.rules.steps import steps_without_work
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    steps_without_work,
+    verify_ranges,
+)
 
 
 def run_batch(run: RunContext) -> RunRecord:
@@ -33,8 +34,7 @@ def decode_batch(run: RunContext) -> None:
     if run.typed is None:
         return
     # Imported here: most streams have no typed tables.
-    from tideline.pipeline.decode_rows import decode_rows
-    from tideline.pipeline.verify_decoded import verify_decoded
+    from tideline.decoding.steps import decode_rows, verify_decoded
 
     log.info("decoding")
     if decode_rows(run) is not None:

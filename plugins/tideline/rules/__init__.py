@@ -1,1 +1,1 @@
-"""Pure functions over the model, one subject per file. No I/O."""
+"""What follows from what is true, one subject a file. Pure functions over the model; no I/O."""

@@ -1,29 +1,37 @@
-"""Whether Kafka can still serve a frozen plan exactly as planned (R3, R4). Pure."""
+"""Whether Kafka can still serve a frozen plan exactly as planned (R3, R4). Pure.
+
+Evidence about missing offsets that was gathered before: it can expire, the gap stays.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tideline.model.coverage import Intervals, intersect, subtract, union
-from tideline.model.gaps import Gap
 from tideline.model.head import Head
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
+    Gap,
     Observation,
     PartitionObservation,
     TopicObservation,
+    merge_gaps,
 )
 from tideline.model.offsets import (
     CoordinateRange,
+    Intervals,
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
+    intersect,
+    subtract,
+    union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, ReadRange
+from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange, ReadRange
 from tideline.model.request import Lane
-from tideline.model.verification import LandedRange
+from tideline.model.run import PartitionEvidence, RunRecord
 from tideline.model.wording import first_few
 
 
@@ -263,3 +271,23 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, c
         f"{nothing}: it was never landed. The next run finds what is lost, and halts with it as an"
         " incident"
     )
+
+
+Known = dict[PartitionIdentity, list[Gap]]
+
+_FROM_THE_LOG = ("marker", "aborted")
+
+
+def known_evidence(record: RunRecord) -> Known:
+    """What the log has shown so far at a run's missing offsets, by partition identity."""
+    known: Known = defaultdict(list)
+    for evidence in record.evidence:
+        known[evidence.identity] += [g for g in evidence.gaps if g.reason in _FROM_THE_LOG]
+    for verified in record.verified:
+        known[verified.planned.identity] += [g for g in verified.gaps if g.reason in _FROM_THE_LOG]
+    return known
+
+
+def stored_evidence(known: Known) -> tuple[PartitionEvidence, ...]:
+    """Evidence in the form in which the ledger keeps it."""
+    return tuple(PartitionEvidence(i, merge_gaps(known[i])) for i in sorted(known))

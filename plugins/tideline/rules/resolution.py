@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tideline.errors import StreamBusy
-from tideline.model.coverage import Coverage, Intervals, add_coverage, intersect
-from tideline.model.generations import Beginning
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import (
@@ -21,12 +19,19 @@ from tideline.model.observation import (
     TableObservation,
     TopicObservation,
 )
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import (
+    Beginning,
+    Coverage,
+    Intervals,
+    PartitionIdentity,
+    add_coverage,
+    intersect,
+)
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.wording import first_few
+from tideline.rules.foreign_changes import vanished
+from tideline.rules.positions import log_start_of
 from tideline.rules.reset_detection import lost_to_retention
-from tideline.rules.start_positions import log_start_of
-from tideline.rules.table_watch import vanished
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from tideline.model.coverage import (
+from tideline.model.head import Head, PartitionPosition
+from tideline.model.incident import Incident
+from tideline.model.offsets import (
     Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    TopicPartition,
     add_coverage,
     covered_until,
     intersect,
     subtract,
     union,
 )
-from tideline.model.head import Head, PartitionPosition
-from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.plan import ReadRange
-from tideline.model.rewind import Rewind
-from tideline.model.run import RunRecord
+from tideline.model.run import Rewind, RunRecord
 
 
 def undone_ranges(

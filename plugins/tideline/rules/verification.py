@@ -1,4 +1,15 @@
-"""Compare a plan with the rows that the committed table version holds. Pure."""
+"""Compare a plan with the rows that the committed table version holds. Pure.
+
+Why an offset inside a range has no row, as the batches of the log show it. Pure.
+
+The log is a sequence of record batches (KIP-98). Two kinds of batches explain a missing row:
+
+- A control batch is a commit or abort marker. It takes an offset and holds no record.
+- A batch of an aborted transaction gives no record to a read_committed reader.
+
+Everything else explains nothing: an offset that no batch covers, a batch that has lost records, a
+record that is there.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +17,28 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tideline.model.coverage import Intervals, by_log, intersect, subtract, union
-from tideline.model.gaps import ADMITTED, REASONS, Gap, GapReason, merge_gaps
 from tideline.model.incident import Finding, Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.observation import (
+    ADMITTED,
+    REASONS,
+    Batch,
+    FetchedBatches,
+    Gap,
+    GapReason,
+    merge_gaps,
+)
+from tideline.model.offsets import (
+    Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    TopicPartition,
+    by_log,
+    intersect,
+    subtract,
+    union,
+)
+from tideline.model.plan import BatchPlan, LandedRange, Mismatch, PlannedRange, VerifiedRange
 from tideline.model.verdicts import FindingClass
-from tideline.model.verification import LandedRange, Mismatch, VerifiedRange
-from tideline.rules.gaps import assign
 
 _BY_POLICY: dict[str, GapReason] = {
     "transactional": "transactional",
@@ -200,3 +225,79 @@ def _gap_finding(items: list[Mismatch], kind: FindingClass, gaps: list[Gap]) -> 
         partition=planned[0].partition,
         intervals=union(g.offsets for g in gaps),
     )
+
+
+def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Gap, ...]:
+    """The reason for every missing offset inside the fetched batches.
+
+    The list of aborted transactions of a Fetch response is complete for its own batches. So no
+    state is carried from one response to the next, and batches between them may be skipped.
+
+    Args:
+        missing: Half-open ranges; the parts outside of the fetched batches are ignored.
+        fetched: The batches of one Fetch response.
+
+    Returns:
+        Gaps sorted by offset, with the reasons `marker`, `aborted`, `compacted_batch`, `record` and
+        `hole`.
+    """
+    inside = [OffsetRange(fetched.fetch_offset, max(fetched.end_offset, fetched.fetch_offset))]
+    wanted = intersect(missing, inside)
+    pending = sorted(fetched.aborted, key=lambda a: a.first_offset)
+    aborting: set[int] = set()
+    gaps: list[Gap] = []
+    seen: list[OffsetRange] = []
+    cursor = _Cursor(wanted)
+    for batch in fetched.batches:
+        while pending and pending[0].first_offset <= batch.last_offset:
+            aborting.add(pending.pop(0).producer_id)
+        seen.append(batch.offsets)
+        gaps += [Gap(r, _reason(batch, aborting)) for r in cursor.within(batch.offsets)]
+        if batch.is_abort_marker:
+            aborting.discard(batch.producer_id)
+    gaps += [Gap(r, "hole") for r in subtract(wanted, seen)]
+    return merge_gaps(gaps)
+
+
+def _reason(batch: Batch, aborting: set[int]) -> GapReason:
+    if batch.is_control:
+        return "marker"
+    if batch.is_transactional and batch.producer_id in aborting:
+        return "aborted"
+    return "record" if batch.records == len(batch.offsets) else "compacted_batch"
+
+
+class _Cursor:
+    """Walks sorted intervals and sorted batches together, in linear time."""
+
+    def __init__(self, intervals: Intervals) -> None:
+        self._intervals = intervals
+        self._index = 0
+
+    def within(self, bounds: OffsetRange) -> list[OffsetRange]:
+        """The parts of the intervals inside the bounds; each call needs higher bounds."""
+        parts = []
+        while self._index < len(self._intervals):
+            item = self._intervals[self._index]
+            start = max(item.start_offset, bounds.start_offset)
+            end = min(item.end_offset, bounds.end_offset)
+            if start < end:
+                parts.append(OffsetRange(start, end))
+            if item.end_offset > bounds.end_offset:
+                break
+            self._index += 1
+        return parts
+
+
+def assign(missing: Intervals, known: Sequence[Gap]) -> tuple[tuple[Gap, ...], Intervals]:
+    """Divide missing offsets into those with a known reason and the rest.
+
+    Args:
+        missing: Half-open ranges.
+        known: Gaps with their reasons; they may reach beyond the missing offsets.
+
+    Returns:
+        The gaps with their reasons, and the offsets without one.
+    """
+    gaps = [Gap(part, gap.reason) for gap in known for part in intersect(missing, [gap.offsets])]
+    return merge_gaps(gaps), subtract(missing, union(g.offsets for g in gaps))

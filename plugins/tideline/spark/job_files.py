@@ -16,8 +16,8 @@ from typing import Any, TypeVar, cast
 from pyspark.sql import SparkSession
 
 from tideline.errors import BadInput
-from tideline.launch.job import SparkJob
 from tideline.launch.programs import SECRETS
+from tideline.model.spark_job import SparkJob
 
 Job = TypeVar("Job")
 

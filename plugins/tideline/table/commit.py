@@ -1,24 +1,91 @@
-"""The one commit to the table: rows at coordinates are replaced, in one transaction (R2, R5)."""
+"""Create the table; and the one commit to it: rows at coordinates are replaced (R2, R5)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
-from tideline.errors import CommitConflict, Halted
+from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
+from tideline.errors import BadInput, CommitConflict, Halted
 from tideline.model.observation import TableObservation
-from tideline.rules.table_features import refusals
-from tideline.table.change import TableChange
-from tideline.table.coordinates import Reader
+from tideline.rules.foreign_changes import refusals
+from tideline.store.probe import refuse_unconditional_puts
 from tideline.table.features import changed_columns, delta_properties, protocol_features
-from tideline.table.file_statistics import Coordinates, DataFile
-from tideline.table.footers import WrittenFile, read_footer
 from tideline.table.rewriting import rewrite
+from tideline.table.rows import Reader
+from tideline.table.schema import LEDGER_PROPERTY, STATISTICS_COLUMNS, STREAM_PROPERTY, TableChange
+from tideline.table.statistics import Coordinates, DataFile, WrittenFile, read_footer
+
+_SETTINGS = {
+    "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
+    "delta.enableDeletionVectors": "false",
+}
+
+
+def create_table(
+    uri: str,
+    options: Mapping[str, str],
+    stream: str,
+    ledger_id: str,
+    partition_by: Sequence[str],
+    schema: Schema,
+) -> None:
+    """Create the table as version 0, without rows; an existing table is left as it is.
+
+    Two attempts may do this at the same time. Both succeed, and one of them creates the table.
+
+    Args:
+        uri: Address of the table.
+        options: delta-rs options of the object store.
+        stream: Name of the stream; a table property.
+        ledger_id: Id of the ledger; a table property.
+        partition_by: Columns whose values split the data files into folders, in order.
+        schema: The table's columns.
+
+    Raises:
+        BadInput: The folder holds files, and no Delta table.
+        StoreRefused: The object store ignores conditional puts, or refuses us.
+        ServiceAway: The object store does not answer.
+        DeltaError: The commit was refused.
+        OSError: The store cannot be reached.
+    """
+    others = sorted(
+        e.base_name for e in folder_entries(uri, options, "") if e.base_name != "_delta_log"
+    )
+    if DeltaTable.is_deltatable(uri, dict(options)):
+        return
+    if others:
+        raise BadInput(
+            f"table {uri}: the folder is not empty and holds no Delta table:"
+            f" it contains {others[0]}; give the stream another folder, or empty this one"
+        )
+    refuse_unconditional_puts(uri, options)
+    try:
+        DeltaTable.create(
+            uri,
+            schema,
+            mode="ignore",
+            partition_by=list(partition_by),
+            configuration={
+                STREAM_PROPERTY: stream,
+                LEDGER_PROPERTY: ledger_id,
+                **_SETTINGS,
+                **checkpoint_interval(uri),
+            },
+            storage_options=dict(options),
+            commit_properties=CREATED_ONCE,
+            raise_if_key_not_exists=False,  # Delta does not know Tideline's two properties
+        )
+    except DeltaError:
+        if not DeltaTable.is_deltatable(uri, dict(options)):
+            raise
+
 
 Action = AddAction | RemoveAction
 

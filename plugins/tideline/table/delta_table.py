@@ -19,7 +19,7 @@ from deltalake import exceptions as delta_errors
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io.parquet_files import read_bytes
+from tideline.delta_io import discard_folder, read_bytes
 from tideline.errors import (
     BadInput,
     CommitConflict,
@@ -28,36 +28,44 @@ from tideline.errors import (
     UnreadableTable,
     VerificationFailed,
 )
-from tideline.launch.job import SparkResult
-from tideline.model.coverage import Intervals
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
+from tideline.model.plan import LandedRange, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.model.verification import LandedRange, WrittenRows
+from tideline.model.spark_job import SparkResult
 from tideline.rules.audit import DamagedFile, Stored
-from tideline.store_io.refusals import plain_text, refusal
-from tideline.table.active_files import active_files
-from tideline.table.change import TableChange
+from tideline.store.refusals import plain_text, refusal
 from tideline.table.columns import add_columns, schema_of
-from tideline.table.commit import commit_change, refuse_unwritable
-from tideline.table.coordinates import Grouped, Reader, count_rows, read_coordinates
-from tideline.table.create import TableFolder
+from tideline.table.commit import commit_change, create_table, refuse_unwritable
 from tideline.table.features import changed_columns, delta_properties, protocol_features
-from tideline.table.file_statistics import Coordinates, DataFile, copies, runs
-from tideline.table.footers import WrittenFile, read_footer, refuse_other_count
-from tideline.table.history import find_commit, newer_commits
-from tideline.table.manifest import committed_files
-from tideline.table.newest import NewestTable
-from tideline.table.quarantined_rows import quarantined_rows
+from tideline.table.log import NewestTable, active_files, find_commit, newer_commits
+from tideline.table.rewriting import committed_files
+from tideline.table.rows import (
+    Grouped,
+    Reader,
+    count_rows,
+    quarantined_rows,
+    read_coordinates,
+    valueless_rows,
+)
 from tideline.table.schema import (
     COLUMNS,
     LEDGER_PROPERTY,
     STREAM_PROPERTY,
     Field,
+    TableChange,
     app_id,
     delta_fields,
 )
-from tideline.table.valueless_rows import valueless_rows
+from tideline.table.statistics import (
+    Coordinates,
+    DataFile,
+    WrittenFile,
+    copies,
+    read_footer,
+    refuse_other_count,
+    runs,
+)
 
 _UNSUPPORTED = "is not supported"
 """In delta-rs' message about a table whose protocol names a feature of readers that it lacks."""
@@ -168,7 +176,7 @@ class TargetTable:
         """Create the table without rows, with Tideline's properties, unless it exists."""
         schema = self._columns if columns is None else schema_of(columns)
         with self._reachable():
-            TableFolder(self.uri, self._options).create(stream, ledger_id, partition_by, schema)
+            create_table(self.uri, self._options, stream, ledger_id, partition_by, schema)
 
     def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
         """Add the columns that the table does not have yet."""
@@ -261,7 +269,7 @@ class TargetTable:
         """Delete the attempt's folder."""
         self._read_footers.clear()
         with self._reachable():
-            TableFolder(self.uri, self._options).discard(change.folder)
+            discard_folder(self.uri, self._options, change.folder)
 
     def _footers(
         self, store: PyFileSystem, change: TableChange, paths: Sequence[str]

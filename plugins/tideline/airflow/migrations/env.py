@@ -3,7 +3,7 @@
 from airflow import settings
 from alembic import context
 
-from tideline.ledger.sql_tables import METADATA, VERSION_TABLE
+from tideline.ledger.sql_store import METADATA, VERSION_TABLE
 
 if context.is_offline_mode():
     context.configure(

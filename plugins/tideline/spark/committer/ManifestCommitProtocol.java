@@ -28,14 +28,14 @@ import scala.collection.immutable.Seq;
  * however late one of them is. Spark hands commitJob one message per partition: that of the attempt
  * whose success the driver heard of first. What other attempts have written is in no manifest.
  *
- * <p>Compiled by Janino (tideline.launch.committer), which knows no lambdas, under a name that stands
+ * <p>Compiled by Janino (tideline.launch.java), which knows no lambdas, under a name that stands
  * for this text: a Spark never takes another version of it.
  */
 public final class ManifestCommitProtocol extends FileCommitProtocol implements Serializable {
 
   private static final long serialVersionUID = 1L;
 
-  /** The manifest, in the folder that the job writes. tideline.table.manifest reads it. */
+  /** The manifest, in the folder that the job writes. tideline.table.rewriting reads it. */
   private static final String MANIFEST = "_files.json";
 
   /** Of tideline.documents; later formats can read it. */

@@ -1,0 +1,170 @@
+"""A span for each step, below the task's own, where Airflow's tracing is on; otherwise nothing.
+
+Airflow makes a span for each task and says where spans go (`[traces] otel_on`). Without that, the
+tracer of OpenTelemetry's API does nothing.
+
+What a stream's tasks tell Airflow's own metrics; `model/metrics.py` has every name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, get_args
+
+from airflow.sdk.observability.stats import Stats
+from opentelemetry import trace
+
+from tideline.errors import Halted, TidelineError
+from tideline.landing.context import RunContext
+from tideline.ledger.state import LedgerState
+from tideline.model import metrics
+from tideline.model.decoding import DecodeRecord, ErrorClass
+from tideline.model.incident import Incident
+from tideline.model.plan import BatchPlan, BatchProposal
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.verdicts import DECODING, HALTING
+
+
+@contextmanager
+def traced_step(run: RunContext, step: str) -> Iterator[None]:
+    """A span of one step; an error of ours is its status, by its class.
+
+    Args:
+        run: The run.
+        step: The task's id.
+    """
+    facts = {
+        "tideline.stream": run.stream.stream,
+        "tideline.run_id": run.run_id,
+        "tideline.lane": run.request.lane,
+    }
+    with trace.get_tracer("tideline").start_as_current_span(
+        f"tideline.{step}", attributes=facts, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except TidelineError as error:
+            # Not its message: it may be long, and the task's log has it.
+            span.set_status(trace.StatusCode.ERROR, type(error).__name__)
+            raise
+
+
+def tell_plan(record: RunRecord) -> None:
+    """Say in the step's span what the run reads."""
+    planned = record.plan or record.proposal
+    if planned is None:
+        return
+    span = trace.get_current_span()
+    span.set_attribute("tideline.ranges", len(planned.ranges))
+    span.set_attribute("tideline.offsets", planned.estimated_records)
+    if record.plan is not None:
+        span.set_attribute("tideline.plan_id", record.plan.plan_id)
+
+
+def tell_commit(commit: TableCommit | None) -> None:
+    """Say in the step's span what is in the table."""
+    if commit is None:
+        return
+    span = trace.get_current_span()
+    span.set_attribute("tideline.rows", commit.rows)
+    span.set_attribute("tideline.bytes", commit.bytes)
+    span.set_attribute("tideline.table_version", commit.version)
+
+
+def publish(metric: metrics.Metric, value: float, **tags: str) -> None:
+    """Set a gauge.
+
+    Args:
+        metric: One of the table.
+        value: In the metric's unit.
+        tags: Exactly the metric's tags.
+    """
+    assert tags.keys() == set(metric.tags), f"{metric.name}: tags {sorted(tags)}"
+    # Airflow 3.2 has no functions beside this class; later ones have both.
+    Stats.gauge(metric.name, value, tags=tags)
+
+
+@contextmanager
+def measured_step(run: RunContext, task: Any) -> Iterator[None]:
+    """Publish how long a step works, its earlier tries, and what is open if it halts.
+
+    Args:
+        run: The run.
+        task: Airflow's task instance.
+    """
+    place = {"stream": run.stream.stream, "step": task.task_id}
+    publish(metrics.STEP_RETRIES, max(0, task.try_number - 1), **place)
+    began = monotonic()
+    try:
+        yield
+    except Halted:
+        publish_incidents(run.stream.stream, run.ledger.read().open_incidents)
+        raise
+    finally:
+        publish(metrics.STEP_SECONDS, round(monotonic() - began, 3), **place)
+
+
+def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
+    """Publish how many incidents of each class are open: 0 as well, so that an alert ends."""
+    kinds = [incident.finding.kind for incident in incidents]
+    for kind in (*HALTING, *DECODING):
+        publish(metrics.OPEN_INCIDENTS, kinds.count(kind), stream=stream, **{"class": kind})
+
+
+def publish_unread(stream: str, record: RunRecord) -> None:
+    """Publish what a live run has found unread; a backfill says nothing about the stream's lag."""
+    if record.proposal is not None and record.lane == "live":
+        publish(metrics.OFFSET_LAG, _unread(record.proposal), stream=stream)
+
+
+def publish_detected(stream: str, state: LedgerState, record: RunRecord) -> None:
+    """Publish incidents, and for a live run how old what is unread is, and its headroom."""
+    publish_incidents(stream, state.open_incidents)
+    if record.lane != "live":
+        return
+    if record.status == "nothing_to_do":  # the run ends here
+        _publish_success(stream, record)
+    if record.status not in ("planned", "nothing_to_do"):  # cleared, or not measured this time
+        return
+    planned = record.plan or record.proposal
+    if planned is None or not _unread(planned):
+        publish(metrics.LAG_SECONDS, 0, stream=stream)
+        return
+    now, headroom = datetime.now(UTC), state.head.headroom
+    ages = [(now - h.written_at).total_seconds() for h in headroom if h.written_at is not None]
+    if ages:
+        publish(metrics.LAG_SECONDS, max(0, *ages), stream=stream)
+    left = [seconds for h in headroom if (seconds := h.seconds_left(now)) is not None]
+    if left:
+        publish(metrics.HEADROOM_SECONDS, min(left), stream=stream)
+
+
+def publish_landed(stream: str, record: RunRecord) -> None:
+    """Publish what a run has landed, and for a live one what it has left unread."""
+    assert record.plan is not None
+    assert record.table_commit is not None
+    publish(metrics.ROWS, sum(v.rows for v in record.verified), stream=stream)
+    publish(metrics.BYTES, record.table_commit.bytes, stream=stream)
+    if record.lane == "live":
+        publish(metrics.OFFSET_LAG, record.plan.offset_lag, stream=stream)
+        _publish_success(stream, record)
+
+
+def _publish_success(stream: str, record: RunRecord) -> None:
+    publish(metrics.SUCCEEDED_AT, int(record.updated_at.timestamp()), stream=stream)
+
+
+def publish_decoded(stream: str, record: DecodeRecord) -> None:
+    """Publish what was decoded, and what went into quarantine by error class."""
+    publish(metrics.DECODED, record.decoded, stream=stream)
+    quarantined = dict(record.classes)
+    for name in get_args(ErrorClass):
+        count = quarantined.get(name, 0)
+        publish(metrics.QUARANTINED, count, stream=stream, **{"class": name})
+
+
+def _unread(planned: BatchPlan | BatchProposal) -> int:
+    return planned.estimated_records + planned.offset_lag

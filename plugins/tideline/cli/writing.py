@@ -1,0 +1,360 @@
+"""The commands that plan and run: `tideline plan` and `tideline run`.
+
+`tideline rewind`: put table and ledger back to the state after a run.
+
+`tideline maintain`: merge small files of a stream's tables, delete those that nobody needs.
+
+The commands about typed tables: `tideline decode` and `tideline redrive`.
+
+`tideline move-ledger`: move a stream's ledger to another location.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from pydantic import ValidationError
+
+from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.connections import store_settings
+from tideline.contract.answers import RunFailure
+from tideline.contract.building import (
+    build_decoded,
+    build_maintenance,
+    build_move,
+    build_not_rewound,
+    build_plan,
+    build_redriven,
+    build_rewind_failure,
+    build_rewound,
+    build_run,
+    build_run_failure,
+)
+from tideline.contract.shapes import FileCount, RowCount, TableUpkeep
+from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
+from tideline.launch.launcher import Launcher
+from tideline.ledger.move import move_ledger
+from tideline.model.decoding import DecodeRecord
+from tideline.model.request import RunRequest, read_form
+from tideline.model.run import RunRecord
+from tideline.model.wording import shown, size_text
+from tideline.operations.reading import dry_run
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline.run_batch import decode_batch, run_batch
+from tideline.stream.files import read_stream
+from tideline.stream.settings import LedgerKind, LedgerLocation, is_in_object_store, without_login
+from tideline.stream.stream import Stream
+from tideline.wiring import find_store, open_ledger, open_run, open_store, open_tables
+
+_COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
+
+
+def plan(options: argparse.Namespace, output: Output) -> int:
+    """Plan and detect; persist nothing.
+
+    Shows what a run would read, partition by partition, what speaks against it, and how long
+    retention still keeps it.
+    """
+    stream = read_stream(options.file)
+    with open_run(stream, "plan", _request(options)) as run:
+        result = dry_run(run)
+    answer = build_plan(stream.stream, result)
+    size = f", about {size_text(answer.estimated_bytes)}" if answer.estimated_bytes else ""
+    summary = (
+        f"{answer.estimated_records:,} offsets to read{size}, {answer.offset_lag:,} left for later"
+    )
+    if result.halts:
+        summary = (
+            f"nothing will be read: {len(answer.findings)} findings,"
+            f" {len(answer.gone)} ranges that Kafka has deleted"
+        )
+    output.answer(
+        answer,
+        grid_of(_COLUMNS, answer.ranges),
+        *headroom_lines(answer.headroom),
+        *(str(notice) for notice in result.notices),
+        *(str(finding) for finding in result.findings),
+        *(f"deleted from Kafka: {gone}" for gone in result.proposal.gone),
+        *(f"open: {incident}" for incident in result.incidents),
+        summary,
+    )
+    if result.halts:
+        return Halted.exit_code
+    is_transient = any(finding.kind == "transient" for finding in result.findings)
+    return ServiceAway.exit_code if is_transient else 0
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    """Execute one run through all steps.
+
+    The same run id again replays its plan: the same offsets, and still one copy. With a window or
+    with ranges the run is a backfill, which never moves the live position.
+    """
+    stream = read_stream(options.file)
+    run_id = options.run_id or new_run_id()
+    request = _request(options)
+    try:
+        with open_run(stream, run_id, request, _watched_spark(stream)) as context:
+            record = run_batch(context)
+    except TidelineError as error:
+        output.error(error, _failure(error, stream, run_id, request))
+        return error.exit_code
+    answer = build_run(record, context.decoded)
+    lines = [grid_of((*_COLUMNS, "rows"), answer.ranges)] if answer.ranges else []
+    summary = "nothing to do"
+    if record.superseded_by is not None:
+        summary = f"nothing to do: superseded by {record.superseded_by}"
+    elif record.table_commit is not None:
+        summary = (
+            f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
+            f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
+        )
+    output.answer(answer, *lines, summary, *decoded_lines(context.decoded))
+    return 0
+
+
+def _watched_spark(stream: Stream) -> Launcher | None:
+    """Spark that shows its progress on a terminal; None where there is none: Spark as usual."""
+    if not sys.stderr.isatty():
+        return None
+    # Imported here: programs need no progress.
+    from tideline.cli.output import ProgressLine
+
+    return Launcher(stream.spark, store=find_store(stream), watcher=ProgressLine())
+
+
+def _request(options: argparse.Namespace) -> RunRequest:
+    """What --from, --to and --ranges ask for."""
+    form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
+    return replace(read_form(form, datetime.now(UTC)), by=os_user())
+
+
+def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequest) -> RunFailure:
+    """The error, and what the ledger knows of the run that failed."""
+    record = None
+    with suppress(ServiceAway):
+        record = open_ledger(stream).find_run(run_id)
+    if record is None:
+        record = RunRecord(run_id, request.lane, "proposed", "", datetime.now(UTC))
+    return build_run_failure(error, record)
+
+
+def rewind(options: argparse.Namespace, output: Output) -> int:
+    """Put table and ledger back to the state after a run.
+
+    Every later run is undone. The same command again finishes an interrupted rewind.
+    """
+    stream = read_stream(options.file)
+    by = os_user(options.by)
+    asked = RewindRequest(options.to_run, options.reason, by, options.accept_loss)
+    try:
+        with open_run(stream, "rewind", RunRequest(by=by)) as run:
+            finished = rewind_stream(run, asked)
+            head = run.ledger.read().head
+    except TidelineError as error:
+        output.error(error, build_rewind_failure(error, asked.to_run))
+        return error.exit_code
+    if finished is None:
+        output.answer(
+            build_not_rewound(asked.to_run, head),
+            f"nothing to do: this is the state after run {asked.to_run}",
+        )
+        return 0
+    output.answer(
+        build_rewound(finished, head),
+        f"{finished.rewind_id}: {len(finished.undone_runs)} runs undone, {finished.rows} rows"
+        f" removed; Kafka cannot give back {finished.lost_rows} of them",
+    )
+    return 0
+
+
+_MAINTAINING_COLUMNS = (
+    "table",
+    "files",
+    "merged",
+    "into",
+    "deleted",
+    "rows expired",
+    "files after",
+    "in the folder after",
+)
+
+
+def maintain(options: argparse.Namespace, output: Output) -> int:
+    """Merge small files of the stream's tables, and delete those that nobody needs.
+
+    No row changes; old rows of the quarantine go where the stream file says so.
+    """
+    from tideline.operations.maintenance import maintain_stream  # other commands need none
+
+    stream = read_stream(options.file)
+    with open_run(stream, "maintain", RunRequest(by=os_user())) as run:
+        upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)
+    answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
+    summary = "done" if answer.status == "done" else "nothing to do"
+    if options.dry_run and answer.status == "done":
+        summary = "nothing was changed: this is what would be done"
+    output.answer(answer, grid(_MAINTAINING_COLUMNS, map(_row, answer.tables)), summary)
+    return 0
+
+
+def _row(upkeep: TableUpkeep) -> list[str | None]:
+    after = upkeep.after
+    return [
+        upkeep.table,
+        _text(upkeep.before.active),
+        _text(upkeep.merged),
+        _text(upkeep.written),
+        _text(upkeep.vacuumed),
+        _text(upkeep.expired),
+        None if after is None else _text(after.active),
+        None if after is None else _text(after.stored),
+    ]
+
+
+def _text(count: FileCount | RowCount) -> str:
+    number = count.files if isinstance(count, FileCount) else count.rows
+    return f"{number:,} ({size_text(count.bytes)})"
+
+
+def decode(options: argparse.Namespace, output: Output) -> int:
+    """Decode what is landed, without landing anything.
+
+    The id of a run that has decoded decodes its plan again.
+    """
+    stream = read_stream(options.file)
+    if stream.decode is None:
+        raise BadInput(f"{options.file}: decode: got nothing; required for this command")
+    run_id = options.run_id or new_run_id()
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+        decode_batch(context)
+    lines = decoded_lines(context.decoded) or ["nothing to decode"]
+    output.answer(build_decoded(run_id, context.decoded), *lines)
+    return 0
+
+
+def redrive(options: argparse.Namespace, output: Output) -> int:
+    """Decode quarantined records again.
+
+    All of them; or only those of some error classes, or with Kafka's time from --since on.
+    """
+    from tideline.operations.redrive import redrive as redrive_records  # other commands need none
+
+    stream = read_stream(options.file)
+    run_id = options.run_id or new_run_id("redrive")
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+        redriven = redrive_records(context, options.classes or (), parsed_time(options.since))
+    answer = build_redriven(run_id, redriven)
+    output.answer(
+        answer,
+        f"{answer.moved} of {answer.asked} quarantined records are typed rows now,"
+        f" {answer.left} stay",
+    )
+    return 0
+
+
+def parsed_time(text: str | None) -> datetime | None:
+    """A time with its offset from UTC; None for None.
+
+    Raises:
+        BadInput: It is none.
+    """
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min
+    if at.tzinfo is None:
+        raise BadInput(
+            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
+            " 2026-01-31T00:00:00Z"
+        )
+    return at
+
+
+def decoded_lines(record: DecodeRecord | None) -> list[str]:
+    """What became of raw rows, for people; nothing where none was decoded."""
+    if record is None:
+        return []
+    classes = ", ".join(f"{count} {name}" for name, count in record.classes)
+    return [
+        f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
+        f" {record.quarantined}{f' ({classes})' if classes else ''}"
+    ]
+
+
+def new_run_id(kind: str = "manual") -> str:
+    """A run id for a run that was not given one."""
+    return f"{kind}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+
+
+def move(options: argparse.Namespace, output: Output) -> int:
+    """Move the ledger, or finish an interrupted move; say what to change in the file."""
+    stream = read_stream(options.file)
+    target = _location(stream, options.to, options.at)
+    connection = _connection(stream, options.connection)
+    store = store_settings(connection)
+    moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store), os_user())
+    summary = f"the ledger is in {moved.target} already"
+    if moved.is_empty:
+        summary = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
+    elif moved.source is not None:
+        summary = f"moved the ledger from {moved.source} to {moved.target}"
+    lines = []
+    if moved.target != stream.ledger_location:
+        lines.append(f"now set {moved.target.in_stream_file}, in {options.file}")
+        lines += _about_the_connection(stream, moved.target, connection)
+    output.answer(build_move(stream.stream, moved), summary, *lines)
+    return 0
+
+
+def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLocation:
+    """The location that a stream file with these keys names.
+
+    Raises:
+        BadInput: A stream file with these keys is refused.
+    """
+    if address is None and kind == stream.ledger:
+        return stream.ledger_location
+    data = stream.model_dump()
+    data["table"]["connection"] = None  # it may have to come or to go with this address
+    data |= {"ledger": kind, "ledger_uri": None, "ledger_connection": None}
+    data["ledger_uri" if kind == "delta" else "ledger_connection"] = address
+    try:
+        return Stream.model_validate(data).ledger_location
+    except ValidationError as error:
+        raise BadInput(f"--at {without_login(str(address))}: {error.errors()[0]['msg']}") from error
+
+
+def _connection(stream: Stream, named: str | None) -> str | None:
+    """The object store's connection: of the stream file, or the one named for this move.
+
+    A file without an s3a:// address may not name one, and the ledger may be about to get there.
+
+    Raises:
+        BadInput: They are two.
+    """
+    in_file = stream.table.connection
+    if named is not None and in_file not in (None, named):
+        raise BadInput(f"--connection {named}: the stream file's table.connection is {in_file}")
+    return named or in_file
+
+
+def _about_the_connection(
+    stream: Stream, target: LedgerLocation, connection: str | None
+) -> list[str]:
+    """What else to change in the file, which names a connection exactly if an address needs it."""
+    if connection is None:
+        return []
+    ledger = target.kind == "delta" and is_in_object_store(target.address)
+    others = stream.model_copy(update={"ledger": "airflow"}).store_addresses
+    if not ledger and not others:
+        return ["also remove `table.connection`: no s3a:// address is left"]
+    return [] if stream.table.connection else [f"also set `table.connection: {connection}`"]

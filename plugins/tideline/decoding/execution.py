@@ -1,0 +1,286 @@
+"""One attempt to decode a plan: a job for Spark, and the commits to both tables.
+
+Execute a plan to decode: have Spark decode it, freeze it, and commit its rows.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tideline.decoding.readers import parts_with, refuse_missing_fields
+from tideline.decoding.rules import share_of_quarantine
+from tideline.decoding.tables import goes_to_quarantine, halted, note_tables, raw_table
+from tideline.errors import (
+    AttemptFenced,
+    BadInput,
+    Halted,
+    ServiceAway,
+    VerificationFailed,
+    reported_error,
+)
+from tideline.failpoints import reach
+from tideline.landing.attempts import hand_over
+from tideline.landing.context import RunContext
+from tideline.landing.table_commit import Target, commit_checked
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodePlan, DecodeRecord
+from tideline.model.incident import Finding
+from tideline.model.run import TableCommit
+from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
+from tideline.table.port import TablePort
+from tideline.table.schema import (
+    QUARANTINE_COLUMNS,
+    Field,
+    TableChange,
+    app_id,
+    delta_fields,
+    typed_columns,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAttempt:
+    """An attempt to bring both tables to a plan, with a token larger than all before (R5).
+
+    Args:
+        plan: What is decoded; not frozen yet, if its schemas may still grow.
+        change: Coordinates and token; the same for both tables.
+    """
+
+    plan: DecodePlan
+    change: TableChange
+
+    def discard(self, run: RunContext) -> None:
+        """Delete what Spark has written; the attempt has not committed."""
+        assert run.typed is not None
+        for table in (run.typed.decoded, run.typed.quarantine):
+            with suppress(ServiceAway):
+                table.discard(self.change)
+
+
+def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
+    """Take the next token; the caller holds the decoder's lease.
+
+    Raises:
+        StreamBusy: It has lost the lease meanwhile.
+    """
+    assert run.typed is not None
+    app = app_id(run.ledger.read().control.ledger_id)
+    tables = (run.typed.decoded, run.typed.quarantine)
+    state = run.ledger.next_token("decoder", max(t.newest_token(app) or 0 for t in tables))
+    change = TableChange(
+        ledger_id=state.control.ledger_id,
+        commit_id=plan.plan_id,
+        run_id=run.run_id,
+        token=state.control.token,
+        ranges=(*plan.ranges, *plan.removes),
+        by=plan.by,
+    )
+    return TypedAttempt(plan, change)
+
+
+def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = False) -> DecodeResult:
+    """Have Spark decode a plan into files of both tables; nothing is committed.
+
+    Args:
+        run: This run.
+        attempt: Plan and token.
+        is_last_round: Whether ids that the plan does not name count as unknown, for good.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        BadInput: The typed table is partitioned by days, and the plan has none.
+        ServiceAway: It could not be started, or ended without a word.
+    """
+    plan = attempt.plan
+    assert run.typed is not None
+    _prepare_tables(run, attempt)
+    if not plan.ranges:
+        return DecodeResult()
+    version = raw_table(run).version
+    partition_by = run.typed.decoded.observe().partition_by
+    assert version is not None
+    assert partition_by is not None
+    if plan.event_date is None and "event_date" in partition_by:
+        raise BadInput(
+            f"decode.event_time: got nothing; table {plan.table_uri} is partitioned by event_date,"
+            " which needs it. Nothing was decoded. Next: give event_time as it was; or give two new"
+            " addresses for both tables: then everything that is landed is decoded again"
+        )
+    folder = attempt.change.folder
+    job = DecodeJob(
+        store_options=run.store_options,
+        stream=run.stream.stream,
+        run_id=run.run_id,
+        raw_uri=run.stream.table.uri,
+        raw_files=run.table.files_at(plan.ranges, version),
+        plan=plan,
+        decoded=Output(plan.table_uri, folder, partition_by),
+        quarantine=Output(plan.quarantine_uri, folder),
+        is_last_round=is_last_round,
+    )
+    result, failure = hand_over(run, job, DecodeResult)
+    if result is None:
+        raise failure or ServiceAway("the Spark application left no result")
+    if result.error is not None:
+        raise reported_error(result.error)(result.message)
+    if failure is not None:  # its word is no proof: it has not ended well
+        raise failure
+    return result
+
+
+def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
+    """Make the tables where they are not there, and add the columns that the plan needs."""
+    assert run.typed is not None
+    decode = run.stream.decode
+    assert decode is not None
+    wanted: tuple[tuple[TablePort, tuple[Field, ...], list[str]], ...] = (
+        (run.typed.decoded, typed_columns(attempt.plan), [*decode.table.partition_by]),
+        (run.typed.quarantine, delta_fields(QUARANTINE_COLUMNS), []),
+    )
+    for table, fields, partition_by in wanted:
+        table.create(run.stream.stream, attempt.change.ledger_id, partition_by, fields)
+    note_tables(run)  # which refuses another's before it is changed
+    for table, fields, _ in wanted:
+        table.add_columns(fields)
+    reach("decode:prepared")
+
+
+def put_in_place(
+    run: RunContext, attempt: TypedAttempt, result: DecodeResult, frozen: DecodeRecord
+) -> DecodeRecord:
+    """Commit to both tables.
+
+    The typed table comes first: if the attempt dies in between, a record may stand in both, and the
+    next attempt removes it from one. It never stands in neither.
+
+    Raises:
+        VerificationFailed: Spark's files are not what it reported.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A store is away.
+    """
+    assert run.typed is not None
+    plan = attempt.plan
+    made = _commit(run.typed.decoded, plan.table_uri, attempt.change, result.decoded)
+    reach("decode:committed")
+    beside = _commit(run.typed.quarantine, plan.quarantine_uri, attempt.change, result.quarantined)
+    return replace(frozen, table_version=made.version, quarantine_version=beside.version)
+
+
+def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult) -> TableCommit:
+    """Put an attempt's files where the rows at its coordinates stand."""
+    before = table.observe().version
+    if before is None:
+        raise ServiceAway(f"table {uri} is gone: nothing was committed, run again")
+    try:
+        written = table.written(change, result)
+        if doubled := sum(held.duplicates for held in written.landed.values()):
+            raise VerificationFailed(
+                f"{change.commit_id}: Spark has written {doubled} rows too many into {uri}; nothing"
+                " was committed, run again",
+                commit_id=change.commit_id,
+            )
+        target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
+        return commit_checked(target, change, written.files, lambda version: change, before)
+    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
+        with suppress(ServiceAway):
+            table.discard(change)
+        raise
+
+
+_ROUNDS = 5
+"""How many times the registry is asked about ids that records bring, a thousand at a time: each
+round is a pass over the records. Whoever sends more made-up ids halts nobody: the rest is unknown.
+"""
+
+
+def execute(run: RunContext, plan: DecodePlan) -> DecodeRecord:
+    """Decode a plan, freeze it if it is not frozen, and commit its rows.
+
+    Raises:
+        DecodingHalted: A schema does not fit, or too many records cannot be decoded.
+        ServiceAway: Registry, Spark or a store is away.
+    """
+    attempt, result = decode(run, plan)
+    _refuse_burying(run, attempt, result)
+    return commit(run, attempt, result)
+
+
+def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> DecodeRecord:
+    """Freeze an attempt's plan, and put its rows in place.
+
+    Returns:
+        The open record, still to be verified.
+    """
+    classes = tuple(sorted(result.classes.items()))
+    frozen = DecodeRecord(attempt.plan, tombstones=result.tombstones, classes=classes)
+    reach("decode:freezing")
+    run.ledger.update_under("decoder", lambda state: _with_open(state, frozen))
+    reach("decode:frozen")
+    made = put_in_place(run, attempt, result, frozen)
+    run.ledger.update_under("decoder", lambda state: _with_open(state, made))
+    reach("decode:noted")
+    return made
+
+
+def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
+    """Have Spark decode, once more for as long as records bring schemas that nobody knew.
+
+    Returns:
+        The attempt, whose plan has all schemas; and what Spark has written, not committed.
+
+    Raises:
+        BadInput: A field that the stream file lists is in none of them.
+    """
+    attempt, result = _decoded(run, plan)
+    try:
+        if plan.ranges:  # else no record has said which schemas there are
+            refuse_missing_fields(run, attempt.plan.parts)
+    except BadInput:
+        attempt.discard(run)
+        raise
+    return attempt, result
+
+
+def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
+    for _ in range(_ROUNDS):
+        attempt = begin_typed_attempt(run, plan)
+        result = submit(run, attempt)
+        if not result.new_ids:
+            return attempt, result
+        attempt.discard(run)
+        plan = replace(plan, parts=parts_with(run, plan, result.new_ids))
+    attempt = begin_typed_attempt(run, plan)
+    return attempt, submit(run, attempt, is_last_round=True)
+
+
+def _refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
+    """Halt rather than put more into quarantine than the stream file allows.
+
+    Raises:
+        DecodingHalted: It would be more, and nobody has decided for it.
+    """
+    plan, quarantined = attempt.plan, sum(result.classes.values())
+    if plan.redrives:
+        return  # they are in quarantine already
+    share = share_of_quarantine(result.raw_rows, quarantined)
+    if share <= plan.max_share or goes_to_quarantine(run, "quarantine_share"):
+        return
+    attempt.discard(run)
+    kinds = ", ".join(f"{n} {name}" for name, n in sorted(result.classes.items()))
+    first, *more = plan.ranges
+    finding = Finding(
+        kind="quarantine_share",
+        expected=f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
+        actual=f"{quarantined} of {result.raw_rows} records ({share:.1%}): {kinds}",
+        topic=None if more else first.topic,
+        topic_id=None if more else first.topic_id,
+        partition=None if more else first.partition,
+        intervals=() if more else (first.offsets,),
+    )
+    raise halted(run, finding)
+
+
+def _with_open(state: LedgerState, record: DecodeRecord) -> LedgerState:
+    return replace(state, decoding=replace(state.decoding, open=record))

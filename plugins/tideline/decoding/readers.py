@@ -1,0 +1,355 @@
+"""Refuse a stream file that names fields or columns which are not there.
+
+The schemas that a plan to decode freezes: those that are known, and those that records bring.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tideline.decoding.schemas.json_schema import SCHEMALESS
+from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
+from tideline.decoding.tables import goes_to_quarantine, halted
+from tideline.errors import BadInput
+from tideline.landing.context import RunContext
+from tideline.model.decoding import (
+    PLAIN_ID,
+    DecodePlan,
+    Decoding,
+    FieldChoice,
+    PartPlan,
+    ReaderSchema,
+    RecordPart,
+    WriterSchema,
+)
+from tideline.model.incident import Finding
+from tideline.model.wording import first_few
+from tideline.registry.port import RegistryPort
+from tideline.registry.protobuf_files import compiled_protobuf, imported_files
+from tideline.stream.decoding import Decode, Part
+
+_MOST = 40
+"""Names in a message."""
+
+
+def choices_of(part: Part) -> tuple[FieldChoice, ...]:
+    """The fields that a part's section lists; none where every field becomes a column."""
+    return tuple(FieldChoice(f.field, f.column) for f in part.listed)
+
+
+def refuse_names(run: RunContext, part: PartPlan, refused: Iterable[str]) -> None:
+    """Refuse names that listed fields cannot have.
+
+    Raises:
+        BadInput: There are some.
+    """
+    if wrong := tuple(refused):
+        raise BadInput(
+            f"stream {run.stream.stream}: decode.{part.part}.fields: {'; '.join(wrong)}; give"
+            " another name with as. Nothing was decoded"
+        )
+
+
+def has_all_schemas(part: PartPlan) -> bool:
+    """Whether no record can bring another schema: it is known which fields there are."""
+    return part.framing == "plain"
+
+
+def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
+    """Refuse listed fields that none of the schemas has, as far as they are known.
+
+    Raises:
+        BadInput: There is one; names the fields that there are.
+    """
+    for part in parts:
+        there = {column.field for column in part.reader.listed or ()}
+        for number, choice in enumerate(part.fields):
+            if choice.path not in there:
+                known = first_few(paths_of(part.format, part.writers), _MOST) or "none"
+                raise BadInput(
+                    f"stream {run.stream.stream}: decode.{part.part}.fields.{number}: got"
+                    f" {choice.path!r}; no schema has that field; allowed: {known}. Nothing was"
+                    " decoded"
+                )
+
+
+def refuse_event_time(run: RunContext, plan: DecodePlan) -> None:
+    """Refuse an event's time that is no column of the typed table.
+
+    Raises:
+        BadInput: It is none; names the columns that there are.
+    """
+    wanted = plan.event_date.field if plan.event_date is not None else None
+    columns = [c.name for part in plan.parts for c in part.reader.in_table]
+    if wanted is not None and wanted not in columns:
+        raise BadInput(
+            f"stream {run.stream.stream}: decode.event_time.field: got {wanted!r}; no column of the"
+            f" typed table; allowed: {first_few(columns, _MOST) or 'none'}. Nothing was decoded"
+        )
+
+
+def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tuple[PartPlan, ...]:
+    """How the parts of the next records are decoded, as far as it is known before they are read.
+
+    A part that was decoded before begins with the schemas of then. Only a part that never was, and
+    one whose records carry no ids, asks the registry.
+
+    Args:
+        run: This run.
+        decoding: How the parts were decoded before.
+        afresh: Whether schemas that did not fit, or were another subject's, are looked at again.
+
+    Raises:
+        DecodingHalted: A schema does not fit the typed table.
+        RegistryAway: The registry does not answer.
+        BadInput: A schema file or a subject is missing.
+    """
+    decode = _decode(run)
+    asked: tuple[tuple[RecordPart, Part], ...] = (("value", decode.value), ("key", decode.key))
+    decoding = replace(decoding, parts=tuple(_begun(p, afresh) for p in decoding.parts))
+    parts = list(decoding.parts)
+    for name, wanted in asked:
+        others = [p for p in parts if p.part != name]
+        before = decoding.part(name)
+        new = [_part(run, name, wanted, before, others)] if wanted.format != "none" else []
+        parts = [*others, *new]
+    return tuple(parts)
+
+
+def _begun(part: PartPlan, afresh: bool) -> PartPlan:
+    """What the last plan knew: by now the registry may know ids that it did not know then."""
+    part = replace(part, unknown=())
+    return replace(part, unfit=(), foreign=()) if afresh else part
+
+
+def parts_with(
+    run: RunContext, plan: DecodePlan, new_ids: Mapping[str, Iterable[int]]
+) -> tuple[PartPlan, ...]:
+    """The parts of a plan with the schemas whose ids records have brought.
+
+    Args:
+        run: This run.
+        plan: A redrive never halts: its records are in quarantine already.
+        new_ids: By part.
+
+    Raises:
+        DecodingHalted: A schema does not fit the typed table, or an id is unknown and the stream
+            file halts there.
+        RegistryAway: The registry does not answer.
+        SchemaChanged: It gives another schema for an id than before.
+    """
+    known = list(plan.parts)
+    may_halt = not plan.redrives
+    for part in tuple(known):
+        if ids := tuple(new_ids.get(part.part, ())):
+            others = [p for p in known if p.part != part.part]
+            known = [*others, _with_ids(run, part, ids, others, may_halt=may_halt)]
+    return tuple(known)
+
+
+def _part(
+    run: RunContext,
+    name: RecordPart,
+    wanted: Part,
+    before: PartPlan | None,
+    others: Iterable[PartPlan],
+) -> PartPlan:
+    framing = wanted.framing or ("plain" if wanted.subject is None else "confluent")
+    part = PartPlan(
+        part=name,
+        format=wanted.format,
+        framing=framing,
+        subject=wanted.subject,
+        writers=(),
+        unknown=(),
+        foreign=(),
+        reader=ReaderSchema(name, wanted.format, "", ()),
+        message=wanted.message,
+        fields=choices_of(wanted),
+    )
+    is_asked = before is not None and before.fields != part.fields
+    if before is not None and before.format == wanted.format:
+        if wanted.subject is not None and framing == "confluent" and _is_alike(part, before):
+            if not is_asked:
+                return before
+            known = replace(before, fields=part.fields, unfit=())
+            return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
+        part = replace(part, reader=before.reader)
+    if wanted.is_schemaless:
+        writer = WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
+        return _merged(run, part, [writer], others)
+    if wanted.schema_file is not None:
+        writer = _schema_file(Path(wanted.schema_file), wanted.format)
+        return _merged(run, part, [writer], others, is_asked=is_asked)
+    assert wanted.subject is not None
+    _, newest = _registry(run).latest(wanted.subject)
+    if newest.schema_type != wanted.format:
+        raise BadInput(
+            f"decode.{name}.format: got {wanted.format}; subject {wanted.subject} of the registry"
+            f" holds {newest.schema_type}"
+        )
+    if framing == "plain":
+        newest = replace(newest, schema_id=PLAIN_ID)
+    else:
+        _note(run, [newest])
+    return _merged(run, part, [newest], others, is_asked=is_asked)
+
+
+def _is_alike(part: PartPlan, before: PartPlan) -> bool:
+    return (part.framing, part.subject, part.message) == (
+        before.framing,
+        before.subject,
+        before.message,
+    )
+
+
+def _with_ids(
+    run: RunContext,
+    part: PartPlan,
+    ids: tuple[int, ...],
+    others: Iterable[PartPlan],
+    *,
+    may_halt: bool,
+    is_asked: bool = False,
+) -> PartPlan:
+    """A part with more ids, each as a writer, as unknown, or as another subject's."""
+    wanted = (*(w.schema_id for w in part.writers), *ids)
+    known = run.ledger.known_schemas(wanted)
+    writers, unknown, foreign = [], list(part.unknown), list(part.foreign)
+    asked: list[WriterSchema] = []
+    for schema_id in wanted:
+        schema = known.get(schema_id)
+        if schema is None:
+            schema = _registry(run).schema(schema_id)
+            asked += [schema] if schema is not None else []
+        if schema is None:
+            unknown.append(schema_id)
+            continue
+        name = _name_in(run, schema, part) if schema.schema_type == part.format else None
+        if name is None:
+            foreign.append(schema_id)
+        else:
+            writers.append(replace(schema, known_as=name))
+    own = {w.schema_id: w for w in writers}
+    _note(run, (own.get(s.schema_id, s) for s in asked))
+    if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
+        _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
+    known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
+    return _merged(run, known_now, writers, others, may_halt=may_halt, is_asked=is_asked)
+
+
+def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:
+    """What a schema is known as in the part's own subject, one of several; None if in none.
+
+    It is noted by that name, and so the registry is asked once.
+    """
+    before = {w.schema_id: w.known_as for w in part.writers}
+    for name in (schema.known_as, before.get(schema.schema_id, "")):
+        if name.rpartition(":")[0] == part.subject:
+            return name
+    versions = _registry(run).subjects_of(schema.schema_id)
+    return next((str(v) for v in versions if v.subject == part.subject), None)
+
+
+def _merged(
+    run: RunContext,
+    part: PartPlan,
+    writers: Iterable[WriterSchema],
+    others: Iterable[PartPlan],
+    *,
+    may_halt: bool = True,
+    is_asked: bool = False,
+) -> PartPlan:
+    """The part with the reader that holds all its writers; those that do not fit are left out.
+
+    Where new fields halt, schemas that bring some are left out as well: no column comes unasked.
+
+    Args:
+        run: This run.
+        part: What it was read as before, if it was.
+        writers: As the registry has them.
+        others: The other part: its columns' names are taken.
+        may_halt: Whether policies count; a redrive leaves what does not fit where it is.
+        is_asked: Whether new fields are what somebody has asked for: the stream file's list has
+            changed.
+
+    Raises:
+        DecodingHalted: One does not fit, and nobody has decided for quarantine.
+        BadInput: A listed field cannot be there, or cannot have its name.
+    """
+    before = part.reader if part.reader.text else None
+    taken = [name for other in others for name in other.reader.names]
+    writers = tuple(writers)
+    is_protobuf = part.format == "protobuf"
+    protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
+    merged = reader_schema(part.part, part.format, writers, before, taken, part.fields, protobuf)
+    refuse_names(run, part, merged.refused)
+    policy = _decode(run).on_schema
+    no_new = before is not None and policy.new_field == "halt" and not is_asked
+    halting = [str(c) for c in merged.misfits] if policy.incompatible == "halt" else []
+    if no_new:
+        halting += [str(c) for c in merged.changes if c not in merged.misfits]
+    if halting and may_halt:
+        _halt(run, part, halting)
+    unfit = {*part.unfit, *(c.schema_id for c in merged.misfits)}
+    if no_new:
+        brought = {c.schema for c in merged.changes if c not in merged.misfits}
+        unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
+        fitting = [w for w in writers if w.schema_id not in unfit]
+        merged = reader_schema(
+            part.part, part.format, fitting, before, taken, part.fields, protobuf
+        )
+    made = replace(
+        part,
+        writers=merged.writers,
+        unfit=tuple(sorted(unfit)),
+        reader=merged.reader,
+    )
+    if has_all_schemas(made):
+        refuse_missing_fields(run, [made])
+    return made
+
+
+def _halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
+    """Halt, unless a person has decided that such records go into quarantine.
+
+    Raises:
+        DecodingHalted: Nobody has.
+    """
+    if goes_to_quarantine(run, "schema_changed") is None:
+        expected = f"schemas of {part.subject or 'the schema file'} that fit the typed table"
+        actual = f"{part.part}: {'; '.join(reasons)}"
+        raise halted(run, Finding(kind="schema_changed", expected=expected, actual=actual))
+
+
+def _note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
+    """Keep what the registry has answered: an id never changes, and the registry may go away."""
+    if new := run.ledger.new_schemas(schemas):
+        run.ledger.update(lambda state: state.with_schemas(new))
+
+
+def _schema_file(path: Path, format: str) -> WriterSchema:
+    try:
+        text = path.read_text(encoding="utf-8")
+        imports = imported_files(path.parent, text) if format == "protobuf" else ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"schema file {path} cannot be read: {error}") from error
+    return WriterSchema(PLAIN_ID, text, _digest(text), path.name, imports)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _decode(run: RunContext) -> Decode:
+    assert run.stream.decode is not None
+    return run.stream.decode
+
+
+def _registry(run: RunContext) -> RegistryPort:
+    registry = run.registry
+    assert registry is not None  # the stream file was checked
+    return registry

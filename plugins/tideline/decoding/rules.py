@@ -1,0 +1,269 @@
+"""What is to be decoded, and whether it was: the raw table's coverage is the measure. Pure.
+
+Typed rows follow the raw ones as a set of coordinates. What is landed and verified, and not decoded
+yet, is decoded next, whichever run landed it. What is decoded and no longer landed, after a rewind,
+goes. A record never changes: the same coordinates always hold the same bytes.
+
+Whether both tables of a decoding are those that the ledger knows. Pure.
+
+Coverage says what is decoded, and not where. So it holds for two tables only, by their ids. Rows
+can be decoded again: two tables without rows are a new beginning. One of them alone is a
+mistake, since a record may be in either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from tideline.model.decoding import DecodedRange, DecodePlan, DecodeRecord, Decoding
+from tideline.model.head import Head
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    add_coverage,
+    intersect,
+    subtract,
+    total,
+)
+from tideline.model.plan import LandedRange
+
+Landed = Mapping[PartitionIdentity, LandedRange]
+
+
+def decode_plan_id(ledger_id: str, stream: str, run_id: str) -> str:
+    """The id of the plan to decode that a run freezes.
+
+    Args:
+        ledger_id: The ledger that holds it.
+        stream: The stream's name.
+        run_id: The run that freezes it.
+    """
+    name = json.dumps(["decode", ledger_id, stream, run_id])
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRange, ...]:
+    """Coordinates that are landed and verified, and not decoded yet.
+
+    Args:
+        head: Its coverage is what is landed.
+        decoding: Its coverage is what is decoded.
+        most: How many offsets to take at most; the rest is for later runs.
+    """
+    found: list[CoordinateRange] = []
+    left = most
+    for piece in _difference(head.covered, decoding.covered, _names(head)):
+        taken = min(left, len(piece.offsets))
+        if taken == 0:
+            break
+        found.append(replace(piece, end_offset=piece.start_offset + taken))
+        left -= taken
+    return tuple(found)
+
+
+def to_remove(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
+    """Coordinates that are decoded and no longer landed: a rewind has taken the raw rows away."""
+    return tuple(_difference(decoding.covered, head.covered, _names(head)))
+
+
+def has_work(head: Head, decoding: Decoding) -> bool:
+    """Whether a run has something to decode, to remove or to finish."""
+    if decoding.open is not None:
+        return True
+    return bool(to_decode(head, decoding, 1) or to_remove(head, decoding))
+
+
+def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[CoordinateRange, ...]:
+    """The parts of ranges whose raw rows are landed and verified."""
+    covered = head.covered
+    return tuple(
+        replace(planned, start_offset=piece.start_offset, end_offset=piece.end_offset)
+        for planned in ranges
+        for piece in intersect([planned.offsets], covered.get(planned.identity, ()))
+    )
+
+
+def reconciled(
+    plan: DecodePlan, raw: Landed, typed: Landed, quarantined: Landed, tombstones: int
+) -> tuple[tuple[DecodedRange, ...], tuple[str, ...]]:
+    """Hold the three tables against each other: every raw row is in one place, once.
+
+    Args:
+        plan: Its ranges are looked at.
+        raw: What the raw table holds at these coordinates.
+        typed: The same of the typed table.
+        quarantined: The same of the quarantine.
+        tombstones: How many records had no value, as they were counted while they were decoded.
+
+    Returns:
+        What became of each range, and what is wrong.
+    """
+    wrong: list[str] = []
+    for name, held in (("raw", raw), ("typed", typed), ("quarantine", quarantined)):
+        copies = sum(landed.duplicates for landed in held.values())
+        if copies:
+            wrong.append(f"{copies} rows too many in the {name} table")
+    ranges, unseen = [], 0
+    for planned in plan.ranges:
+        there = [_within(held, planned) for held in (raw, typed, quarantined)]
+        of_raw, of_typed, of_quarantine = there
+        if both := intersect(of_typed, of_quarantine):
+            wrong.append(f"{planned}: {total(both)} records are typed and in quarantine")
+        if strange := subtract([*of_typed, *of_quarantine], of_raw):
+            wrong.append(f"{planned}: {total(strange)} rows have no raw row")
+        unseen += total(subtract(of_raw, [*of_typed, *of_quarantine]))
+        ranges.append(DecodedRange(planned, *map(total, there)))
+    dropped = tombstones if plan.tombstones == "drop" else 0
+    if unseen != dropped:
+        wrong.append(f"{unseen} raw rows are in neither table; {dropped} tombstones were dropped")
+    for removed in plan.removes:
+        left = [_within(held, removed) for held in (typed, quarantined)]
+        if any(left):
+            wrong.append(f"{removed}: rows stand where the raw rows are gone")
+    return tuple(ranges), tuple(wrong)
+
+
+def closed(decoding: Decoding, record: DecodeRecord) -> Decoding:
+    """The decoding's head after a plan was verified.
+
+    A run that is cleared decodes as it did then; what has been learned about schemas since, stays.
+    """
+    before = decoding.covered
+    is_again = not record.plan.redrives and not any(
+        subtract([r.offsets], before.get(r.identity, ())) for r in record.plan.ranges
+    )
+    parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts
+    kept = [
+        Coverage(identity, subtract(intervals, _of(record.plan.removes, identity)))
+        for identity, intervals in before.items()
+    ]
+    added = ((r.identity, r.offsets) for r in record.plan.ranges)
+    coverage = tuple(c for c in add_coverage(kept, added) if c.intervals)
+    return replace(decoding, coverage=coverage, open=None, parts=parts)
+
+
+def share_of_quarantine(record_rows: int, quarantined: int) -> float:
+    """Which part of the records went into quarantine, from 0 to 1."""
+    return quarantined / record_rows if record_rows else 0.0
+
+
+def _within(held: Landed, planned: CoordinateRange) -> Intervals:
+    landed = held.get(planned.identity)
+    return intersect(landed.offsets, [planned.offsets]) if landed is not None else ()
+
+
+def _of(ranges: Iterable[CoordinateRange], identity: PartitionIdentity) -> list[OffsetRange]:
+    return [r.offsets for r in ranges if r.identity == identity]
+
+
+def _difference(
+    whole: Mapping[PartitionIdentity, Intervals],
+    part: Mapping[PartitionIdentity, Intervals],
+    names: Mapping[str, str],
+) -> Iterable[CoordinateRange]:
+    for identity in sorted(whole):
+        # The name of a topic that was replaced is known no more; only its id counts here.
+        topic = names.get(identity.topic_id, identity.topic_id)
+        for piece in subtract(whole[identity], part.get(identity, ())):
+            yield CoordinateRange(
+                topic,
+                identity.topic_id,
+                identity.generation,
+                identity.partition,
+                piece.start_offset,
+                piece.end_offset,
+            )
+
+
+def _names(head: Head) -> dict[str, str]:
+    return {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+
+
+@dataclass(frozen=True, slots=True)
+class TypedTable:
+    """One of both tables, as it is now.
+
+    Args:
+        key: Key of the stream file that names it.
+        uri: Its address there.
+        seen: The table.
+    """
+
+    key: str
+    uri: str
+    seen: TableObservation
+
+    def __str__(self) -> str:
+        return f"{self.key}: table {self.uri}"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the ledger has never put rows there."""
+        return not self.seen.exists or self.seen.token is None
+
+
+def refusals(tables: Sequence[TypedTable], stream: str, ledger_id: str) -> Iterator[str]:
+    """Every reason not to touch a table, whatever was decoded before.
+
+    Args:
+        tables: Both.
+        stream: Name of this stream, expected in the tables' properties.
+        ledger_id: Id of this ledger, expected there as well.
+    """
+    for table in tables:
+        seen = table.seen
+        if not seen.exists:
+            continue
+        if seen.unreadable is not None:
+            yield f"{table} cannot be read: {seen.unreadable}"
+        elif seen.stream is None:
+            yield f"{table} was not created by Tideline; give an address of its own"
+        elif seen.stream != stream:
+            yield f"{table} belongs to stream {seen.stream}; give an address of its own"
+        elif seen.ledger_id != ledger_id:
+            yield (
+                f"{table} belongs to ledger {seen.ledger_id}, this one is {ledger_id};"
+                " give an address of its own"
+            )
+
+
+def begins_anew(tables: Sequence[TypedTable], known_ids: Sequence[str]) -> bool:
+    """Whether what was decoded is in other tables than these, which have no rows yet.
+
+    Args:
+        tables: Both.
+        known_ids: Delta's ids of the tables that hold what is decoded, in the same order; none
+            before the first decoding.
+    """
+    return bool(known_ids) and all(
+        table.is_empty and table.seen.table_id != known
+        for table, known in zip(tables, known_ids, strict=True)
+    )
+
+
+def strangers(tables: Sequence[TypedTable], known_ids: Sequence[str]) -> Iterator[str]:
+    """Tables that do not hold what is decoded, in words; nothing where decoding begins anew.
+
+    Args:
+        tables: Both.
+        known_ids: As in `begins_anew`.
+    """
+    if begins_anew(tables, known_ids):
+        return
+    for table, known in zip_longest(tables, known_ids):
+        seen = table.seen
+        if known is None:
+            if not table.is_empty:
+                yield f"{table} (id {seen.table_id}) holds rows that this ledger does not know"
+        elif not seen.exists:
+            yield f"{table} is gone, and the ledger knows table {known}"
+        elif seen.table_id != known:
+            yield f"{table} is another one: its id is {seen.table_id}, the ledger knows {known}"

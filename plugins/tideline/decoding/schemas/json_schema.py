@@ -1,0 +1,352 @@
+"""What several JSON Schemas for one value come to. Pure.
+
+`ANY` stands for a schema that says nothing, None for one that allows nothing but null.
+
+JSON Schema: what a document's fields hold, and the schema of merged shapes. Pure.
+
+Only what makes columns is read: types, properties, items, formats, combinations, references inside
+the document. A schema that allows several types, says nothing, or contains itself makes a string
+column with the value's JSON text (a JSON string stands there without its quotes). `required`,
+patterns, bounds and other checks of values make no column, and are not checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape
+from tideline.model.decoding import SchemaUnusable
+
+Found = Shape | None
+TEXT = Scalar("text")
+ANY = Scalar("any")
+_STRINGS = {Scalar("string"), Scalar("date-time"), Scalar("day")}
+_NUMBERS = {Scalar("integer"), Scalar("number")}
+
+
+def all_of(found: Iterable[Found]) -> Found:
+    """The shape of values that satisfy all the schemas."""
+    said = [f for f in found if f is not ANY]
+    narrow = [f for f in said if f != TEXT] or said[:1]
+    if not narrow:
+        return ANY
+    first, *others = narrow
+    for other in others:
+        if isinstance(first, Record) and isinstance(other, Record):
+            first = _merged(first, other, all_of)
+        elif {first, other} <= _NUMBERS:
+            first = first if first == other else Scalar("integer")
+        elif {first, other} <= _STRINGS:
+            first = other if first == Scalar("string") else first
+        elif first != other:
+            return TEXT
+    return first
+
+
+def any_of(found: Sequence[Found]) -> Found:
+    """The shape of values that satisfy one of the schemas; `ANY` for no schemas."""
+    said = [f for f in found if f is not None]
+    if not said:
+        return None if found else ANY
+    if any(f is ANY for f in said):
+        records = [f for f in said if isinstance(f, Record)]
+        return ANY if not records or len(records) + said.count(ANY) < len(said) else any_of(records)
+    first, *others = said
+    for other in others:
+        if isinstance(first, Record) and isinstance(other, Record):
+            first = _merged(first, other, any_of)
+        elif {first, other} <= _NUMBERS:
+            first = first if first == other else Scalar("number")
+        elif {first, other} <= _STRINGS:
+            first = first if first == other else Scalar("string")
+        elif first != other:
+            return TEXT
+    return first
+
+
+def of_values(values: Iterable[Any]) -> Found:
+    """The shape of listed values."""
+    return any_of([_of_value(v) for v in values])
+
+
+def _of_value(value: Any) -> Found:
+    match value:
+        case None:
+            return None
+        case bool():
+            return Scalar("boolean")
+        case int():
+            return Scalar("integer")
+        case float():
+            return Scalar("number")
+        case str():
+            return Scalar("string")
+    return TEXT
+
+
+def _merged(first: Record, other: Record, combined: Callable[[list[Found]], Found]) -> Record:
+    """The fields of both records; those of both as the schemas are combined."""
+    theirs = {f.name: f for f in other.fields}
+    fields: list[Field] = []
+    for field in first.fields:
+        twin = theirs.pop(field.name, None)
+        shape = combined([field.shape, twin.shape]) if twin else field.shape
+        fields.append(replace(field, shape=TEXT if shape is None or shape is ANY else shape))
+    return Record((*fields, *theirs.values()), first.closed and other.closed)
+
+
+MAX_SCHEMAS = 20_000
+MAX_DEPTH = 64
+_VARIANT = "x-variant"
+SCHEMALESS = json.dumps({_VARIANT: True})
+"""Stands for a schema where there is none: any document, as it is, in one VARIANT column."""
+_FORMATS = {"date-time": Scalar("date-time"), "date": Scalar("day")}
+_SCALARS = {k: Scalar(k) for k in ("integer", "number", "boolean")}
+
+
+def json_shape(text: str) -> Record:
+    """What the documents of a JSON Schema hold.
+
+    Args:
+        text: The schema. It is read as itself where it is a reader's text, too.
+
+    Raises:
+        SchemaUnusable: No columns can be made of it.
+    """
+    if text == SCHEMALESS:
+        return Record((Field("value", Scalar("variant")),), wrapped=True)
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaUnusable("", f"it is not JSON: {error}") from error
+    if not isinstance(document, dict | bool):
+        raise SchemaUnusable("", f"it is no JSON Schema: {text[:80]}")
+    shape = _Reading(document).shape(document, ())
+    if isinstance(shape, Record):
+        return shape
+    if _attribute(document, "type") == "object" and not isinstance(shape, Map):
+        return Record(())
+    found = TEXT if shape is ANY else shape
+    return Record(() if found is None else (Field("value", found),), wrapped=True)
+
+
+def read_json(text: str) -> Record:
+    """The shape that `json_text` wrote."""
+    document = json.loads(text)
+    fields = []
+    for name, schema in document["properties"].items():
+        is_variant = schema.get(_VARIANT) is True
+        shape = Scalar("variant") if is_variant else _Reading(schema).shape(schema, (name,))
+        found = TEXT if shape is ANY or shape is None else shape
+        fields.append(Field(name, found, since=schema.get("x-since", "")))
+    closed = document.get("additionalProperties") is False
+    return Record(tuple(fields), closed, document.get("x-wrapped", False))
+
+
+def json_text(record: Record) -> str:
+    """The schema of merged shapes.
+
+    `x-since` says which schema brought a field, `x-wrapped` that the documents are no objects, and
+    stand for the value of the only property.
+    """
+    made = _printed(record)
+    return json.dumps(made | ({"x-wrapped": True} if record.wrapped else {}))
+
+
+def _printed(shape: Shape) -> dict[str, Any]:
+    match shape:
+        case Scalar("text"):
+            return {}
+        case Scalar("variant"):
+            return {_VARIANT: True}
+        case Scalar("date-time"):
+            return {"type": "string", "format": "date-time"}
+        case Scalar("day"):
+            return {"type": "string", "format": "date"}
+        case Scalar(kind):
+            return {"type": kind}
+        case List(item):
+            return {"type": "array", "items": _printed(item)}
+        case Map(value):
+            return {"type": "object", "additionalProperties": _printed(value)}
+        case Record(fields, closed):
+            properties = {
+                f.name: _printed(f.shape) | ({"x-since": f.since} if f.since else {})
+                for f in fields
+            }
+            made: dict[str, Any] = {"type": "object", "properties": properties}
+            return made | ({"additionalProperties": False} if closed else {})
+    raise AssertionError(f"no shape of JSON: {shape}")
+
+
+class _Reading:
+    """One document, and the references that are being followed."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+        self.following: list[str] = []
+        self.count = 0
+        self.anchors: dict[int, dict[str, Any]] = {}
+
+    def shape(self, schema: Any, path: tuple[str, ...]) -> Found:
+        self.count += 1
+        if self.count > MAX_SCHEMAS or len(path) > MAX_DEPTH:
+            where = ".".join(path[:5])
+            raise SchemaUnusable(where, f"more than {MAX_SCHEMAS} schemas, or {MAX_DEPTH} levels")
+        if schema is False:
+            return None
+        if not isinstance(schema, dict):
+            return ANY
+        parts = [self._own(schema, path)]
+        if "$ref" in schema:
+            parts.append(self._referred(str(schema["$ref"]), path))
+        parts += [self.shape(s, path) for s in _list(schema, "allOf")]
+        for keyword in ("anyOf", "oneOf"):
+            parts.append(any_of([self.shape(s, path) for s in _list(schema, keyword)]))
+        branches = [schema[k] for k in ("then", "else") if k in schema]
+        extra = any_of([self.shape(s, path) for s in branches])
+        parts += [extra] if isinstance(extra, Record) else []
+        return all_of(parts)
+
+    def _own(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
+        """What a schema says without references and combinations."""
+        types = schema.get("type")
+        if types is None:
+            return self._implied(schema, path)
+        names = types if isinstance(types, list) else [types]
+        return any_of([self._typed(str(n), schema, path) for n in names])
+
+    def _implied(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
+        if "properties" in schema:
+            return self._typed("object", schema, path)
+        if "items" in schema or "prefixItems" in schema:
+            return self._typed("array", schema, path)
+        values = [schema["const"]] if "const" in schema else _list(schema, "enum")
+        if values:
+            return of_values(values)
+        return _format(schema) or ANY
+
+    def _typed(self, name: str, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
+        if name == "null":
+            return None
+        if name in _SCALARS:
+            return _SCALARS[name]
+        if name == "string":
+            return _format(schema) or Scalar("string")
+        if name == "array":
+            items = schema.get("items", True)
+            tuples = isinstance(items, list) or "prefixItems" in schema
+            return List(_kept(ANY if tuples else self.shape(items, (*path, "[]"))))
+        if name != "object":
+            raise SchemaUnusable(".".join(path), f"no type of JSON Schema: {name}")
+        return self._object(schema, path)
+
+    def _object(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
+        properties = schema.get("properties") or {}
+        if not isinstance(properties, dict):
+            raise SchemaUnusable(".".join(path), "properties is no object")
+        fields = []
+        for name, inner in properties.items():
+            shape = self.shape(inner, (*path, name))
+            if shape is not None:
+                found = TEXT if shape is ANY else shape
+                since = str(inner.get("x-since", "")) if isinstance(inner, dict) else ""
+                fields.append(Field(name, found, since=since))
+        others = schema.get("additionalProperties", True)
+        if fields:
+            return Record(tuple(fields), closed=others is False)
+        if isinstance(others, dict):
+            return Map(_kept(self.shape(others, (*path, "{}"))))
+        return ANY
+
+    def _referred(self, ref: str, path: tuple[str, ...]) -> Found:
+        if ref in self.following:
+            return TEXT
+        self.following.append(ref)
+        try:
+            return self.shape(self._target(ref, path), path)
+        finally:
+            self.following.pop()
+
+    def _target(self, ref: str, path: tuple[str, ...]) -> Any:
+        """What a reference leads to: a place, an anchor, or a schema kept inside the document."""
+        base, _, place = ref.partition("#")
+        found = self.document
+        if base and isinstance(found, dict) and found.get("$id") != base:
+            found = self._kept.get(base)
+        for step in place.split("/")[1:] if place.startswith("/") else ():
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and step.isdigit() and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                found = found.get(step) if isinstance(found, dict) else None
+        if place and not place.startswith("/"):
+            found = self._anchors_in(found).get(place)
+        if found is None:
+            raise SchemaUnusable(".".join(path), f"$ref {ref} leads out of the document")
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """Schemas that are kept inside the document, by key and by `$id`."""
+        found: dict[str, Any] = {}
+        for key, schema in (
+            _by_name(self.document, "$defs") | _by_name(self.document, "definitions")
+        ).items():
+            found.setdefault(key, schema)
+            _note(found, _attribute(schema, "$id"), schema)
+        return found
+
+    def _anchors_in(self, whole: Any) -> dict[str, Any]:
+        """What can be referred to by name inside of a schema; looked for once."""
+        if id(whole) not in self.anchors:
+            found: dict[str, Any] = {}
+            for schema in _inside(whole):
+                _note(found, _attribute(schema, "$anchor"), schema)
+                name = _attribute(schema, "$id")
+                if isinstance(name, str) and name.startswith("#"):
+                    _note(found, name[1:], schema)
+            self.anchors[id(whole)] = found
+        return self.anchors[id(whole)]
+
+
+def _kept(found: Found) -> Shape:
+    """An item's or a value's shape: what is always null may as well be anything."""
+    return TEXT if found is ANY or found is None else found
+
+
+def _format(schema: dict[str, Any]) -> Scalar | None:
+    name = schema.get("format")
+    return _FORMATS.get(name) if isinstance(name, str) else None
+
+
+def _by_name(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
+
+
+def _attribute(schema: Any, name: str) -> Any:
+    return schema.get(name) if isinstance(schema, dict) else None
+
+
+def _note(found: dict[str, Any], name: Any, schema: Any) -> None:
+    if isinstance(name, str):
+        found.setdefault(name, schema)
+
+
+def _inside(schema: Any) -> list[Any]:
+    """A schema, and everything in it."""
+    inner = schema.values() if isinstance(schema, dict) else schema
+    if not isinstance(schema, dict | list):
+        return []
+    return [schema, *(found for s in inner for found in _inside(s))]

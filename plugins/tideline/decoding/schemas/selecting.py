@@ -1,0 +1,223 @@
+"""The columns that a list of fields makes, beside those that a table has already. Pure.
+
+- A name that the stream file gives is the column's name, unless the table has it with another type.
+- Without one, a field keeps the column that the rule has given it; else the rule names the path,
+  joined with `_`.
+- A column whose field is not listed any more stays in the table, and its name stays taken.
+
+Which fields of a record become columns, where a stream file lists them. Pure.
+
+A path names a field by the writer's names, with dots between it and the records that it is in. A
+field whose own name has dots is found first. A field that has been renamed is found by its aliases,
+and by those of the field that it is in the known record: of Protobuf's, the one with its number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tideline.decoding.schemas.changes import column_name, nested_names
+from tideline.decoding.schemas.shapes import Field, Record, column_type
+from tideline.model.decoding import FieldChoice, ReaderSchema, RecordPart, TypedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list comes to.
+
+    Args:
+        columns: In the list's order; fields that no schema has are left out.
+        refused: Names that fields cannot have, in words.
+    """
+
+    columns: tuple[TypedColumn, ...]
+    refused: tuple[str, ...]
+
+
+def columns_so_far(previous: ReaderSchema | None) -> tuple[TypedColumn, ...]:
+    """Every column that a table has got from a part; those that are filled come last."""
+    return () if previous is None else (*previous.dropped, *previous.in_table)
+
+
+def name_of(
+    chain: tuple[Field, ...],
+    path: str,
+    so_far: Sequence[TypedColumn],
+    taken: Collection[str],
+    *,
+    key: bool,
+) -> str:
+    """The name of a field's column, where the stream file gives none.
+
+    Args:
+        chain: The field, behind the records that it is in.
+        path: Its path. A field `a.b` is another one than the field `b` of a record `a`.
+        so_far: As `columns_so_far` gives them.
+        taken: Names that are taken, in lower case.
+        key: Whether the field is the key's.
+    """
+    own = [c for c in so_far if (c.field, len(c.steps)) == (path, len(chain))]
+    for column in reversed(own):
+        if not column.is_given:
+            return column.name
+    joined = "_".join(field.name for field in chain)
+    return column_name(joined, {*taken} - {c.name.lower() for c in own}, key=key)
+
+
+def listed_columns(
+    part: RecordPart,
+    choices: Sequence[FieldChoice],
+    reader: Record,
+    formats: Mapping[str, str],
+    so_far: Sequence[TypedColumn],
+    reserved: Collection[str],
+) -> Listed:
+    """The columns of listed fields.
+
+    Args:
+        part: Key or value.
+        choices: The list.
+        reader: What the format decodes.
+        formats: The format's column of each of its fields.
+        so_far: As `columns_so_far` gives them.
+        reserved: Names of the table's other columns.
+    """
+    given = {c.column.lower(): c.path for c in choices if c.column is not None}
+    taken = {*(n.lower() for n in reserved), *(c.name.lower() for c in so_far), *given}
+    columns, refused = [], []
+    for choice in choices:
+        chain = chain_to(reader, choice.path)
+        if not chain:
+            continue
+        name = choice.column
+        if name is None:
+            name = name_of(chain, choice.path, so_far, taken, key=part == "key")
+            taken.add(name.lower())
+        steps = (formats[chain[0].name], *nested_steps(chain))
+        kind, is_given = column_type(chain[-1].shape), choice.column is not None
+        column = TypedColumn(name, choice.path, steps, kind, is_given)
+        columns.append(column)
+        if choice.column is not None:
+            refused += _refusals(column, so_far, reserved)
+        elif given.get(name.lower(), choice.path) != choice.path:
+            other = given[name.lower()]
+            refused.append(f"{other} cannot be {name}: that is the column of {choice.path}")
+    return Listed(tuple(columns), tuple(refused))
+
+
+def is_inside(path: Sequence[str], chain: tuple[Field, ...]) -> bool:
+    """Whether a field's path leads into the field at a chain's end, and not only to it."""
+    return len(path) > len(chain) and [*path[: len(chain)]] == [f.name for f in chain]
+
+
+def _refusals(
+    column: TypedColumn, so_far: Sequence[TypedColumn], reserved: Collection[str]
+) -> list[str]:
+    """Why a column cannot have the name that the stream file gives it."""
+    if column.name.lower() in {n.lower() for n in reserved}:
+        return [f"{column.field} cannot be {column.name}: another part has that column"]
+    return [
+        f"{column.field} cannot be {column.name}: the table has that column, from {known.field} and"
+        f" of another type ({_short(known.type)}, the field is {_short(column.type)})"
+        for known in so_far
+        if known.name.lower() == column.name.lower()
+        and known.field != column.field
+        and known.type != column.type
+    ]
+
+
+def _short(kind: object) -> str:
+    return str(kind["type"] if isinstance(kind, dict) else kind)
+
+
+def selected(record: Record, paths: Collection[str], known: Record | None = None) -> Record:
+    """A record with nothing but the fields at some paths, and the records that they are in.
+
+    Args:
+        record: All of it.
+        paths: Those that it does not have are left out.
+        known: What earlier schemas came to; it knows other names of fields.
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        if (place := _first_step(record, path, known)) is not None:
+            wanted[place[0].name].append(place[1])
+    fields = []
+    for field in record.fields:
+        rest = wanted[field.name]
+        if "" in rest:
+            fields.append(field)
+        elif rest and isinstance(field.shape, Record):
+            inner = selected(field.shape, rest, _known_record(field, known))
+            fields += [replace(field, shape=inner)] if inner.fields else []
+    return replace(record, fields=tuple(fields))
+
+
+def chain_to(record: Record, path: str) -> tuple[Field, ...]:
+    """The field at a path, behind the records that it is in; nothing if it is not there."""
+    place = _first_step(record, path, None)
+    if place is None:
+        return ()
+    field, rest = place
+    if not rest:
+        return (field,)
+    assert isinstance(field.shape, Record)
+    inner = chain_to(field.shape, rest)
+    return (field, *inner) if inner else ()
+
+
+def nested_steps(chain: tuple[Field, ...]) -> tuple[str, ...]:
+    """Names in the table of the fields behind a chain's first, each a struct's."""
+    steps = []
+    for outer, inner in pairwise(chain):
+        assert isinstance(outer.shape, Record)
+        names = [f.name for f in outer.shape.fields]
+        steps.append(nested_names(names)[names.index(inner.name)])
+    return tuple(steps)
+
+
+def paths_in(record: Record) -> Iterator[str]:
+    """The path of every field, those of records behind the record's own."""
+    for field in record.fields:
+        yield field.name
+        if isinstance(field.shape, Record):
+            yield from (f"{field.name}.{path}" for path in paths_in(field.shape))
+
+
+def _first_step(record: Record, path: str, known: Record | None) -> tuple[Field, str] | None:
+    """The outermost field on a path, and the path from there; empty where it is the field."""
+    for also in (False, True):
+        for field in record.fields:
+            if path in _names(field, known, also=also):
+                return field, ""
+    for also in (False, True):
+        for field in record.fields:
+            for name in _names(field, known, also=also) if isinstance(field.shape, Record) else ():
+                if path.startswith(f"{name}."):
+                    return field, path[len(name) + 1 :]
+    return None
+
+
+def _names(field: Field, known: Record | None, *, also: bool) -> tuple[str, ...]:
+    """A field's name, or the others that it has."""
+    if not also:
+        return (field.name,)
+    mine = _known_field(field, known)
+    return field.aliases if mine is None else (*field.aliases, mine.name, *mine.aliases)
+
+
+def _known_field(field: Field, known: Record | None) -> Field | None:
+    fields = known.fields if known is not None else ()
+    if field.number:
+        return next((f for f in fields if f.number == field.number), None)
+    same = (f for f in fields if f.name == field.name)
+    related = (f for f in fields if f.name in field.aliases or field.name in f.aliases)
+    return next(same, next(related, None))
+
+
+def _known_record(field: Field, known: Record | None) -> Record | None:
+    mine = _known_field(field, known)
+    return mine.shape if mine is not None and isinstance(mine.shape, Record) else None

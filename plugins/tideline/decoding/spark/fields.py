@@ -1,0 +1,63 @@
+"""What a format is given and gives back, and where a typed column's value is in it.
+
+A format is a file with one function, `decode(rows: DataFrame, part: PartPlan) -> DataFrame`. What
+it gets, beside all other columns, which it hands on as they are:
+
+| column | |
+|---|---|
+| `payload BINARY` | the bytes behind the framing; null where there is nothing to decode |
+| `schema_id INT` | which of `part.writers` wrote it; `PLAIN_ID` without framing |
+
+A record with another id has a null payload. Protobuf's message indexes belong to the payload:
+its file reads them where `part.framing` is `confluent`.
+
+What a format adds; all three are null where the payload is:
+
+| column | good | bad |
+|---|---|---|
+| `fields STRUCT` | `part.reader.columns` by `name`, in order, each of its `type` | null |
+| `error_class STRING` | null | one of `model.decoding.ErrorClass` |
+| `error STRING` | null | one short sentence, without the record's content |
+
+A bad record breaks only itself, whatever its bytes are. A format reads each payload once, in
+native functions or in `mapInArrow`; it neither filters nor adds rows, nor does it count them.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
+
+from tideline.model.decoding import TypedColumn
+
+PAYLOAD, SCHEMA_ID = "payload", "schema_id"
+FIELDS, ERROR_CLASS, ERROR = "fields", "error_class", "error"
+
+
+def fields_of(part: str) -> str:
+    """Name of the column with a part's fields."""
+    return f"{part}_{FIELDS}"
+
+
+def value_of(part: str, column: TypedColumn) -> Column:
+    """The value of a typed column; null where a record on its way is null.
+
+    Args:
+        part: Key or value.
+        column: One of the part's.
+    """
+    return reduce(lambda found, step: found.getField(step), column.steps, F.col(fields_of(part)))
+
+
+def spark_type(kind: object) -> DataType:
+    """The type that a column's JSON names.
+
+    Args:
+        kind: `"long"`, or `{"type": "struct", "fields": [...]}`.
+    """
+    field = {"name": "c", "type": kind, "nullable": True, "metadata": {}}
+    found: StructField = StructType.fromJson({"type": "struct", "fields": [field]}).fields[0]
+    return found.dataType

@@ -1,0 +1,119 @@
+"""What stands before a record's payload: nothing, or a magic byte and the schema's id.
+
+Confluent's wire format: a zero byte, the id as four bytes, big-endian, then the payload
+(docs.confluent.io, "Wire format"). Protobuf's message indexes are part of the payload here.
+
+Ids of schemas that records carry and the plan does not name.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, PAYLOAD, SCHEMA_ID
+from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
+
+IS_NEW = "is_new_id"
+_HEAD = "_head"
+_LARGEST_ID = 2**31 - 1
+
+
+def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
+    """Add payload, id, class and text of an error in the framing, and whether the id is new.
+
+    The payload is null where nothing is to be decoded: there is no record, or its id says that it
+    cannot be.
+
+    Args:
+        rows: With the column that the part names.
+        part: How it is framed, and which ids are known.
+    """
+    data = F.col(part.part)
+    if part.framing == "plain":
+        return rows.withColumns(
+            {
+                PAYLOAD: data,
+                SCHEMA_ID: F.when(data.isNotNull(), F.lit(PLAIN_ID)),
+                IS_NEW: F.lit(False),
+                ERROR_CLASS: F.lit(None).cast("string"),
+                ERROR: F.lit(None).cast("string"),
+            }
+        )
+    found = rows.withColumn(_HEAD, F.substring(data, 1, 5)).withColumn(SCHEMA_ID, _schema_id(part))
+    has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
+    name = _class_of(part, has_writer)
+    return found.withColumns(
+        {
+            PAYLOAD: F.when(has_writer, F.substring(data, 6, 2**31 - 1)),
+            ERROR_CLASS: name,
+            ERROR: _said(part, name),
+            IS_NEW: F.col(SCHEMA_ID).isNotNull()
+            & ~F.col(SCHEMA_ID).isin(
+                [*(w.schema_id for w in part.writers), *part.unknown, *part.foreign, *part.unfit]
+            ),
+        }
+    ).drop(_HEAD)
+
+
+def _schema_id(part: PartPlan) -> Column:
+    """The id; null where the framing is wrong. A known one costs a comparison of five bytes."""
+    head = F.col(_HEAD)
+    number = F.conv(F.hex(F.substring(head, 2, 4)), 16, 10).cast("bigint")
+    is_framed = (F.length(head) == 5) & (F.substring(head, 1, 1) == F.lit(b"\0"))
+    read = F.when(is_framed & (number <= _LARGEST_ID), number.try_cast("int"))
+    for writer in reversed(part.writers):
+        known = F.lit(b"\0" + writer.schema_id.to_bytes(4, "big"))
+        read = F.when(head == known, F.lit(writer.schema_id)).otherwise(read)
+    return read
+
+
+def _class_of(part: PartPlan, has_writer: Column) -> Column:
+    schema_id = F.col(SCHEMA_ID)
+    return (
+        F.when(F.col(part.part).isNull() | has_writer, F.lit(None))
+        .when(schema_id.isNull(), "framing")
+        .when(schema_id.isin(list(part.foreign)), "wrong_subject")
+        .when(schema_id.isin(list(part.unfit)), "type_mismatch")
+        .otherwise("unknown_schema")
+    )
+
+
+def _said(part: PartPlan, name: Column) -> Column:
+    schema_id = F.col(SCHEMA_ID).cast("string")
+    return (
+        F.when(name == "framing", f"the {part.part} does not begin with 0 and a schema's id")
+        .when(
+            name == "wrong_subject",
+            F.concat(
+                F.lit("schema "),
+                schema_id,
+                F.lit(f" belongs to another subject than {part.subject}"),
+            ),
+        )
+        .when(
+            name == "type_mismatch",
+            F.concat(F.lit("schema "), schema_id, F.lit(" does not fit the table's columns")),
+        )
+        .when(
+            name == "unknown_schema",
+            F.concat(F.lit("schema "), schema_id, F.lit(" is not in the registry")),
+        )
+    )
+
+
+MOST = 1000
+"""Ids of one part that are told at once."""
+
+
+def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]:
+    """The new ids by part, at most `MOST` of each; looked for only where there are some.
+
+    A set of all ids would grow with the records: any four bytes are an id.
+    """
+    found = {}
+    for part in plan.parts:
+        ids = raw.select(part.part).transform(lambda rows, part=part: unframe(rows, part))
+        ids = ids.filter(F.col(IS_NEW)).select(SCHEMA_ID).distinct().limit(MOST)
+        found[part.part] = tuple(sorted(row[SCHEMA_ID] for row in ids.collect()))
+    return {part: ids for part, ids in found.items() if ids}

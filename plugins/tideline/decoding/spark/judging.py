@@ -1,0 +1,150 @@
+"""Decode the parts of the raw rows, and judge each row: good, or bad and why.
+
+A row may be bad for its bytes, or for its `event_date`: the day of a field, or of Kafka's time,
+inside a window of days.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, LongType, StringType
+
+from tideline.decoding.spark.fields import (
+    ERROR,
+    ERROR_CLASS,
+    FIELDS,
+    PAYLOAD,
+    SCHEMA_ID,
+    spark_type,
+    value_of,
+)
+from tideline.decoding.spark.framing import IS_NEW, unframe
+from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
+from tideline.spark.raw_rows import Transform
+
+EVENT_DATE = "event_date"
+_FARTHEST_MS = 9_000_000_000_000_000
+"""Milliseconds that still fit when they are counted in microseconds."""
+IS_TOMBSTONE, IS_DROPPED, PART = "is_tombstone", "is_dropped", "part"
+_TOLD = (ERROR_CLASS, ERROR)
+
+
+def judge(plan: DecodePlan) -> Transform:
+    """Decode, and judge.
+
+    Added beside the raw columns are `is_tombstone`, `is_dropped` (a tombstone that is not kept),
+    `value_fields` and `key_fields`, `schema_id`, `is_new_id`, `event_date` if the plan has one, and
+    of a bad record `part`, `error_class` and `error`.
+
+    - Where value and key are both bad, the value's error is told.
+    - Where both are good, the event's time may still be bad; that counts as the value's.
+    - Of a tombstone that is dropped nothing is decoded.
+    - `schema_id` is the value's where values are decoded, else the key's; of a bad record it is
+      that of the bad part. It is null without framing.
+    """
+
+    def transform(rows: DataFrame) -> DataFrame:
+        is_dropped = F.col("value").isNull() if plan.tombstones == "drop" else F.lit(False)
+        rows = rows.withColumns({IS_TOMBSTONE: F.col("value").isNull(), IS_DROPPED: is_dropped})
+        for part in plan.parts:
+            rows = _with_part(rows, part)
+        rows = _joined(rows, plan)
+        return rows if plan.event_date is None else rows.transform(judge_event_date(plan))
+
+    return transform
+
+
+def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
+    """Decode one part; what is said of it gets its name."""
+    framed = unframe(rows, part)
+    wanted = {n: F.when(~F.col(IS_DROPPED), F.col(n)) for n in (PAYLOAD, *_TOLD)}
+    wanted[IS_NEW] = F.col(IS_NEW) & ~F.col(IS_DROPPED)
+    framed = framed.withColumns(wanted).withColumnsRenamed({n: f"framing_{n}" for n in _TOLD})
+    decoded = decode(framed, part)
+    told = {n: F.coalesce(F.col(f"framing_{n}"), F.col(n)) for n in _TOLD}
+    names = (FIELDS, SCHEMA_ID, IS_NEW, *_TOLD)
+    return (
+        decoded.withColumns(told)
+        .drop(PAYLOAD, *(f"framing_{n}" for n in _TOLD))
+        .withColumnsRenamed({n: f"{part.part}_{n}" for n in names})
+    )
+
+
+def _joined(rows: DataFrame, plan: DecodePlan) -> DataFrame:
+    """One schema id, class and text of each row."""
+    parts = sorted((part.part for part in plan.parts), key=lambda name: name != "value")
+    bad = [F.col(f"{name}_{ERROR_CLASS}").isNotNull() for name in parts]
+    first = F.col(f"{parts[0]}_{SCHEMA_ID}")
+    made = {PART: F.lit(None).cast("string"), SCHEMA_ID: first}
+    made |= {n: F.lit(None).cast("string") for n in _TOLD}
+    for name, is_bad in reversed(list(zip(parts, bad, strict=True))):
+        made[PART] = F.when(is_bad, name).otherwise(made[PART])
+        for n in (SCHEMA_ID, *_TOLD):
+            made[n] = F.when(is_bad, F.col(f"{name}_{n}")).otherwise(made[n])
+    made[SCHEMA_ID] = F.nullif(made[SCHEMA_ID], F.lit(PLAIN_ID))
+    made[IS_NEW] = reduce(or_, (F.col(f"{name}_{IS_NEW}") for name in parts))
+    return rows.withColumns(made)
+
+
+def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
+    """Decode one part of the records; `fields` says which columns come and go.
+
+    Args:
+        rows: With `payload` and `schema_id`.
+        part: How; its format chooses the file.
+    """
+    # Imported when needed: not every format's libraries are everywhere.
+    if part.format == "avro":
+        from tideline.decoding.spark.avro import decode as decode_format
+    elif part.format == "json":
+        from tideline.decoding.spark.json import decode as decode_format
+    else:
+        from tideline.decoding.spark.protobuf import decode as decode_format
+    return decode_format(rows, part)
+
+
+def judge_event_date(plan: DecodePlan) -> Transform:
+    """Add `event_date`; a good row outside of the window becomes bad, or gets none.
+
+    A tombstone has no fields: it has the day of Kafka's time, or none, and is never bad for it.
+    A field that is null, or no time, is outside of the window.
+    """
+    wanted = plan.event_date
+    assert wanted is not None
+    kafka_day = F.to_date(F.col("timestamp"))
+    is_tombstone = F.col("is_tombstone")
+    day = kafka_day
+    if wanted.field is not None:
+        day = F.when(is_tombstone, kafka_day).otherwise(_day_of(plan, wanted.field))
+    inside = F.coalesce(F.col(EVENT_DATE).between(wanted.first, wanted.last), F.lit(False))
+    is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_tombstone
+    if wanted.outside != "quarantine":
+        is_late = F.lit(False)
+    what = F.concat_ws(" ", F.lit("the event's day"), F.col(EVENT_DATE).cast("string"))
+    text = F.concat(what, F.lit(f" is not within {wanted.first} to {wanted.last}"))
+    part = "key" if [p.part for p in plan.parts] == ["key"] else "value"
+    made = {
+        EVENT_DATE: F.when(inside, F.col(EVENT_DATE)),
+        "part": F.when(is_late, part).otherwise(F.col("part")),
+        ERROR_CLASS: F.when(is_late, "event_time").otherwise(F.col(ERROR_CLASS)),
+        ERROR: F.when(is_late, text).otherwise(F.col(ERROR)),
+    }
+    return lambda rows: rows.withColumn(EVENT_DATE, day).withColumns(made)
+
+
+def _day_of(plan: DecodePlan, name: str) -> Column:
+    """The day that a field of the typed table names; whole numbers are milliseconds since 1970."""
+    part, source = next((p, c) for p in plan.parts for c in p.reader.in_table if c.name == name)
+    column = value_of(part.part, source)
+    kind = spark_type(source.type)
+    if isinstance(kind, DateType):
+        return column
+    if isinstance(kind, LongType):
+        return F.to_date(F.timestamp_millis(F.when(F.abs(column) < _FARTHEST_MS, column)))
+    if isinstance(kind, StringType):
+        return F.to_date(F.try_to_timestamp(column))
+    return F.to_date(column)

@@ -1,0 +1,190 @@
+"""Rows at planned coordinates and no others, whether these are one range or thousands.
+
+Read the raw table's rows from its plain data files, without a reader of Delta.
+
+The columns of the typed table and of the quarantine, from judged rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tideline.decoding.spark.fields import value_of
+from tideline.model.decoding import DecodePlan
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    add_coverage,
+    by_identity,
+)
+from tideline.model.spark_job import DecodeJob
+from tideline.spark.raw_rows import Transform
+from tideline.table.schema import COLUMNS, own_columns
+
+_FEW = 20
+"""So many ranges are compared one after the other; more are looked up in a table."""
+_STEPS = 20_000
+"""About so many entries that table has, if the ranges are long."""
+
+_Interval = tuple[PartitionIdentity, OffsetRange]
+
+
+def within(ranges: Sequence[CoordinateRange]) -> Transform:
+    """Keep the rows at coordinates.
+
+    Args:
+        ranges: Ends are exclusive; they may overlap.
+    """
+    intervals = _normalized(ranges)
+    if not intervals:
+        return lambda rows: rows.limit(0)
+    few = len(intervals) <= _FEW
+    return _compared(intervals) if few else _looked_up(intervals)
+
+
+def _normalized(ranges: Sequence[CoordinateRange]) -> list[_Interval]:
+    merged = by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
+    return [(log, interval) for log, intervals in merged.items() for interval in intervals]
+
+
+def _compared(intervals: Sequence[_Interval]) -> Transform:
+    conditions = [
+        (F.col("topic_id") == log.topic_id)
+        & (F.col("generation") == log.generation)
+        & (F.col("partition") == log.partition)
+        & _between(F.col("offset"), interval)
+        for log, interval in intervals
+    ]
+    return lambda rows: rows.filter(reduce(or_, conditions))
+
+
+def _looked_up(intervals: Sequence[_Interval]) -> Transform:
+    """A hash join with the steps that the ranges touch; a row meets the ranges of its step only."""
+    step = max(64, sum(len(interval) for _, interval in intervals) // _STEPS)
+    whole = OffsetRange(
+        min(interval.start_offset for _, interval in intervals),
+        max(interval.end_offset for _, interval in intervals),
+    )
+
+    def transform(rows: DataFrame) -> DataFrame:
+        ddl = "t STRING, g INT, p INT, n BIGINT, a BIGINT, z BIGINT"
+        wanted = rows.sparkSession.createDataFrame(list(_steps(intervals, step)), ddl)
+        offset = rows["offset"]
+        is_wanted = (
+            (rows["topic_id"] == wanted["t"])
+            & (rows["generation"] == wanted["g"])
+            & (rows["partition"] == wanted["p"])
+            & (F.floor(offset / F.lit(step)) == wanted["n"])
+            & (offset >= wanted["a"])
+            & (offset < wanted["z"])
+        )
+        near = rows.filter(_between(offset, whole))  # skips parts of files
+        return near.join(F.broadcast(wanted), is_wanted, "left_semi")
+
+    return transform
+
+
+def _steps(
+    intervals: Sequence[_Interval], step: int
+) -> Iterator[tuple[str, int, int, int, int, int]]:
+    for log, interval in intervals:
+        start, end = interval.start_offset, interval.end_offset
+        for n in range(start // step, (end - 1) // step + 1):
+            yield log.topic_id, log.generation, log.partition, n, start, end
+
+
+def _between(offset: Column, interval: OffsetRange) -> Column:
+    return (offset >= interval.start_offset) & (offset < interval.end_offset)
+
+
+_ADDRESS = "_address"
+
+
+def read_raw_rows(spark: SparkSession, job: DecodeJob) -> DataFrame:
+    """The raw rows at the plan's coordinates, in the raw table's columns.
+
+    The files lie in the folders of several attempts, which Spark's own discovery of partitions
+    takes for several tables. So the folders' names are read here.
+
+    Args:
+        spark: The job's session.
+        job: With at least one raw file.
+    """
+    values = {path: _named(path) for path in job.raw_files}
+    named = next(iter(values.values())).keys()
+    stored = ", ".join(f"{n} {t}" for n, t in COLUMNS.items() if n not in named)
+    root = job.raw_uri.rstrip("/")
+    # Only a lookup by path does not take the folders' names for columns.
+    reader = spark.read.schema(stored).option("recursiveFileLookup", "true")
+    rows = reader.parquet(*(_literal(f"{root}/{path}") for path in job.raw_files))
+    return _with_named(rows, root, values).select(*COLUMNS).transform(within(job.plan.ranges))
+
+
+def _with_named(rows: DataFrame, root: str, values: Mapping[str, Mapping[str, str]]) -> DataFrame:
+    """Add what the folders' names say."""
+    first = next(iter(values.values()))
+    if all(found == first for found in values.values()):
+        made = {name: F.lit(value).cast(COLUMNS[name]) for name, value in first.items()}
+        return rows.withColumns(made)
+    path = urlparse(root).path
+    places = []
+    for address in rows.inputFiles():
+        relative = unquote(urlparse(address).path)[len(path) :].lstrip("/")
+        places.append((address, *values[relative].values()))
+    ddl = ", ".join(f"{name} STRING" for name in (_ADDRESS, *first))
+    named = rows.sparkSession.createDataFrame(places, ddl)
+    typed = named.select(_ADDRESS, *(F.col(n).cast(COLUMNS[n]).alias(n) for n in first))
+    return rows.withColumn(_ADDRESS, F.input_file_name()).join(F.broadcast(typed), _ADDRESS)
+
+
+def _named(path: str) -> dict[str, str]:
+    """The partition columns of a file, by the names of its folders."""
+    folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
+    return {name: unquote(value) for name, _, value in folders if name in COLUMNS}
+
+
+def _literal(path: str) -> str:
+    """A path that Spark does not take for a pattern."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
+_COORDINATES = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
+_PLAN = "decode_plan_id"
+
+
+def for_typed(plan: DecodePlan) -> Transform:
+    """The raw columns that typed rows are made of: Python workers get whatever is there."""
+    wanted = {"value", *(part.part for part in plan.parts), *({"headers"} & {*own_columns(plan)})}
+    return lambda rows: rows.select(*_COORDINATES, *sorted(wanted))
+
+
+def typed(plan: DecodePlan) -> Transform:
+    """The typed table's columns: the value's fields first, then the key's."""
+    own = [name for name in own_columns(plan) if name != _PLAN]
+    parts = sorted(plan.parts, key=lambda p: p.part != "value")
+    fields = [value_of(p.part, c).alias(c.name) for p in parts for c in p.reader.in_table]
+    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        return rows.select(*own, *fields, plan_id)
+
+    return transform
+
+
+def quarantined(plan: DecodePlan) -> Transform:
+    """The quarantine's columns: the record as it was landed, and what is wrong with it."""
+    told = ("part", "schema_id", "error_class", "error")
+    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        return rows.select(*_COORDINATES, "key", "value", "headers", *told, plan_id)
+
+    return transform

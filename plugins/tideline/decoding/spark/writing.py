@@ -1,0 +1,183 @@
+"""A stream's own change of the typed rows, before they are written.
+
+Write good rows in one pass, then the bad ones, which are few, in another.
+
+The first pass decodes everything. It counts, and notes where the bad rows are: by steps of offsets,
+so that a topic of bad rows only does not fill the driver's memory. The second pass reads and
+decodes these steps again. It costs nothing where every row is good, and as much as the first pass
+where bad rows are everywhere.
+
+Another way is one pass that writes good and bad rows beside each other, and moves the files then.
+Object stores cannot move files.
+
+Each pass observes before it filters: Spark moves no filter below an observation. Moved below the
+decoding, a filter by its outcome would decode each record several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import get_args
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from tideline.decoding.spark.fields import ERROR_CLASS
+from tideline.decoding.spark.framing import IS_NEW, find_new_ids
+from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
+from tideline.decoding.spark.rows import for_typed, quarantined, typed, within
+from tideline.errors import BadInput, VerificationFailed
+from tideline.model.decoding import ErrorClass
+from tideline.model.offsets import CoordinateRange
+from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
+from tideline.spark.raw_rows import Transform, observed, write_rows
+
+
+def own_transform(name: str) -> Transform:
+    """Run a function over typed rows; it may change values, and neither columns nor rows.
+
+    Args:
+        name: `module:function`, importable where Spark's driver runs.
+
+    Raises:
+        BadInput: It cannot be imported, or returns other columns.
+    """
+    module, _, function = name.partition(":")
+    try:
+        change = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(
+            f"decode.transform: {name} cannot be imported by Spark's driver: {error}; install its"
+            " module there, or put its folder on PYTHONPATH"
+        ) from error
+
+    def transform(rows: DataFrame) -> DataFrame:
+        changed: DataFrame = change(rows)
+        expected = [(f.name, f.dataType.simpleString()) for f in rows.schema.fields]
+        actual = {f.name: f.dataType.simpleString() for f in changed.schema.fields}
+        wrong = [f"{n} {kind}" for n, kind in expected if actual.pop(n, None) != kind]
+        if wrong or actual:
+            raise BadInput(
+                f"decode.transform: {name} has to return the columns that it is given:"
+                f" {', '.join(wrong) or 'none'} missing or of another type,"
+                f" {', '.join(actual) or 'none'} too many"
+            )
+        return changed.select(*rows.columns)
+
+    return transform
+
+
+def refuse_other_rows(name: str | None, given: int, written: int) -> None:
+    """Hold the rows that were written against those that were decoded.
+
+    Raises:
+        VerificationFailed: The function has dropped rows, or added some.
+    """
+    if given != written:
+        raise VerificationFailed(
+            f"decode.transform: {name} has made {written} rows of {given}; it has to keep each row"
+            " and its coordinates; nothing was committed"
+        )
+
+
+_STEPS = 50_000
+"""About so many places of bad rows are noted at most."""
+
+
+def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeResult:
+    """Write the typed rows and the quarantined ones into their attempts' folders.
+
+    Args:
+        raw: The raw rows at the plan's coordinates.
+        judge: Decodes them; of the same row it says the same each time.
+        job: Where the rows go.
+
+    Returns:
+        The counts; or ids that the plan does not name, and then nothing else.
+
+    Raises:
+        BadInput: The stream's own function cannot be used.
+        VerificationFailed: It has dropped or added rows; or the two passes have not found the same
+            bad rows.
+    """
+    step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
+    is_bad = F.col(ERROR_CLASS).isNotNull()
+    judged = raw.transform(for_typed(job.plan)).transform(judge)
+    metrics, seen = _counts(is_bad, step), Observation("decoded")
+    good = judged.observe(seen, *metrics).filter(~is_bad & ~F.col(IS_DROPPED))
+    rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
+    write_rows(rows, job.decoded)
+    counts = observed(seen, judged, metrics)
+    if counts["new"] and not job.is_last_round:
+        return DecodeResult(new_ids=find_new_ids(raw, job.plan))
+    if written is not None:
+        after = observed(written, rows, [_rows()])["rows"]
+        refuse_other_rows(job.plan.transform, counts["good"], after)
+    result = DecodeResult(
+        decoded=SparkResult(rows=counts["good"]),
+        raw_rows=counts["rows"],
+        tombstones=counts["tombstones"],
+    )
+    if not counts["bad"]:
+        return result
+    near = raw.transform(within(_places(counts["places"], step)))
+    return _with_quarantine(result, near.transform(judge), counts["bad"], job)
+
+
+def _transformed(rows: DataFrame, name: str | None) -> tuple[DataFrame, Observation | None]:
+    """The rows after the stream's own function, if it has one, and who counts them."""
+    if name is None:
+        return rows, None
+    seen = Observation("transformed")
+    return rows.transform(own_transform(name)).observe(seen, _rows()), seen
+
+
+def _rows() -> Column:
+    return F.count(F.lit(1)).alias("rows")
+
+
+def _counts(is_bad: Column, step: int) -> list[Column]:
+    names = ("topic_id", "generation", "partition")
+    place = F.concat_ws("/", *names, F.floor(F.col("offset") / F.lit(step)))
+    is_good = ~is_bad & ~F.col(IS_DROPPED)
+    return [
+        _rows(),
+        F.count_if(is_good).alias("good"),
+        F.count_if(is_bad).alias("bad"),
+        F.count_if(F.col(IS_TOMBSTONE) & ~is_bad).alias("tombstones"),
+        F.count_if(F.col(IS_NEW)).alias("new"),
+        # As a text: an observation hands over no arrays.
+        F.array_join(F.collect_set(F.when(is_bad, place)), " ").alias("places"),
+    ]
+
+
+def _places(text: str, step: int) -> Sequence[CoordinateRange]:
+    """The steps of offsets with bad rows."""
+    found = []
+    for place in text.split():
+        topic_id, generation, partition, n = place.split("/")
+        start = int(n) * step
+        log = (topic_id, int(generation), int(partition))
+        found.append(CoordinateRange("", *log, start, start + step))
+    return found
+
+
+def _with_quarantine(
+    result: DecodeResult, judged: DataFrame, expected: int, job: DecodeJob
+) -> DecodeResult:
+    error_class = F.col(ERROR_CLASS)
+    seen = Observation("quarantined")
+    classes = [F.count_if(error_class == name).alias(name) for name in get_args(ErrorClass)]
+    bad = judged.observe(seen, *classes).filter(error_class.isNotNull())
+    write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
+    found = observed(seen, judged, classes)
+    counts = {name: count for name, count in found.items() if count}
+    rows = sum(counts.values())
+    if rows != expected:
+        raise VerificationFailed(
+            f"{job.plan.plan_id}: {expected} records cannot be decoded, and {rows} of them were"
+            " written for the quarantine; nothing was committed, clear the task or run again"
+        )
+    return replace(result, quarantined=SparkResult(rows=rows), classes=counts)

@@ -1,0 +1,191 @@
+"""What a run decodes: which coordinates, and how.
+
+Step 7, where the stream has typed tables: decode what is landed and not decoded yet.
+
+Step 8, where the stream has typed tables: every raw row is in one of them, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.decoding.execution import execute
+from tideline.decoding.readers import parts_of, refuse_event_time
+from tideline.decoding.rules import decode_plan_id, has_work, still_landed, to_decode, to_remove
+from tideline.decoding.tables import at_these_tables, check_tables, raw_table, refuse_other_tables
+from tideline.decoding.verifying import close_decoding
+from tideline.errors import BadInput
+from tideline.landing.context import RunContext, log, now
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate
+from tideline.model.offsets import CoordinateRange
+from tideline.stream.decoding import Decode
+
+_CATCH_UP = 2
+"""A run decodes at most so many times what it may land: after an outage of the registry it has to
+catch up."""
+
+
+def finish_open(run: RunContext) -> DecodeRecord | None:
+    """Execute and close the plan that is open; its coordinates are nobody else's.
+
+    Args:
+        run: This run, with the decoder's lease.
+
+    Returns:
+        The closed record; None if no plan was open.
+    """
+    left = run.ledger.read().decoding.open
+    if left is None:
+        return None
+    log.info("finishing the decoding of run %s", left.plan.run_id)
+    return close_decoding(run, execute(run, at_these_tables(run, left.plan)))
+
+
+def plan_decoding(
+    run: RunContext, state: LedgerState, *, only_removals: bool = False
+) -> DecodePlan | None:
+    """The plan that this run has to execute; None if there is nothing to decode.
+
+    A run that was cut off executes its open plan. One that has decoded before decodes the same once
+    more, as far as it is landed still: what went into quarantine then was no more than allowed, or
+    somebody decided so. Any other plan is new, and not frozen yet.
+
+    Args:
+        run: This run.
+        state: The ledger, under the decoder's lease.
+        only_removals: Whether nothing is decoded.
+
+    Raises:
+        DecodingHalted: A schema does not fit the typed table.
+        ServiceAway: The registry, or the raw table, cannot be asked.
+    """
+    if state.decoding.open is not None:
+        return at_these_tables(run, state.decoding.open.plan)
+    removes = to_remove(state.head, state.decoding)
+    before = run.ledger.find_decoding(run.run_id)
+    if before is not None:
+        ranges = still_landed(before.plan.ranges, state.head)
+        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0)
+        return at_these_tables(run, again) if ranges or removes else None
+    most = _CATCH_UP * run.stream.limits.max_records_per_run
+    ranges = () if only_removals else to_decode(state.head, state.decoding, most)
+    return new_plan(run, state, ranges, removes) if ranges or removes else None
+
+
+def new_plan(
+    run: RunContext,
+    state: LedgerState,
+    ranges: tuple[CoordinateRange, ...],
+    removes: tuple[CoordinateRange, ...] = (),
+    redrives: tuple[str, ...] = (),
+) -> DecodePlan:
+    """A plan with the stream file and the schemas of now.
+
+    Args:
+        run: This run.
+        state: The ledger, under the decoder's lease.
+        ranges: What is decoded.
+        removes: Whose decoded rows go.
+        redrives: Error classes, where quarantined records are decoded again.
+
+    Raises:
+        BadInput: The stream file names a field or a column that is not there.
+    """
+    decode = run.stream.decode
+    assert decode is not None
+    raw = raw_table(run)
+    assert raw.version is not None
+    plan = DecodePlan(
+        plan_id=decode_plan_id(state.control.ledger_id, run.stream.stream, run.run_id),
+        run_id=run.run_id,
+        frozen_at=now(),
+        raw_table_id=str(raw.table_id),
+        raw_version=raw.version,
+        ranges=ranges,
+        removes=removes,
+        parts=parts_of(run, state.decoding, afresh=bool(redrives)),
+        tombstones=decode.tombstones,
+        event_date=_event_date(decode),
+        transform=decode.transform,
+        max_share=decode.quarantine.max_share,
+        table_uri=decode.table.uri,
+        quarantine_uri=decode.quarantine.uri,
+        redrives=redrives,
+        own_columns=tuple(decode.table.own_columns),
+        by=run.request.by if redrives else None,
+    )
+    refuse_event_time(run, plan)
+    return plan
+
+
+def _event_date(decode: Decode) -> EventDate | None:
+    window = decode.window(now())
+    if decode.event_time is None or window is None:
+        return None
+    return EventDate(decode.event_time.field, *window, decode.event_time.outside)
+
+
+def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord | None:
+    """Bring typed table and quarantine to what is landed; None where there is nothing to do.
+
+    A plan that another run has left open is finished first. A run that has decoded before decodes
+    its own plan once more: the same records with the same schemas give the same rows.
+
+    Args:
+        run: This run.
+        only_removals: Whether only rows go whose raw rows have gone, as after a rewind.
+
+    Returns:
+        The run's plan with its commits, still to be verified.
+
+    Raises:
+        DecodingHalted: A schema does not fit, or too many records cannot be decoded; nothing was
+            committed, and the landing goes on.
+        ServiceAway: Registry, Spark or a store is away; the landed rows stay as they are.
+        StreamBusy: Somebody else decodes.
+        BadInput: A table is not the one that holds what is decoded.
+    """
+    if run.typed is None or _has_nothing(run):
+        return None
+    with run.ledger.lease("decoder"):
+        check_tables(run)
+        state = run.ledger.read()
+        if state.decoding.open is not None and state.decoding.open.plan.run_id != run.run_id:
+            finish_open(run)
+        plan = plan_decoding(run, run.ledger.read(), only_removals=only_removals)
+        return None if plan is None else execute(run, plan)
+
+
+def _has_nothing(run: RunContext) -> bool:
+    """Asked before the lease is taken: most runs of most streams have nothing new."""
+    state = run.ledger.read()
+    if has_work(state.head, state.decoding):
+        return False
+    return run.ledger.find_decoding(run.run_id) is None
+
+
+def verify_decoded(run: RunContext) -> DecodeRecord | None:
+    """The run's closed decoding; None where it had nothing to decode.
+
+    Raises:
+        BadInput: The run's plan is open and not committed: only `verify_decoded` was cleared. Or a
+            typed table was replaced by another one since then.
+        VerificationFailed: A raw row is in neither table or in both, or one stands twice.
+        ServiceAway: A table is gone, or its store is away.
+        StreamBusy: Somebody else decodes.
+    """
+    if run.typed is None:
+        return None
+    with run.ledger.lease("decoder"):
+        record = run.ledger.read().decoding.open
+        if record is None or record.plan.run_id != run.run_id:
+            return run.ledger.find_decoding(run.run_id)
+        if record.table_version is None:
+            raise BadInput(
+                f"plan {record.plan.plan_id} is not committed: clear decode_rows and what follows,"
+                " or run the same run id again",
+                plan_id=record.plan.plan_id,
+            )
+        refuse_other_tables(run)
+        return close_decoding(run, record)

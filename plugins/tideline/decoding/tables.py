@@ -1,0 +1,143 @@
+"""Make sure that both tables hold what the ledger calls decoded, and note which they are.
+
+What halts the decoding, and never the landing: an incident of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.decoding.rules import TypedTable, begins_anew, refusals, strangers
+from tideline.errors import BadInput, DecodingHalted, ServiceAway
+from tideline.landing.context import RunContext, log, now
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodePlan
+from tideline.model.incident import Finding, Incident
+from tideline.model.observation import TableObservation
+from tideline.model.verdicts import FindingClass
+
+
+def check_tables(run: RunContext) -> None:
+    """Refuse tables that are somebody else's, or that lack what the ledger calls decoded.
+
+    Two new tables are a new beginning: everything that is landed is decoded again.
+
+    Args:
+        run: This run, with the decoder's lease.
+
+    Raises:
+        BadInput: A table is not the one that the ledger knows; nothing was decoded.
+        ServiceAway: A store is away.
+    """
+    state, tables = run.ledger.read(), _tables(run)
+    _refuse_others(run, state, tables)
+    if begins_anew(tables, state.decoding.table_ids):
+        log.warning("both typed tables are new: everything that is landed is decoded again")
+        run.ledger.update_under("decoder", _begun_anew)
+
+
+def refuse_other_tables(run: RunContext) -> None:
+    """Make sure that rows which are verified now are in the tables that the ledger knows.
+
+    Raises:
+        BadInput: A table is another one.
+    """
+    _refuse_others(run, run.ledger.read(), _tables(run))
+
+
+def note_tables(run: RunContext) -> None:
+    """Note the ids of both tables before their first rows, for every later run to compare.
+
+    Args:
+        run: This run, with the decoder's lease; both tables are there.
+
+    Raises:
+        BadInput: A table is not the one that the ledger knows; nothing was decoded.
+        StreamBusy: The lease was lost.
+    """
+    state, tables = run.ledger.read(), _tables(run)
+    _refuse_others(run, state, tables)
+    ids = tuple(str(table.seen.table_id) for table in tables)
+    if ids != state.decoding.table_ids:
+        run.ledger.update_under(
+            "decoder", lambda s: replace(s, decoding=replace(s.decoding, table_ids=ids))
+        )
+
+
+def raw_table(run: RunContext) -> TableObservation:
+    """The raw table, if it is the one that the ledger knows.
+
+    Raises:
+        DecodingHalted: It is another one: it may hold other rows at the same coordinates.
+        ServiceAway: It is gone, or its store is away.
+    """
+    seen, uri = run.table.observe(), run.stream.table.uri
+    if seen.version is None:
+        raise ServiceAway(f"table {uri} is gone: nothing was decoded, restore it, then run again")
+    known = run.ledger.read().head.table_id
+    if seen.table_id != known:
+        raise DecodingHalted(
+            f"table {uri} is another one: its id is {seen.table_id}, the ledger knows {known};"
+            " nothing was decoded. Next: run the stream, which asks what to do about that table"
+        )
+    return seen
+
+
+def at_these_tables(run: RunContext, plan: DecodePlan) -> DecodePlan:
+    """A plan for where the tables are now: a plan that was left may be older than their addresses.
+
+    Args:
+        run: Its tables were checked.
+        plan: What is decoded.
+    """
+    decode = run.stream.decode
+    assert decode is not None
+    return replace(plan, table_uri=decode.table.uri, quarantine_uri=decode.quarantine.uri)
+
+
+def _begun_anew(state: LedgerState) -> LedgerState:
+    parts = tuple(  # new tables have no columns of fields that are listed no more
+        replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
+    )
+    return replace(state, decoding=replace(state.decoding, coverage=(), table_ids=(), parts=parts))
+
+
+def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:
+    stream, ledger_id = run.stream.stream, state.control.ledger_id
+    if wrong := tuple(refusals(tables, stream, ledger_id)):
+        raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", tables=wrong)
+    if wrong := tuple(strangers(tables, state.decoding.table_ids)):
+        raise BadInput(
+            f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both tables'"
+            " addresses as they were, or restore them; or give two new addresses, or delete both"
+            " tables: then everything that is landed is decoded again",
+            tables=wrong,
+        )
+
+
+def _tables(run: RunContext) -> tuple[TypedTable, ...]:
+    assert run.typed is not None
+    decode = run.stream.decode
+    assert decode is not None
+    return (
+        TypedTable("decode.table.uri", decode.table.uri, run.typed.decoded.observe()),
+        TypedTable("decode.quarantine.uri", decode.quarantine.uri, run.typed.quarantine.observe()),
+    )
+
+
+def halted(run: RunContext, finding: Finding) -> DecodingHalted:
+    """Open an incident about the decoding; the error that names it."""
+    state = run.ledger.update(lambda s: s.with_decoding_halted(finding, run.run_id, now()))
+    incident = state.decoding.incidents[-1]
+    return DecodingHalted(
+        f"{incident} The landed rows stay, and landing goes on", incidents=(incident,)
+    )
+
+
+def goes_to_quarantine(run: RunContext, kind: FindingClass) -> Incident | None:
+    """The open incident of that class whose decision is `quarantine`; None if there is none."""
+    for incident in run.ledger.read().decoding.incidents:
+        decision = incident.decision
+        if incident.finding.kind == kind and decision and decision.choice == "quarantine":
+            return incident
+    return None

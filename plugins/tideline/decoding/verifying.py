@@ -1,0 +1,113 @@
+"""Read the typed table and the quarantine for an audit.
+
+Hold the typed table and the quarantine against the raw rows, and move the decoding's head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.decoding.rules import closed, reconciled
+from tideline.errors import ServiceAway, StreamBusy, VerificationFailed
+from tideline.failpoints import reach
+from tideline.landing.context import RunContext, log, now
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import DecodeRecord
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.plan import LandedRange
+from tideline.rules.audit import TypedAudit, audit_typed
+from tideline.rules.maintenance import still_let_go
+from tideline.table.port import TablePort
+
+_TRIES = 5
+
+
+def typed_against_raw(run: RunContext) -> TypedAudit | None:
+    """Every decoded coordinate against all three tables; None without typed tables.
+
+    Raises:
+        StreamBusy: Decodings closed faster than the tables could be read.
+        ServiceAway: A store is away.
+    """
+    if run.typed is None or run.stream.decode is None:
+        return None
+    for _ in range(_TRIES):
+        state, version = run.ledger.read(), run.table.observe().version
+        decoding = state.decoding
+        ranges = [
+            CoordinateRange(
+                i.topic_id, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset
+            )
+            for i, intervals in decoding.covered.items()
+            for r in intervals
+        ]
+        found = audit_typed(
+            decoding.covered,
+            decoding.open.plan.ranges if decoding.open is not None else (),
+            state.head.covered,
+            {} if version is None else run.table.landed(ranges, version),
+            run.typed.decoded.stored(),
+            run.typed.quarantine.stored(),
+            dropped_tombstones=(
+                run.table.valueless(ranges, version)
+                if run.stream.decode.tombstones == "drop" and version is not None
+                else None
+            ),
+            let_go=still_let_go(run.ledger.let_go()),
+        )
+        after = run.ledger.read()
+        if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):
+            return found
+    raise StreamBusy("decodings close faster than the tables can be read; audit again")
+
+
+def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
+    """Verify a plan that is committed, and close it.
+
+    Returns:
+        The closed record.
+
+    Raises:
+        VerificationFailed: A raw row is in neither table or in both, or one stands twice.
+        ServiceAway: A table is gone, or its store is away.
+    """
+    assert run.typed is not None
+    plan = record.plan
+    wanted = (*plan.ranges, *plan.removes)
+    raw = _landed(run.table, run.stream.table.uri, wanted)
+    typed = _landed(run.typed.decoded, plan.table_uri, wanted)
+    quarantined = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
+    ranges, wrong = reconciled(plan, raw, typed, quarantined, record.tombstones)
+    if wrong:
+        raise VerificationFailed(
+            f"plan {plan.plan_id} of run {plan.run_id} is not decoded as it should be:"
+            f" {'; '.join(wrong)}. Nothing moved; clear decode_rows, or run the same run id again",
+            plan_id=plan.plan_id,
+            mismatches=list(wrong),
+        )
+    done = replace(record, status="done", ranges=ranges, closed_at=now())
+    reach("decode:closing")
+    run.ledger.update_under("decoder", lambda state: _close(state, done))
+    reach("decode:closed")
+    log.info(
+        "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
+    )
+    return done
+
+
+def _close(state: LedgerState, done: DecodeRecord) -> LedgerState:
+    open_now = state.decoding.open
+    if open_now is None or open_now.plan != done.plan:
+        return state  # by this very call, whose answer was lost, or by another attempt
+    resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
+    after = replace(resumed, decoding=closed(resumed.decoding, done))
+    return replace(after, closed_decodings=(*after.closed_decodings, done))
+
+
+def _landed(
+    table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
+) -> dict[PartitionIdentity, LandedRange]:
+    version = table.observe().version
+    if version is None:
+        raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
+    return table.landed(ranges, version)

@@ -1,0 +1,287 @@
+"""What ledger and table share on delta-rs: Arrow, Parquet files, folders, commits as they stand.
+
+Two rules that every function here keeps:
+
+- No pandas. pyarrow's own conversions import it if it is installed, as Airflow does; that takes
+  half a second per process.
+- None of Arrow's own threads. delta-rs gives Arrow a Python file; an Arrow thread that still reads
+  from it when the interpreter ends aborts the process and changes its exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from arro3.core import Array, DataType, Schema, Table
+from deltalake import CommitProperties, DeltaTable
+from deltalake.fs import DeltaStorageHandler
+from deltalake.fs._base_handler import BaseDeltaStorageHandler
+from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
+
+from tideline.stream.settings import is_in_object_store
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def from_delta(exported: object) -> pa.Table:
+    """The rows of a delta-rs result as an Arrow table.
+
+    Args:
+        exported: Any object with Arrow's C stream interface.
+    """
+    return pa.RecordBatchReader.from_stream(exported).read_all()
+
+
+def from_columns(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """An Arrow table from Python lists.
+
+    Args:
+        columns: Values by column name, all of the same length; times are UTC-aware.
+        schema: Names and types, in the wanted order; times in microseconds.
+    """
+    arrays = []
+    for field in schema:
+        values, wanted = columns[field.name], DataType.from_arrow(field.type)
+        if pa.types.is_timestamp(field.type):
+            since_1970 = [(at - _EPOCH) // _MICROSECOND for at in values]
+            arrays.append(Array(since_1970, type=DataType.int64()).cast(wanted))
+        else:
+            arrays.append(Array(values, type=wanted))
+    return from_delta(Table.from_arrays(arrays, schema=Schema.from_arrow(schema)))
+
+
+def integers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of 64-bit integers; nulls and other types come as pyarrow converts them."""
+    if column.type != pa.int64() or column.null_count:
+        converted: np.ndarray = column.to_numpy()
+        return converted
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * 8)
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def booleans(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of booleans without nulls, as a mask over the rows."""
+    return integers(column.cast(pa.int64())).astype(bool)
+
+
+def microseconds(times: pa.ChunkedArray) -> list[int | None]:
+    """Timestamps as integers, in microseconds since 1970."""
+    if times.type.unit != "us":
+        times = times.cast(pa.timestamp("us", times.type.tz))
+    return [us for chunk in times.chunks for us in chunk.view(pa.int64()).to_pylist()]
+
+
+def instants(times: pa.ChunkedArray) -> list[datetime | None]:
+    """Timestamps as UTC-aware datetimes.
+
+    Raises:
+        OverflowError: A time is after year 9999.
+    """
+    return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]
+
+
+_ROWS_PER_GROUP = 1000
+_SMALL_BYTES = 256 * 1024
+
+
+def read_parquet(
+    table: DeltaTable,
+    path: str,
+    columns: Sequence[str],
+    options: Mapping[str, str],
+    *,
+    holding: tuple[str, str] | None = None,
+) -> pa.Table:
+    """Some columns of one data file.
+
+    Args:
+        table: Says where the store is.
+        path: As in the table's log: URL-encoded, relative to the table.
+        columns: Names, in the wanted order.
+        options: delta-rs options of the object store.
+        holding: Column and value. Row groups whose statistics exclude the value are left out;
+            the others are read as a whole.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with _store(table, options).open_input_file(unquote(path)) as file:
+        # A small file is one request as a whole, and one for each column otherwise.
+        source = pa.BufferReader(file.read()) if file.size() <= _SMALL_BYTES else file
+        parquet = pq.ParquetFile(source, pre_buffer=False)
+        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
+        rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
+        plain = plain_schema(rows.schema)
+        # `cast` imports Arrow's functions, which takes longer than reading a small file.
+        return rows if plain.equals(rows.schema) else rows.cast(plain)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with Arrow's plain types, for which Arrow's functions exist.
+
+    Programs write their own choice of types into a file's metadata, and Arrow follows it: what
+    delta-rs has updated is read as `string_view`, which can be neither compared nor filtered.
+    """
+    for n, field in enumerate(schema):
+        schema = schema.set(n, field.with_type(_plain(field.type)))
+    return schema
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_plain(f.type)) for f in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind
+
+
+def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> bytes:
+    """A data file as it is, to tell a damaged one from a store that is away.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with _store(table, options).open_input_file(unquote(path)) as file:
+        data: bytes = file.read()
+    return data
+
+
+def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
+    if holding is None:
+        return True
+    name, value = holding
+    column = parquet.schema_arrow.get_field_index(name)
+    statistics = parquet.metadata.row_group(group).column(column).statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min <= value <= statistics.max)
+
+
+def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
+    """Write one data file, compressed with zstd.
+
+    Args:
+        table: Says where the store is.
+        path: Relative to the table, not URL-encoded.
+        rows: The rows.
+        options: delta-rs options of the object store.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with _store(table, options).open_output_stream(path) as file:
+        pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+        return int(file.tell())
+
+
+def _store(table: DeltaTable, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
+    return DeltaStorageHandler.from_table(table._table, dict(options))
+
+
+CREATED_ONCE = CommitProperties(max_commit_retries=0)
+"""For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
+again, as version 1 with another id, and that would replace the other one's."""
+
+
+def checkpoint_interval(uri: str) -> dict[str, str | None]:
+    """The table property that says after how many commits Delta writes a checkpoint.
+
+    delta-rs opens a table by reading each commit since the last one twice. In an object store each
+    of these is a request, so checkpoints come sooner there.
+
+    Args:
+        uri: Address of the table.
+    """
+    return {"delta.checkpointInterval": "10" if is_in_object_store(uri) else "50"}
+
+
+def read_commit(
+    table: DeltaTable, version: int, options: Mapping[str, str]
+) -> tuple[dict[str, Any], ...] | None:
+    """The actions of a commit, in the log's order; None if log cleanup has removed its file.
+
+    Args:
+        table: Says where the store is.
+        version: The version that the commit made.
+        options: delta-rs options of the object store.
+
+    Raises:
+        OSError: The store cannot be reached.
+    """
+    store = DeltaStorageHandler.from_table(table._table, dict(options))
+    try:
+        with store.open_input_file(f"_delta_log/{version:020d}.json") as file:
+            text = file.read().decode()
+    except FileNotFoundError:
+        return None
+    return tuple(json.loads(line) for line in text.splitlines() if line.strip())
+
+
+def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:
+    """Delete a folder inside a table's; one that is not there is no error.
+
+    Through the table's store, so it works the same for every way of running Spark.
+
+    Args:
+        uri: Address of the table.
+        options: delta-rs options of its store.
+        folder: Relative to the table's folder.
+
+    Raises:
+        OSError: The store cannot be reached.
+    """
+    local = _local_folder(uri)
+    if local is not None:
+        shutil.rmtree(local / folder, ignore_errors=True)
+    elif folder_entries(uri, options, folder):
+        _files(uri, options).delete_dir(folder)
+
+
+def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[FileInfo]:
+    """What lies in a folder inside a table's; nothing if it is not there.
+
+    Args:
+        uri: Address of the table.
+        options: delta-rs options of its store.
+        folder: Relative to the table's folder; empty for that itself.
+
+    Raises:
+        OSError: The store cannot be reached.
+    """
+    local = _local_folder(uri)
+    if local is not None and not (local / folder).is_dir():
+        return []
+    selector = FileSelector(folder, allow_not_found=True)
+    return list(_files(uri, options).get_file_info(selector))
+
+
+def _local_folder(uri: str) -> Path | None:
+    address = urlparse(uri)
+    return Path(address.path) if address.scheme in ("", "file") else None
+
+
+def _files(uri: str, options: Mapping[str, str]) -> PyFileSystem:
+    return PyFileSystem(DeltaStorageHandler(uri, dict(options)))

@@ -1,1 +1,0 @@
-"""Arrow tables and Parquet files for delta-rs; the ledger and the table both use it."""

@@ -1,0 +1,240 @@
+"""The Kafka client: retries, time-outs and translated errors around `tideline.kafka.requests`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.structs import OffsetAndMetadata
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from tideline.errors import AccessRefused, ServiceAway, Transient
+from tideline.kafka.connecting import CutAtConnect, connected, refusal_of, said_by, silent_endpoint
+from tideline.kafka.listener import spoken_at
+from tideline.kafka.refusals import Refusal
+from tideline.kafka.requests import KafkaRequests
+from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.tokens import Tokens, check_msk_iam
+from tideline.model.observation import Gap, Observation, TimedOffset
+from tideline.model.offsets import Intervals, TopicPartition
+
+Answer = TypeVar("Answer")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class KafkaCluster:
+    """Offsets, topic ids, epochs and topic settings of one cluster: implements `KafkaPort`.
+
+    `tideline.kafka.port` documents the methods, their edge cases and their errors.
+
+    Args:
+        settings: Checked client properties. Methods try again for its `patience_seconds`.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self._requests = KafkaRequests(self._connected)
+        self._admin: KafkaAdminClient | None = None
+
+    def __enter__(self) -> KafkaCluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    @property
+    def requests(self) -> int:
+        """Number of requests that observations, look-ups by time and examinations have sent."""
+        return self._requests.count
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """The names of the topics that match a pattern, without internal ones."""
+        expression = re.compile(pattern)
+        metadata = self._call(self._requests.metadata, None)
+        return sorted(
+            topic["name"]
+            for topic in metadata["topics"]
+            if not topic["is_internal"] and expression.fullmatch(topic["name"])
+        )
+
+    def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
+        """Read the state of every partition of the named topics, once."""
+        observation: Observation = self._call(self._requests.observe, sorted(set(topics)), epochs)
+        return observation
+
+    def offsets_at(
+        self, instant: datetime, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """The first record of each partition that is not older than an instant."""
+        timestamp_ms = -((_EPOCH - instant) // timedelta(milliseconds=1))  # rounded up, exactly
+        offsets: dict[TopicPartition, TimedOffset | None] = self._call(
+            self._requests.offsets_at, timestamp_ms, list(partitions)
+        )
+        return offsets
+
+    def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """The next offsets that a consumer group has committed."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        answer = self._public(lambda admin: admin.list_group_offsets({group: asked}))[group]
+        offsets: dict[TopicPartition, int | None] = dict.fromkeys(asked)
+        for partition in asked:
+            committed = answer.get(partition)
+            if committed is not None and committed.offset >= 0:
+                offsets[partition] = committed.offset
+        return offsets
+
+    def examine(
+        self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
+    ) -> dict[TopicPartition, tuple[Gap, ...]]:
+        """Why offsets have no row, as far as the batches of the log show it."""
+        gaps: dict[TopicPartition, tuple[Gap, ...]] = self._call(
+            self._requests.examine, missing, isolation_level
+        )
+        return gaps
+
+    def written_at(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, datetime | None]:
+        """When the record at an offset was written, or the next one after it."""
+        if not offsets:
+            return {}
+        times: dict[TopicPartition, datetime | None] = self._call(
+            self._requests.written_at, offsets
+        )
+        return times
+
+    def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
+        """How long topics keep records, in milliseconds."""
+        retention: dict[str, int | None] = dict.fromkeys(topics)
+        for name, values in self._settings(retention, "retention.ms", "cleanup.policy"):
+            if "delete" in (values.get("cleanup.policy") or "delete"):
+                kept = int(values.get("retention.ms") or -1)
+                retention[name] = kept if kept >= 0 else None
+        return retention
+
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """The topics among these whose log may have lost records to compaction."""
+        settings = self._settings(topics, "cleanup.policy")
+        # Brokers answer without settings for a topic that does not exist or may not be read.
+        policies = {name: values.get("cleanup.policy", "compact") for name, values in settings}
+        return {name for name, policy in policies.items() if "compact" in (policy or "")}
+
+    def _settings(
+        self, topics: Iterable[str], *wanted: str
+    ) -> Iterator[tuple[str, dict[str, str | None]]]:
+        names = sorted(set(topics))
+        resources = [ConfigResource(ConfigResourceType.TOPIC, n, list(wanted)) for n in names]
+        answer = self._public(lambda admin: admin.describe_configs(resources, config_filter="all"))
+        for name, settings in answer.get("topic", {}).items():
+            yield name, {key: setting["value"] for key, setting in settings.items()}
+
+    def commit_group(self, group: str, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit a consumer group's offsets, for tools that show lag."""
+        offsets = {
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", None)
+            for partition, offset in next_offsets.items()
+        }
+        answers = self._public(lambda admin: admin.alter_group_offsets(group, offsets))
+        refused = {
+            str(tp): e.__name__ for tp, e in answers.items() if e is not kafka_errors.NoError
+        }
+        if refused:
+            raise ServiceAway(
+                f"group {group}: the brokers did not commit the offsets of {refused}; the group"
+                " may have running members",
+                group=group,
+            )
+
+    def _connected(self) -> KafkaAdminClient:
+        if self._admin is None:
+            self._admin = connected(
+                **self._arguments(),
+                bootstrap_timeout_ms=self.settings.request_timeout_ms,
+                reconnect_backoff_max_ms=1000,
+            )
+        return self._admin
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = self.settings.for_python()
+        if arguments.get("sasl_mechanism") == "AWS_MSK_IAM":
+            check_msk_iam(self.settings.connection)
+        if arguments.get("sasl_mechanism") == "OAUTHBEARER":
+            tokens = Tokens(self.settings)
+            tokens.token()  # here an error is itself; in the client it would be a lost connection
+            arguments["sasl_oauth_token_provider"] = tokens
+        return arguments
+
+    def _public(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
+        retrying = Retrying(
+            stop=stop_after_delay(self.settings.patience_seconds),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2),
+            retry=retry_if_exception_type(Transient),
+            reraise=True,
+        )
+        answer: Answer = retrying(self._ask_once, ask)
+        return answer
+
+    def _ask_once(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
+        try:
+            return ask(self._connected())
+        except (kafka_errors.KafkaError, OSError) as error:
+            self.close()  # the next try opens new connections
+            raise _translated(error, self.settings) from error
+
+    def _call(self, coroutine: Callable[..., Any], *args: Any) -> Any:
+        return self._public(lambda admin: admin._manager.run(coroutine, *args))
+
+
+def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | ServiceAway:
+    servers = str(settings.properties["bootstrap.servers"])
+    refusal = refusal_of(error)
+    if refusal is None and isinstance(error, CutAtConnect):
+        refusal = _protocol_refusal(error, settings)
+    if refusal is not None:
+        text = settings.without_secrets(refusal.text)
+        return replace(refusal, text=text).as_error(settings.connection, servers)
+    if silent := silent_endpoint(error):
+        return ServiceAway(
+            f"connection {settings.connection}: no token for Kafka at {servers}:"
+            f" {settings.without_secrets(str(silent))}; no position has moved, run again when the"
+            " token endpoint is back",
+            bootstrap_servers=servers,
+        )
+    return ServiceAway(
+        f"Kafka at {servers} does not answer: {settings.without_secrets(said_by(error))}; no"
+        " position has moved, run again when the brokers are back",
+        bootstrap_servers=servers,
+    )
+
+
+def _protocol_refusal(cut: CutAtConnect, settings: KafkaSettings) -> Refusal | None:
+    """A cut connection is a refusal only if the port proves to speak another protocol."""
+    spoken = spoken_at(cut.host, cut.port)
+    if spoken is None or not spoken.contradicts(settings.protocol):
+        return None
+    return Refusal(
+        "protocol",
+        f"security.protocol is {settings.protocol}, but the port speaks {spoken}"
+        f" ({cut.host}:{cut.port})",
+    )

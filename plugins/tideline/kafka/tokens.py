@@ -1,0 +1,235 @@
+"""What kafka-python needs for AWS_MSK_IAM, looked for before it connects.
+
+The client would meet what is missing while it connects, try until its time is up, and not say it.
+
+Tokens for SASL OAUTHBEARER: OAuth 2.0 client credentials (RFC 6749, section 4.4) over HTTP.
+
+Redirects are not followed, and no proxy is looked for: both would carry the client's secret to
+somebody else. Spark's Java client asks by classes of its own, with the same properties.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+from kafka import errors as kafka_errors
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tideline.errors import ConnectionMissing
+from tideline.kafka.refusals import Refusal
+from tideline.kafka.settings import ENDPOINT, TOKEN_SECONDS, KafkaSettings
+
+
+def check_msk_iam(connection: str) -> None:
+    """Make sure that there are AWS' library, credentials and a region.
+
+    Args:
+        connection: Id of the Airflow connection, for messages.
+
+    Raises:
+        ConnectionMissing: One of them is missing.
+    """
+    try:
+        from botocore.session import Session
+    except ImportError:
+        raise _refused(
+            connection, "the Python package botocore; install it beside Tideline"
+        ) from None
+    session = Session()
+    if not session.get_config_variable("region"):
+        raise _refused(connection, "a region; set AWS_DEFAULT_REGION")
+    if session.get_credentials() is None:
+        raise _refused(
+            connection,
+            "credentials; give the process a role, or set AWS_ACCESS_KEY_ID and"
+            " AWS_SECRET_ACCESS_KEY",
+        )
+
+
+def _refused(connection: str, lacking: str) -> ConnectionMissing:
+    return ConnectionMissing(
+        f"connection {connection}: extra sasl.mechanism: AWS_MSK_IAM lacks {lacking}",
+        connection=connection,
+        property="sasl.mechanism",
+    )
+
+
+_LONGEST_ANSWER = 1 << 20
+_LONGEST_TEXT = 300
+_UNSAID_LIFETIME_SECONDS = 60
+_LATER = (408, 425, 429)
+"""With every 5xx: the endpoint may answer otherwise later (RFC 9110, section 15.5)."""
+
+
+class TokenRefused(kafka_errors.KafkaError):  # type: ignore[misc]
+    """The token endpoint gives no token, for good.
+
+    Args:
+        refusal: Why.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+
+class TokenEndpointAway(kafka_errors.KafkaError):  # type: ignore[misc]
+    """The token endpoint does not answer now."""
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Gives one token to all connections of a client, and a new one before that expires.
+
+    Args:
+        settings: Of a connection with OAUTHBEARER.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._token = ""
+        self._use_until = 0.0
+
+    def token(self) -> str:
+        """A token that is valid for a while yet.
+
+        Raises:
+            TokenRefused: The endpoint refuses, or is not one.
+            TokenEndpointAway: It does not answer in time, or asks to come back later.
+        """
+        if self._clock() >= self._use_until:
+            asked = self._clock()
+            self._token, lifetime = self._fetched()
+            self._use_until = asked + 0.8 * lifetime
+        return self._token
+
+    def _fetched(self) -> tuple[str, float]:
+        """A new token, and for how many seconds it is valid."""
+        status, content = self._asked()
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            answer = None
+        said = answer if isinstance(answer, dict) else {}
+        if status in _LATER or status >= 500:
+            raise TokenEndpointAway(f"{self._name}: HTTP {status}")
+        if status != 200:
+            raise self._refused(f"HTTP {status}{_reason(said)}")
+        token = said.get("access_token")
+        if (
+            not isinstance(token, str)
+            or not token
+            or not token.isascii()
+            or not token.isprintable()
+        ):
+            raise self._refused("its answer has no usable access_token")
+        return token, _seconds(said.get("expires_in"))
+
+    def _asked(self) -> tuple[int, bytes]:
+        """The endpoint's status and answer."""
+        try:
+            connection = self._connection()
+            try:
+                connection.request("POST", self._path, self._body, self._headers)
+                answer = connection.getresponse()
+                return answer.status, _read(answer)
+            finally:
+                connection.close()
+        except ssl.SSLError as error:
+            if isinstance(error, ssl.SSLCertVerificationError) or error.library in ("X509", "PEM"):
+                raise self._refused(str(error), "certificate") from error
+            if error.reason == "WRONG_VERSION_NUMBER":
+                raise self._refused("it does not speak TLS, so https is wrong") from error
+            raise TokenEndpointAway(f"{self._name}: {error}") from error
+        except (OSError, http.client.HTTPException) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise TokenEndpointAway(f"{self._name}: {said}") from error
+
+    def _connection(self) -> http.client.HTTPConnection:
+        url = urlsplit(self._url)
+        assert url.hostname is not None
+        if url.scheme == "http":
+            return http.client.HTTPConnection(url.hostname, url.port, timeout=TOKEN_SECONDS)
+        context = ssl.create_default_context(cafile=self._given("https.ca.location"))
+        return http.client.HTTPSConnection(
+            url.hostname, url.port, timeout=TOKEN_SECONDS, context=context
+        )
+
+    @property
+    def _url(self) -> str:
+        return str(self._settings.properties[ENDPOINT])
+
+    @property
+    def _name(self) -> str:
+        """The endpoint, for messages; a query may be secret."""
+        return f"token endpoint {self._url.partition('?')[0]}"
+
+    @property
+    def _path(self) -> str:
+        url = urlsplit(self._url)
+        return f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
+
+    @property
+    def _body(self) -> str:
+        scope = self._given("sasl.oauthbearer.scope")
+        return urlencode(
+            {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+        )
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        encoded = quote_plus if self._settings.encodes_client else str
+        client, secret = (
+            encoded(self._given(f"sasl.oauthbearer.client.{part}") or "")
+            for part in ("id", "secret")
+        )
+        return {
+            "Accept": "application/json",
+            "Authorization": f"Basic {b64encode(f'{client}:{secret}'.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+
+    def _given(self, name: str) -> str | None:
+        value: Any = self._settings.properties.get(name)
+        return None if value is None else str(value)
+
+    def _refused(self, text: str, cause: Any = "authentication") -> TokenRefused:
+        return TokenRefused(Refusal(cause, f"{self._name}: {text}"))
+
+
+def _seconds(lifetime: Any) -> float:
+    """A lifetime as endpoints say it: a number, for some as text; one of our own otherwise."""
+    try:
+        seconds = float(lifetime)
+    except (TypeError, ValueError):
+        return _UNSAID_LIFETIME_SECONDS
+    return seconds if 0 < seconds < math.inf else _UNSAID_LIFETIME_SECONDS
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """The body, as much as an answer of this kind may have, and no longer than it may take."""
+    until = time.monotonic() + TOKEN_SECONDS
+    content = b""
+    while part := answer.read1(65_536):
+        content += part
+        if len(content) > _LONGEST_ANSWER or time.monotonic() > until:
+            raise http.client.HTTPException("its answer has no end")
+    return content
+
+
+def _reason(answer: dict[str, Any]) -> str:
+    """What an error's answer says (RFC 6749, section 5.2)."""
+    said = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
+    text = " ".join(": ".join(said).split())
+    return f": {text[:_LONGEST_TEXT]}" if text else ""

@@ -1,0 +1,197 @@
+"""Begin an attempt behind a fence, hand a job to Spark, and understand how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tideline.documents import dump, load
+from tideline.errors import ServiceAway, UnreadableRecords, reported_error
+from tideline.landing.context import RunContext
+from tideline.launch.job import PrivateFolder
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import within
+from tideline.model.offsets import CoordinateRange, add_coverage
+from tideline.model.plan import BatchPlan
+from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.model.wording import first_few
+from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
+
+Answer = TypeVar("Answer", SparkResult, DecodeResult)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to write, with a token larger than all before it (R5).
+
+    Args:
+        state: The ledger as it was when the token was given out, under the writer's lease.
+    """
+
+    state: LedgerState
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.state.control.token
+
+    @property
+    def ledger_id(self) -> str:
+        """Whose attempt it is."""
+        return self.state.control.ledger_id
+
+
+def begin_attempt(run: RunContext, ledger_id: str, lease: str = "writer") -> Attempt:
+    """Take the next token; the caller holds the lease of whoever writes the run's table.
+
+    Raises:
+        StreamBusy: It has lost the lease meanwhile.
+    """
+    known = run.table.newest_token(app_id(ledger_id))
+    return Attempt(run.ledger.next_token(lease, above=known or 0))
+
+
+def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:
+    """The change that lands a plan."""
+    return _change(run, attempt, plan.plan_id, plan.ranges)
+
+
+def removal(
+    run: RunContext, attempt: Attempt, name: str, ranges: Iterable[CoordinateRange]
+) -> TableChange:
+    """The change that removes the rows at coordinates.
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        name: What is removed: a plan's id, or a rewind's.
+        ranges: Whose rows are removed.
+    """
+    return _change(run, attempt, removal_id(name), ranges)
+
+
+def fence(run: RunContext, attempt: Attempt, name: str) -> TableChange:
+    """The change that touches no row: its token keeps older attempts out (R5).
+
+    Args:
+        run: This run.
+        attempt: Its token.
+        name: The id of the plan that they may still execute.
+    """
+    return _change(run, attempt, fence_id(name), ())
+
+
+def compaction(run: RunContext, attempt: Attempt) -> TableChange:
+    """The change that puts merged files in place of small ones; its merges come later."""
+    return _change(run, attempt, COMPACTION_ID, ())
+
+
+def _change(
+    run: RunContext, attempt: Attempt, commit_id: str, ranges: Iterable[CoordinateRange]
+) -> TableChange:
+    return TableChange(
+        ledger_id=attempt.ledger_id,
+        commit_id=commit_id,
+        run_id=run.run_id,
+        token=attempt.token,
+        ranges=tuple(r.as_coordinates for r in ranges),
+        by=run.request.by,
+    )
+
+
+def read_job(
+    run: RunContext,
+    attempt: Attempt,
+    change: TableChange,
+    plan: BatchPlan,
+    partition_by: Sequence[str],
+    met: Iterable[CoordinateRange] = (),
+) -> SparkJob:
+    """What Spark is given to read a plan.
+
+    Args:
+        run: This run.
+        attempt: Its ledger knows which offsets cannot be read.
+        change: Says where the files go.
+        plan: Whose rows are read.
+        partition_by: The table's partition columns.
+        met: Offsets that Spark could not read before in this attempt; good rows stand there, or
+            their loss is accepted.
+    """
+    known = add_coverage(attempt.state.head.unreadable, ((r.identity, r.offsets) for r in met))
+    return SparkJob(
+        stream=run.stream.stream,
+        run_id=run.run_id,
+        plan_id=plan.plan_id,
+        table_uri=run.stream.table.uri,
+        folder=change.folder,
+        partition_by=tuple(partition_by),
+        isolation_level=plan.isolation_level,
+        ranges=change.ranges,
+        kafka_options=run.kafka_options,
+        store_options=run.store_options,
+        unreadable=within(change.ranges, known),
+    )
+
+
+def hand_over(
+    run: RunContext, job: SparkJob | DecodeJob, kind: type[Answer]
+) -> tuple[Answer | None, ServiceAway | None]:
+    """Give a job to Spark, and wait until its application has ended.
+
+    Args:
+        run: This run.
+        job: What to do; the path of the result is set here.
+        kind: What the application answers.
+
+    Returns:
+        What it has answered, if it has; and how it ended, if not well.
+    """
+    with PrivateFolder() as folder:
+        job_file, result_file = folder / "job.json", folder / "result.json"
+        job_file.touch(mode=0o600)
+        job_file.write_text(dump(replace(job, result_path=str(result_file))))
+        failure: ServiceAway | None = None
+        try:
+            run.spark.submit(str(job_file))
+        except ServiceAway as error:
+            failure = error
+        result = None
+        if result_file.exists():
+            result = load(kind, result_file.read_bytes(), f"result file {result_file}")
+    return result, failure
+
+
+def submit(run: RunContext, job: SparkJob) -> SparkResult:
+    """Run one Spark application to its end.
+
+    Args:
+        run: This run.
+        job: What to do; the path of the result is set here.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        ServiceAway: It could not be started, or ended without a word.
+    """
+    result, failure = hand_over(run, job, SparkResult)
+    if result is not None and result.unreadable:
+        raise UnreadableRecords(
+            f"plan {job.plan_id}: Spark cannot read {first_few(result.unreadable, 3, '; ')}",
+            unreadable=result.unreadable,
+        )
+    if result is not None and result.error is not None:
+        reported = reported_error(result.error)
+        hope = "; the next attempt's checks tell a loss from a passing fault"
+        raise reported(
+            f"plan {job.plan_id}: Spark could not read {first_few(job.ranges, 3)} into files:"
+            f" {result.message}. No position has moved{hope if reported.retriable else ''}"
+        )
+    if failure is not None:
+        raise failure
+    if result is None:
+        raise ServiceAway(
+            f"plan {job.plan_id}: Spark ended well and did not say what it wrote; nothing was"
+            " committed, run again"
+        )
+    return result

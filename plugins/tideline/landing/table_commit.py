@@ -1,0 +1,315 @@
+"""Look, check, commit: the loop in which every change of every table is committed (R2, R5).
+
+Each try looks at the table's newest version, and its commit is valid for the version right after
+that one only. If somebody else was first, everything is checked again.
+
+The one way in which rows get into the table and out of it (R2, R4, R5, R13).
+
+A landing, a replay, a removal and a rewind differ in what they check before the commit, and in
+nothing else. Each try looks at the table's newest version, and its commit is valid for the version
+right after that one only. If somebody else was first, everything is checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tideline.errors import (
+    AttemptFenced,
+    CommitConflict,
+    ReplayUnavailable,
+    ServiceAway,
+    VerificationFailed,
+)
+from tideline.failpoints import reach
+from tideline.landing.attempts import begin_attempt, fence
+from tideline.landing.closing import can_be_given_up, give_up_backfill
+from tideline.landing.context import RunContext, log
+from tideline.landing.incidents import open_and_halt
+from tideline.landing.proof import foreign_changes, obstacles_to, rows_to_keep
+from tideline.ledger.state import LedgerState
+from tideline.model.head import KnownCommit
+from tideline.model.incident import Finding
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
+from tideline.model.run import RunRecord, TableCommit
+from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
+from tideline.table.port import TablePort
+from tideline.table.schema import TableChange
+
+_TRIES = 10
+"""How many times another program may commit between a look at the table and our commit."""
+
+Seen = tuple[TableObservation, tuple[Finding, ...]]
+"""The table, and what others did to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that is written to.
+
+    Args:
+        table: The table.
+        uri: Its address, for messages.
+        look: Gives the table as it is now, and what others did to it.
+        halt: Halts where others have done something; called when it is sure that the attempt has
+            not committed yet.
+    """
+
+    table: TablePort
+    uri: str
+    look: Callable[[], Seen]
+    halt: Callable[[tuple[Finding, ...]], None]
+
+
+def commit_checked(
+    target: Target,
+    change: TableChange,
+    files: Sequence[str],
+    check: Callable[[int], TableChange],
+    after_version: int,
+) -> TableCommit:
+    """Look, check, commit; again if another commit came first, and at most `_TRIES` times.
+
+    Args:
+        target: What is written to.
+        change: The attempt.
+        files: Its data files.
+        check: Raises, or gives what is to be committed on a version.
+        after_version: The table's version before the attempt.
+
+    Raises:
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A service is away, or others committed first every time.
+    """
+    for _ in range(_TRIES):
+        seen, findings = target.look()
+        # Asked after the look: a newer token is in the version that we build on, or above it.
+        if made := _made(target, change, after_version):
+            return made
+        _refuse_fenced(target, change)
+        target.halt(findings)
+        if seen.version is None:
+            raise _away(target, "it is gone")
+        checked = check(seen.version)
+        reach("table:committing")
+        try:
+            target.table.commit(checked, files, seen.version)
+        except CommitConflict as conflict:
+            log.info("%s", conflict)
+        except ServiceAway:
+            if made := _made(target, change, after_version):  # only the answer was lost
+                return made
+            raise
+    if made := _made(target, change, after_version):
+        return made
+    raise _away(target, f"other programs have committed first, {_TRIES} times")
+
+
+def _away(target: Target, why: str) -> ServiceAway:
+    return ServiceAway(f"table {target.uri}: {why}; nothing was committed, run again later")
+
+
+def _made(target: Target, change: TableChange, after_version: int) -> TableCommit | None:
+    """The change's commit, if the table shows it."""
+    made = target.table.find_commit(change.commit_id, after_version)
+    if made is None or made.token != change.token:
+        return None
+    log.info("%s: %d rows, table version %d", change.commit_id, made.rows, made.version)
+    return made
+
+
+def _refuse_fenced(target: Target, change: TableChange) -> None:
+    newest = target.table.newest_token(change.app_id)
+    if newest is not None and newest >= change.token:
+        raise AttemptFenced(
+            f"{change.commit_id}: attempt {change.token} has committed nothing: the table holds"
+            f" token {newest} of a newer one; run again, the ledger knows what is done",
+            commit_id=change.commit_id,
+            token=change.token,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What an attempt has read, ready to be put into the table.
+
+    Args:
+        state: The ledger under the writer's lease.
+        record: Of the run that executes the plan.
+        plan: The plan.
+        change: The attempt.
+        written: Its data files and what they hold.
+        left_out: What Spark was told not to read, since it cannot.
+    """
+
+    state: LedgerState
+    record: RunRecord
+    plan: BatchPlan
+    change: TableChange
+    written: WrittenRows
+    left_out: Sequence[CoordinateRange] = ()
+
+
+def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommit:
+    """Put an attempt's files where the plan's rows stand, or where nothing stands yet.
+
+    Args:
+        run: This run; holds the writer's lease.
+        landing: What was read.
+        after_version: The table's version before the attempt.
+
+    Raises:
+        ResetDetected: The table is not the one that the ledger knows.
+        VerificationFailed: An offset was read twice.
+        ReplayUnavailable: An offset that stands there was not read, or the log has changed.
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A service is away, or others committed first every time.
+    """
+    record, plan = landing.record, landing.plan
+    _refuse_copies(landing.change, landing.written.landed)
+
+    def check(version: int) -> TableChange:
+        landed = run.table.landed(plan.ranges, version)
+        if not landed:
+            return landing.change
+        refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
+        missing = unread(plan.ranges, landing.written.landed, landed)
+        if not missing:
+            return landing.change
+        kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}
+        if kept != missing:
+            shorter = shorter_than_landed(plan.ranges, landing.written.landed, landed)
+            raise _unavailable(plan, shorter, landed)
+        return replace(landing.change, ranges=without_offsets(landing.change.ranges, kept))
+
+    def look() -> Seen:
+        seen = foreign_changes(run, landing.state, plan)
+        # Time has passed since the ledger was read: it may know of a change by now.
+        return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
+
+    return _commit(run, landing.change, landing.written.files, look, check, after_version)
+
+
+def remove(run: RunContext, change: TableChange, *, after_version: int) -> KnownCommit:
+    """Remove the rows at the change's coordinates.
+
+    The commit is made also where no row stands there: its token keeps older attempts out. What
+    others did to the table is not looked at: a removal has to end, and the next run looks.
+
+    Args:
+        run: This run; holds the writer's lease.
+        change: The attempt.
+        after_version: The table's version before the attempt.
+
+    Returns:
+        The commit as the head has to note it.
+
+    Raises:
+        AttemptFenced: A newer attempt has written.
+        ServiceAway: A service is away, or others committed first every time.
+    """
+
+    def look() -> Seen:
+        return run.table.observe(), ()
+
+    made = _commit(run, change, (), look, lambda _: change, after_version)
+    return KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)
+
+
+def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIdentity, LandedRange]:
+    """Commit a newer token where an attempt may still stand before its commit (R5); no row goes.
+
+    Asked before a plan is closed without its rows: such an attempt may have read them. Where no
+    table is there, it cannot commit yet; once it has found or made one, it looks whether it still
+    holds the lease.
+
+    Args:
+        run: This run; holds the writer's lease.
+        plan: Will be closed.
+
+    Returns:
+        What the table holds at the plan's coordinates, now that nobody else lands it any more.
+
+    Raises:
+        StreamBusy: The lease was lost meanwhile.
+        ServiceAway: Table or ledger cannot be asked, or others committed first every time.
+    """
+    table, control = run.table.observe(), run.ledger.read().control
+    if table.version is None:
+        return {}
+    version = table.version
+    if (table.token or 0) != control.token:  # a token was given out that has not committed
+        attempt = begin_attempt(run, control.ledger_id)
+        version = remove(run, fence(run, attempt, plan.plan_id), after_version=version).version
+    return run.table.landed(plan.ranges, version)
+
+
+def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedRange]) -> None:
+    copied = [held for held in read.values() if held.duplicates]
+    if copied:
+        raise VerificationFailed(
+            f"{change.commit_id}: Spark has written {sum(h.duplicates for h in copied)} rows too"
+            f" many, the first in partition {copied[0].identity.partition}; nothing was committed,"
+            " clear the task or run again",
+            commit_id=change.commit_id,
+        )
+
+
+def _commit(
+    run: RunContext,
+    change: TableChange,
+    files: Sequence[str],
+    look: Callable[[], Seen],
+    check: Callable[[int], TableChange],
+    after_version: int,
+) -> TableCommit:
+    """Commit to the raw table; what others did to it halts the run."""
+
+    def halt(findings: tuple[Finding, ...]) -> None:
+        if findings:
+            open_and_halt(run, run.ledger.read(), findings)
+
+    target = Target(run.table, run.stream.table.uri, look, halt)
+    return commit_checked(target, change, files, check, after_version)
+
+
+def refuse_unserved(
+    run: RunContext,
+    record: RunRecord,
+    plan: BatchPlan,
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> None:
+    """Make sure that Kafka can serve the plan as it was frozen (R4).
+
+    Raises:
+        ReplayUnavailable: It cannot, for good.
+        StreamBusy: Another attempt has taken over meanwhile; its decisions count.
+    """
+    gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
+    if gone:
+        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
+        closed = False
+        if can_be_given_up(run, record, landed):
+            landed = fence_older_attempts(run, plan)
+            closed = can_be_given_up(run, record, landed)
+        if closed:
+            give_up_backfill(run, record, gone)
+        raise _unavailable(plan, gone, landed, closed=closed)
+
+
+def _unavailable(
+    plan: BatchPlan,
+    reasons: list[str],
+    landed: Mapping[PartitionIdentity, LandedRange],
+    *,
+    closed: bool = False,
+) -> ReplayUnavailable:
+    return ReplayUnavailable(
+        f"replay_unavailable: plan {plan.plan_id} of run {plan.run_id} cannot be read as it was"
+        f" frozen: {'; '.join(reasons)}. {what_stays(plan.lane, landed, closed=closed)}",
+        plan_id=plan.plan_id,
+        reasons=reasons,
+    )

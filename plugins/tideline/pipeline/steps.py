@@ -1,0 +1,274 @@
+"""Which steps of a run would find nothing to do, known once detection has passed.
+
+Step 1: recover what an earlier run left open, then propose the ranges of this one.
+
+Step 2: hold the ledger against the cluster; freeze the plan if nothing speaks against it.
+
+Step 5: reconcile the committed version with the plan, and the log with what was read.
+
+Step 6: move the head by compare-and-swap, then tell others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tideline.decoding.rules import has_work
+from tideline.errors import AttemptFenced, BadInput, VerificationFailed
+from tideline.failpoints import reach
+from tideline.landing.closing import close_plan, commit_group_offsets, refuse_closed
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import (
+    halt,
+    open_and_halt,
+    open_incidents,
+    relevant_incidents,
+    triage_incidents,
+)
+from tideline.landing.proof import (
+    changes_after_read,
+    check_log,
+    count_rows,
+    find_commit,
+    foreign_changes,
+)
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import Decoding
+from tideline.model.head import Head
+from tideline.model.incident import Finding, Incident
+from tideline.model.plan import BatchPlan, VerifiedRange
+from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
+from tideline.model.verdicts import GAP_CLASSES
+from tideline.pipeline.decisions import accept_gaps
+from tideline.pipeline.freezing import freeze_backfill, freeze_live
+from tideline.pipeline.proposing import propose, stable_proposal
+from tideline.pipeline.recovery import recover
+
+AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_offsets")
+"""The steps that follow and land, in their order."""
+
+DECODING_STEPS = ("decode_rows", "verify_decoded")
+"""The steps that follow where the stream has typed tables."""
+
+
+def steps_without_work(record: RunRecord, incidents: Collection[Incident]) -> tuple[str, ...]:
+    """The steps that can be left out; in Airflow each one would be a process.
+
+    An incident that comes up later needs no `resolve_reset` of this run: the step that meets it
+    halts the run, and a later run, or this one cleared, carries the decision out.
+
+    Args:
+        record: The run's, as detection left it.
+        incidents: All that are open.
+    """
+    if record.status == "proposed" or record.is_planned_anew or record.resolved:
+        return ()
+    if not record.is_to_execute:
+        return AFTER_DETECTION
+    return () if incidents else ("resolve_reset",)
+
+
+def decodes_nothing(record: RunRecord, head: Head, decoding: Decoding) -> bool:
+    """Whether the steps that decode can be left out as well.
+
+    A run that lands something has something to decode.
+
+    Args:
+        record: The run's, as detection left it.
+        head: What is landed.
+        decoding: What is decoded.
+    """
+    return not record.is_to_execute and record.status != "proposed" and not has_work(head, decoding)
+
+
+def plan_offset_ranges(run: RunContext) -> RunRecord:
+    """The run's record: its frozen plan if there is one, otherwise a new proposal.
+
+    A run that a rewind has undone is planned anew, and so is a backfill whose plan was closed
+    without being landed.
+
+    Raises:
+        BadInput: The stream asks for what the cluster does not have.
+        StreamBusy: The head moved meanwhile.
+        ServiceAway: Cluster, table or ledger cannot be asked.
+    """
+    run.warn()
+    state, record = run.snapshot()
+    if record is None or record.status == "proposed" or record.is_planned_anew:
+        _, record = propose(run, recover(run, state), record)
+    return record
+
+
+def detect_earliest_reset(run: RunContext) -> RunRecord:
+    """The run's record: frozen (R1), nothing to do, or still proposed where a decision comes first.
+
+    Raises:
+        ResetDetected: Something was found that nobody has decided and no policy lets pass; an
+            incident is open and no position moved.
+        WindowUnavailable: Part of what a backfill asks for has expired.
+        ServiceAway: The observations of the cluster did not agree in time.
+    """
+    state, record = run.snapshot()
+    if record is None or record.is_planned_anew:  # another run's proposal has replaced this one's
+        state, record = propose(run, recover(run, state), record)
+    if record.status != "proposed":
+        if record.status == "superseded":
+            log.info("run %s was superseded by %s", run.run_id, record.superseded_by)
+        _attach(run, state, record)
+        return record
+    state, proposal, findings = stable_proposal(run, state, record)
+    if run.request.lane == "backfill":
+        return freeze_backfill(run, state, proposal, findings)
+    triage = triage_incidents(run, relevant_incidents(run, state, findings))
+    if triage.halting:
+        halt(run, triage.halting)
+    if triage.asking or triage.decided:
+        for incident in (*triage.asking, *triage.decided):
+            log.warning("left to resolve_reset: %s", incident)
+        return record
+    if not triage.left_open:
+        log.info("no findings")
+    return freeze_live(run, state, proposal, triage.left_open)
+
+
+def _attach(run: RunContext, state: LedgerState, record: RunRecord) -> None:
+    """R8: a run that came upon another's halted plan halts as well, and opens nothing new."""
+    if record.status != "planned" or record.finishes is None or record.plan is None:
+        return
+    triage = triage_incidents(run, state.incidents_of_plan(record.plan.plan_id))
+    if triage.halting or triage.left_open:
+        halt(run, (*triage.halting, *triage.left_open))
+
+
+def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ...]] | None:
+    """The plan's commit and its ranges with rows and gaps; None where nothing was planned.
+
+    What was verified goes into the run's record, for `advance_offsets`.
+
+    Raises:
+        VerificationFailed: There are rows too many.
+        AttemptFenced: The table shows no commit of the plan.
+        ResetDetected: Offsets are missing without a reason, or the log changed while it was read;
+            the position does not move.
+        ServiceAway: The cluster cannot say whether it did.
+    """
+    state, record, plan = run.frozen()
+    if plan is None:
+        return None
+    commit = find_commit(run, record)
+    if commit is None:
+        raise AttemptFenced(
+            f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
+            plan_id=plan.plan_id,
+        )
+    if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
+        open_and_halt(run, state, foreign)
+    counted = count_rows(run, record, plan.ranges, state.head)
+    findings, counted = check_log(run, record, commit, counted)
+    if findings:
+        _keep(run, record, counted.evidence)
+        state = _accept_or_halt(run, state, record, plan, findings)
+        record = run.record_in(state) or record  # with the evidence: the log is not asked again
+        counted = count_rows(run, record, plan.ranges, state.head)
+    if counted.mismatches:
+        _keep(run, record, counted.evidence)
+        raise VerificationFailed(
+            f"table version {counted.version} is not what plan {plan.plan_id} says: "
+            + "; ".join(str(m) for m in counted.mismatches)
+            + ". The position did not move",
+            plan_id=plan.plan_id,
+            table_version=counted.version,
+            mismatches=[str(m) for m in counted.mismatches],
+        )
+    if (commit, counted.verified) != (record.table_commit, record.verified):
+        _keep(run, record, counted.evidence, commit, counted.verified)
+    reach("verify:verified")
+    return commit, counted.verified
+
+
+def _accept_or_halt(
+    run: RunContext,
+    state: LedgerState,
+    record: RunRecord,
+    plan: BatchPlan,
+    findings: tuple[Finding, ...],
+) -> LedgerState:
+    """Missing offsets may have a policy that accepts their loss; nothing else may go on here."""
+    incidents = open_incidents(run, state, findings, plan)
+    decided = triage_incidents(run, incidents).decided
+    gaps_only = all(i.finding.kind in GAP_CLASSES for i in incidents)
+    if not gaps_only or len(decided) < len(incidents) or not record.is_open:
+        halt(run, incidents)
+    return accept_gaps(run, decided)
+
+
+def _keep(
+    run: RunContext,
+    verifying: RunRecord,
+    evidence: tuple[PartitionEvidence, ...],
+    commit: TableCommit | None = None,
+    verified: tuple[VerifiedRange, ...] = (),
+) -> None:
+    """Put evidence and what was verified into this run's record, and the plan's other open ones.
+
+    Evidence can expire: it is kept also where the plan does not verify. There an open record
+    forgets an earlier verification, so that nobody advances by it; a closed one keeps its own.
+
+    Raises:
+        StreamBusy: Somebody has closed the run meanwhile.
+    """
+    plan = verifying.plan
+    assert plan is not None
+
+    def keep(state: LedgerState) -> LedgerState:
+        refuse_closed(state, verifying)
+        executing = {verifying.run_id: verifying} | dict(state.runs)
+        for record in executing.values():
+            if record.plan is None or record.plan.plan_id != plan.plan_id:
+                continue
+            learned = replace(record, evidence=evidence)
+            if commit is not None or record.is_open:
+                learned = replace(learned, table_commit=commit, verified=verified)
+            if learned != record:
+                state = state.with_run(replace(learned, updated_at=now()))
+        return state
+
+    reach("verify:keeping")
+    run.ledger.update(keep)
+    reach("verify:kept")
+
+
+def advance_offsets(run: RunContext) -> RunRecord:
+    """The run's closed record; the head is past the plan's ranges.
+
+    Repeating it moves nothing and tells the consumer group again.
+
+    Raises:
+        BadInput: The plan's newest commit is not verified: only `advance_offsets` was cleared, or
+            the plan was read again since.
+        ResetDetected: Somebody else has changed the table since, or the log is another one.
+        ServiceAway: The cluster cannot say whether it is.
+        StreamBusy: The head is neither at the plan's start nor past its end.
+    """
+    state, record, plan = run.frozen()
+    if plan is None:
+        return record
+    commit = find_commit(run, record)
+    if commit is None or commit != record.table_commit:
+        raise BadInput(
+            f"plan {plan.plan_id}: its newest commit in {run.stream.table.uri} is not verified;"
+            " clear verify_ranges and what follows, or run the same run id again",
+            plan_id=plan.plan_id,
+        )
+    if record.is_open:
+        if foreign := foreign_changes(run, state, plan)[1]:
+            open_and_halt(run, state, foreign)
+        # Since verifying, the live lane may have taken a newer epoch for known: ask once more (R7).
+        if changed := changes_after_read(run, plan.on_cluster):
+            halt(run, open_incidents(run, state, changed, plan))
+    state = close_plan(run, record, plan, commit, record.verified)
+    commit_group_offsets(run)
+    closed = run.record_in(state)
+    assert closed is not None
+    return closed

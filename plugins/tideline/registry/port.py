@@ -1,0 +1,90 @@
+"""The schema registry that decoding needs, as a protocol. `tideline.registry.client` implements it.
+
+Shapes:
+
+    WriterSchema        `model.decoding`: a schema with everything it refers to
+    SubjectVersion      one version of a subject, by number
+
+An id never changes its meaning, and one schema may belong to several subjects. Nothing is
+remembered here: the ledger keeps every schema that a plan has used (`Ledger.known_schemas`).
+
+A schema is returned whole:
+
+    avro        types of other schemas are written out where they are used first
+    json        other documents are in `$defs`, and every `$ref` to them points there
+    protobuf    the text as it is; imported files are in `references`
+
+Errors that every method raises:
+
+    RegistryAway      Nothing answers in time, or it answers 408, 429 or 5xx. Retriable; there is no
+                      second try here.
+    RegistryRefused   The login, a right, a certificate or the protocol is wrong (401, 403, TLS).
+    RegistryMisused   What answers is no registry, redirects to another address, gives an answer
+                      that is too large, or has a schema that cannot be understood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tideline.model.decoding import WriterSchema
+
+FORMATS = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
+"""Formats by the registry's `schemaType`; without one, it is Avro."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SubjectVersion:
+    """One version of a subject.
+
+    Args:
+        subject: The subject's name.
+        version: Its number, from 1.
+    """
+
+    subject: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.subject}:{self.version}"
+
+
+class RegistryPort(Protocol):
+    """Schemas by id and by subject."""
+
+    def schema(self, schema_id: int) -> WriterSchema | None:
+        """The schema of an id.
+
+        Args:
+            schema_id: As it stands before a record's bytes.
+
+        Returns:
+            The schema, known as the first of its subjects by name. None if the registry says that
+            it does not know the id: never given out, or deleted for good.
+        """
+
+    def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
+        """Everything that an id is registered as, deleted versions included, by name.
+
+        A deleted subject counts: its records are still in the log.
+
+        Args:
+            schema_id: As it stands before a record's bytes.
+
+        Returns:
+            Empty for an unknown id.
+        """
+
+    def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
+        """The newest version of a subject that is not deleted.
+
+        Args:
+            subject: The subject's name, as the stream file gives it.
+
+        Returns:
+            Which version it is, and its schema, known as this version.
+
+        Raises:
+            RegistryMisused: The registry does not know the subject.
+        """

@@ -1,0 +1,325 @@
+"""The sections of a stream file that make typed rows of raw bytes, and look after the tables."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import model_validator as whole
+
+from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn
+from tideline.stream.settings import TEN_YEARS, ConnectionId, Section, given_twice, safe_uri
+
+Format = Literal["avro", "json", "protobuf", "none"]
+Framing = Literal["confluent", "plain"]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
+FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
+_MOST_MB = 1_000_000
+FOLDER = "folder"
+"""Key of the validation context: the folder of the stream file, which schema files are beside."""
+
+
+class Registry(Section):
+    """Where schemas are looked up: Confluent's API, which others have as well."""
+
+    connection: ConnectionId = Field(
+        "registry_default", description="Airflow connection of type http; URL and secrets."
+    )
+
+
+class ListedField(Section):
+    """A field of the records that becomes a column."""
+
+    field: FieldPath = Field(
+        description="Its name in the records; dots lead into records, as in customer.id."
+    )
+    column: ColumnName | None = Field(
+        None, alias="as", description="The column's name. Default: the path, joined with _."
+    )
+
+    @field_validator("column")
+    @classmethod
+    def _not_an_own_column(cls, value: str | None) -> str | None:
+        if value is not None and value.lower() in OWN_COLUMNS:
+            raise ValueError(f"the table's own columns are called {', '.join(OWN_COLUMNS)}")
+        return value
+
+
+def _field_form(value: Any) -> str:
+    return "place" if isinstance(value, dict | ListedField) else "word"
+
+
+FieldItem = Annotated[
+    Annotated[FieldPath, Tag("word")] | Annotated[ListedField, Tag("place")],
+    Discriminator(_field_form),
+]
+
+
+class Part(Section):
+    """How the keys, or the values, of the records are written."""
+
+    format: Format = Field("none", description="none leaves the bytes undecoded, and out.")
+    framing: Framing | None = Field(
+        None,
+        description="confluent: a magic byte and the schema's id come first; the default where a"
+        " registry is named. plain: nothing does.",
+    )
+    subject: str | None = Field(
+        None,
+        min_length=1,
+        description="Subject of the registry that the schemas belong to. json may do without"
+        " subject and schema: each document becomes one VARIANT.",
+    )
+    schema_file: str | None = Field(
+        None, alias="schema", description="A schema file instead; relative to the stream file."
+    )
+    message: str | None = Field(
+        None,
+        min_length=1,
+        description="Only for protobuf: the message's full name; without it, the schema's first.",
+    )
+    fields: list[FieldItem] | None = Field(
+        None, min_length=1, description="The fields that become columns; every field without it."
+    )
+
+    @field_validator("schema_file")
+    @classmethod
+    def _beside_the_stream_file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        path = Path((info.context or {}).get(FOLDER, "."), value).absolute()
+        if not path.is_file():
+            raise ValueError(f"no such file: {path}")
+        return str(path)
+
+    @field_validator("fields")
+    @classmethod
+    def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
+        listed = _listed(value)
+        for what, names in (
+            ("field", [f.field for f in listed]),
+            ("column", [f.column.lower() for f in listed if f.column is not None]),
+        ):
+            if twice := given_twice(names):
+                raise ValueError(f"each {what} once; {twice[0]} stands there twice")
+        return value
+
+    @property
+    def listed(self) -> tuple[ListedField, ...]:
+        """The fields that become columns; empty for every field."""
+        return _listed(self.fields)
+
+    @property
+    def is_schemaless(self) -> bool:
+        """Whether documents come without any schema, and become one column each."""
+        return self.format != "none" and self.subject is None and self.schema_file is None
+
+    def _refuse_what_needs_a_schema(self) -> None:
+        if self.format != "json":
+            raise ValueError("give either subject or schema, and only one of them")
+        if self.framing == "confluent":
+            raise ValueError("framing confluent needs a subject: its ids name schemas")
+        if self.fields is not None:
+            raise ValueError("fields are chosen of a schema's; give subject or schema")
+
+    @whole(mode="after")
+    def _fits_together(self) -> Part:
+        if self.format == "none":
+            given = [
+                name
+                for name, value in (
+                    ("framing", self.framing),
+                    ("subject", self.subject),
+                    ("schema", self.schema_file),
+                    ("message", self.message),
+                    ("fields", self.fields),
+                )
+                if value is not None
+            ]
+            if given:
+                raise ValueError(f"format none takes no {given[0]}")
+            return self
+        if self.subject is not None and self.schema_file is not None:
+            raise ValueError("give either subject or schema, and only one of them")
+        if self.is_schemaless:
+            self._refuse_what_needs_a_schema()
+        if self.message is not None and self.format != "protobuf":
+            raise ValueError("message is for format protobuf only")
+        return self
+
+
+def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
+    return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
+
+
+class DecodedTable(Section):
+    """Where the typed rows go."""
+
+    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    partition_by: list[ColumnName] = Field(
+        default_factory=list,
+        description="Partition columns, in order: event_date, topic_id, generation, topic,"
+        " partition.",
+    )
+    own_columns: list[OwnColumn] = Field(
+        list(KEPT_BY_DEFAULT),
+        description="Columns of the table's own that it gets beside the coordinates.",
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _safe_address(cls, value: str) -> str:
+        return safe_uri(value)
+
+    @field_validator("own_columns")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        if len(set(value)) < len(value):
+            raise ValueError("each column once")
+        return value
+
+    @field_validator("partition_by")
+    @classmethod
+    def _known_columns(cls, value: list[str]) -> list[str]:
+        allowed = ("event_date", "topic_id", "generation", "topic", "partition")
+        for name in value:
+            if name not in allowed:
+                raise ValueError(f"allowed: {', '.join(allowed)}")
+        if len(set(value)) < len(value):
+            raise ValueError("each column once")
+        return value
+
+
+class Quarantine(Section):
+    """Where records go that cannot be decoded."""
+
+    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    max_share: float = Field(
+        0.05, ge=0, le=1, description="A larger share of a run's records halts the decoding."
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _safe_address(cls, value: str) -> str:
+        return safe_uri(value)
+
+
+class OnSchema(Section):
+    """What happens when schemas change."""
+
+    new_field: Literal["add_column", "halt"] = Field(
+        "add_column", description="A schema has a field that the table has no column for."
+    )
+    incompatible: Literal["halt", "quarantine"] = Field(
+        "halt", description="A schema does not fit the table's columns."
+    )
+    unknown_id: Literal["quarantine", "halt"] = Field(
+        "quarantine", description="A record names a schema that the registry does not know."
+    )
+
+
+class EventTime(Section):
+    """The column `event_date`: the day of a field, or of Kafka's time."""
+
+    field: str | None = Field(
+        None, min_length=1, description="A field with a time; without one, Kafka's time."
+    )
+    earliest: date = Field(date(2020, 1, 1), description="First day of the window.")
+    latest_ahead_seconds: int = Field(
+        86_400,
+        ge=0,
+        le=TEN_YEARS,
+        strict=True,
+        description="The window's end, from the time of the run.",
+    )
+    outside: Literal["quarantine", "catch_all"] = Field(
+        "quarantine", description="catch_all: the row gets no event_date."
+    )
+
+
+class Decode(Section):
+    """Typed tables from the raw one."""
+
+    value: Part
+    key: Part = Part()
+    table: DecodedTable
+    quarantine: Quarantine
+    on_schema: OnSchema = OnSchema()
+    event_time: EventTime | None = None
+    tombstones: Literal["keep", "drop"] = Field(
+        "keep", description="keep: a row whose fields are null, is_tombstone true."
+    )
+    transform: str | None = Field(
+        None, description="module:function of DataFrame -> DataFrame; keeps the coordinates."
+    )
+
+    @field_validator("transform")
+    @classmethod
+    def _dotted_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
+            raise ValueError("allowed: module:function")
+        return value
+
+    @whole(mode="after")
+    def _columns_fit(self) -> Decode:
+        own = self.table.own_columns
+        if self.tombstones == "keep" and "is_tombstone" not in own:
+            raise ValueError("table.own_columns lacks is_tombstone, which tombstones: keep needs")
+        if "topic" in self.table.partition_by and "topic" not in own:
+            raise ValueError("table.own_columns lacks topic, which table.partition_by names")
+        listed = [f.column for part in (self.value, self.key) for f in part.listed]
+        names = [name.lower() for name in listed if name is not None]
+        if twice := given_twice(names):
+            raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
+        return self
+
+    @whole(mode="after")
+    def _has_work(self) -> Decode:
+        if self.value.format == "none" and self.key.format == "none":
+            raise ValueError("value and key both have format none: nothing is decoded")
+        if "event_date" in self.table.partition_by and self.event_time is None:
+            raise ValueError("table.partition_by names event_date, which needs event_time")
+        return self
+
+    def window(self, now: datetime) -> tuple[date, date] | None:
+        """First and last day (both inclusive) of the events that a run accepts.
+
+        Args:
+            now: UTC-aware.
+        """
+        if self.event_time is None:
+            return None
+        ahead = now.timestamp() + self.event_time.latest_ahead_seconds
+        return self.event_time.earliest, datetime.fromtimestamp(ahead, UTC).date()
+
+
+class Maintenance(Section):
+    """How the stream's tables are kept small and quick."""
+
+    compact_below_mb: int = Field(
+        64, ge=1, le=_MOST_MB, strict=True, description="Data files below this size are merged."
+    )
+    target_mb: int = Field(256, ge=1, le=_MOST_MB, strict=True, description="Size of merged files.")
+    vacuum_hours: int = Field(
+        168,
+        ge=1,
+        le=TEN_YEARS // 3600,
+        strict=True,
+        description="Files that no version needs any more are kept so long.",
+    )
+    quarantine_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        strict=True,
+        description="Quarantined rows are removed so long after they were decoded; never without.",
+    )
+
+    @whole(mode="after")
+    def _grows(self) -> Maintenance:
+        if self.compact_below_mb > self.target_mb:
+            raise ValueError("compact_below_mb is above target_mb")
+        return self

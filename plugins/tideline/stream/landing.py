@@ -1,0 +1,193 @@
+"""Sections of a stream file about landing: kafka, table, start, limits, on_reset, spark.
+
+Those about decoding are in `model.stream_decoding`, that about Airflow in `model.airflow_settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import model_validator as whole
+
+from tideline.model.request import in_utc
+from tideline.model.verdicts import VERDICTS, FindingClass
+from tideline.model.wording import first_few
+from tideline.stream.settings import (
+    LARGEST_OFFSET,
+    LARGEST_PARTITION,
+    ConnectionId,
+    Section,
+    given_twice,
+    safe_uri,
+)
+
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,200}$")]
+PartitionNumber = Annotated[int, Field(ge=0, le=LARGEST_PARTITION)]
+Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
+
+
+class Kafka(Section):
+    """Where the records come from."""
+
+    connection: ConnectionId = Field(
+        "kafka_default", description="Airflow connection of type kafka; brokers and secrets."
+    )
+    topics: list[TopicName] = Field(
+        default_factory=list,
+        description="Topics by name. Either this or topic_pattern. A topic that is taken out keeps"
+        " its rows and next offsets; landing goes on there when it is put back.",
+    )
+    topic_pattern: str | None = Field(
+        None, description="Regular expression that a topic's whole name matches."
+    )
+    isolation_level: IsolationLevel = Field(
+        "read_committed", description="read_committed stops at the last stable offset."
+    )
+    commit_group: str | None = Field(
+        None,
+        min_length=1,
+        description="Consumer group that gets the next offsets after each advance; none without.",
+    )
+
+    @field_validator("topic_pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except (re.error, OverflowError, RecursionError) as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+        return value
+
+    @field_validator("topics")
+    @classmethod
+    def _no_topic_twice(cls, value: list[str]) -> list[str]:
+        if twice := given_twice(value):
+            raise ValueError(f"named twice: {first_few(twice)}")
+        return value
+
+    @whole(mode="after")
+    def _one_way_to_name_topics(self) -> Kafka:
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise ValueError("give either topics or topic_pattern, and only one of them")
+        return self
+
+
+class Table(Section):
+    """Where the rows go."""
+
+    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    connection: ConnectionId | None = Field(
+        None,
+        description="Airflow connection of type aws for every s3a:// address of the stream. Without"
+        " one, delta-rs and Spark find credentials as they do by default.",
+    )
+    partition_by: list[PartitionColumn] = Field(
+        default=["topic_id"], description="Partition columns of the table, in order."
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _safe_address(cls, value: str) -> str:
+        return safe_uri(value)
+
+
+class StartAt(Section):
+    """First positions other than `earliest` and `latest`; exactly one of the three keys."""
+
+    timestamp: datetime | None = Field(
+        None, description="First record at or after this time; with its offset from UTC."
+    )
+    offsets: dict[TopicName, dict[PartitionNumber, Offset]] | None = Field(
+        None, description="topic -> partition -> next offset to read."
+    )
+    group: str | None = Field(None, min_length=1, description="A group's committed offsets.")
+
+    @field_validator("timestamp")
+    @classmethod
+    def _has_zone(cls, value: datetime | None) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("needs a UTC offset, for example 2026-01-31T00:00:00Z")
+        return in_utc(value)
+
+    @whole(mode="after")
+    def _exactly_one(self) -> StartAt:
+        given = [n for n in ("timestamp", "offsets", "group") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of timestamp, offsets, group")
+        return self
+
+    def __str__(self) -> str:
+        if self.timestamp is not None:
+            return f"timestamp {self.timestamp.astimezone(UTC).isoformat()}"
+        if self.group is not None:
+            return f"group {self.group}"
+        return f"offsets {self.offsets}"
+
+
+def _start_form(value: Any) -> str:
+    return "place" if isinstance(value, dict | StartAt) else "word"
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[StartAt, Tag("place")],
+    Discriminator(_start_form),
+]
+
+
+class Limits(Section):
+    """How much one run may take, counted in offsets."""
+
+    max_records_per_run: int = Field(
+        5_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets over all partitions."
+    )
+    max_records_per_partition: int = Field(
+        1_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets of one partition."
+    )
+
+
+def _policy(kind: FindingClass) -> Any:
+    cause = VERDICTS[kind].cause
+    return Field("fail", description=f"{cause[0].upper()}{cause[1:]}.")
+
+
+class OnReset(Section):
+    """The policy for each class of findings: fail, ask a person (approve), or always decide so."""
+
+    retention_loss: Literal["fail", "approve", "accept_loss"] = _policy("retention_loss")
+    truncation: Literal["fail", "approve", "accept_loss", "restart"] = _policy("truncation")
+    topic_recreated: Literal["fail", "approve", "accept_loss", "restart"] = _policy(
+        "topic_recreated"
+    )
+    topic_missing: Literal["fail", "approve", "retire"] = _policy("topic_missing")
+    partition_missing: Literal["fail", "approve", "retire"] = _policy("partition_missing")
+    cluster_changed: Literal["fail", "approve", "restart"] = _policy("cluster_changed")
+    log_hole: Literal["fail", "approve", "accept_loss"] = _policy("log_hole")
+    unexplained_gap: Literal["fail", "approve", "accept_loss"] = _policy("unexplained_gap")
+    unreadable_record: Literal["fail", "approve", "accept_loss"] = _policy("unreadable_record")
+    table_changed: Literal["fail", "approve"] = _policy("table_changed")
+    unknown: Literal["fail", "approve"] = _policy("unknown")
+
+
+class Spark(Section):
+    """Which Spark does the reading and writing."""
+
+    connection: ConnectionId = Field(
+        "spark_default", description="Airflow connection of type spark; local[*] if undefined."
+    )
+    keep_warm_seconds: int = Field(
+        900,
+        ge=0,
+        le=86_400,
+        strict=True,
+        description="With a local master: how long Spark waits for the next run; 0 starts one for"
+        " each run.",
+    )

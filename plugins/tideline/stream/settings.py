@@ -1,0 +1,231 @@
+"""The base of every section of a stream file.
+
+Addresses of tables: which are safe to use, and which lie inside each other.
+
+Where a stream's ledger is stored, and the marker at a location that no longer holds it.
+
+The section of a stream file that Airflow is told: how the Dag looks and behaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+TEN_YEARS = 315_360_000
+"""Seconds; the most that any setting takes."""
+LARGEST_OFFSET = 2**63 - 1
+LARGEST_PARTITION = 2**31 - 1
+ConnectionId = Annotated[str, Field(min_length=1, max_length=250)]
+
+
+class Section(BaseModel):
+    """Keys of one level of a stream file; unknown ones are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+def given_twice(values: Iterable[str]) -> list[str]:
+    """What stands more than once among values, sorted."""
+    return sorted(value for value, times in Counter(values).items() if times > 1)
+
+
+def safe_uri(value: str) -> str:
+    """Check an address that is passed to Spark, delta-rs and SQL.
+
+    Args:
+        value: Absolute path, `file:///...` or `s3a://bucket/...`.
+
+    Returns:
+        The address, unchanged.
+
+    Raises:
+        ValueError: A scheme other than file and s3a, a login, a relative path, a bucket without a
+            path, an empty part of a store's path, `..`, or a character that is not allowed in a
+            path.
+    """
+    scheme, separator, rest = value.partition("://")
+    path = rest if separator else value
+    if separator and scheme not in ("file", "s3a"):
+        raise ValueError("allowed are an absolute path, file:///... and s3a://bucket/...")
+    if scheme != "s3a" and not path.startswith("/"):
+        raise ValueError("needs an absolute path, file:///... or s3a://bucket/...")
+    if separator and re.search("[@:]", rest.partition("/")[0]):
+        raise ValueError(
+            "a login or a port does not belong into an address; credentials come from a connection"
+        )
+    if scheme == "s3a":
+        bucket, _, key = path.removesuffix("/").partition("/")
+        if not bucket or not all(key.split("/")):
+            raise ValueError(
+                "needs a bucket and a path without empty parts, as in s3a://lake/orders"
+            )
+    if ".." in PurePosixPath(path).parts:
+        raise ValueError("'..' is not allowed")
+    if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
+        raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
+    return value
+
+
+def path_shown(path: object) -> str:
+    """A path in a connection, for messages; what is none may be the file's content."""
+    text = str(path)
+    return repr(text) if text.startswith(("/", ".")) and len(text) < 300 else "no path"
+
+
+def without_login(text: str) -> str:
+    """A text with everything taken out that may be a login in an address, for messages."""
+    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", text)
+    return re.sub(r"[^/\s'\",]+@", "***@", text)
+
+
+def is_in_object_store(uri: str) -> bool:
+    """Whether an address is `s3a://...`, and no folder of a file system."""
+    return uri.startswith("s3a://")
+
+
+def one_inside_the_other(one: str, other: str) -> bool:
+    """Whether two addresses are the same folder, or one holds the other.
+
+    Links of a file system are not followed: what is there may be another machine's.
+    """
+    mine, theirs = _parts(one), _parts(other)
+    shorter = min(len(mine), len(theirs))
+    return mine[:shorter] == theirs[:shorter]
+
+
+def _parts(uri: str) -> tuple[str, ...]:
+    """Scheme and folders, each once: `/a//b/./c/` is `/a/b/c`."""
+    scheme, _, path = uri.removeprefix("file://").rpartition("://")
+    return (scheme, *PurePosixPath("/", path.lstrip("/")).parts)
+
+
+LedgerKind = Literal["delta", "airflow"]
+DEFAULT_CONNECTION = "tideline_ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLocation:
+    """One location of one stream's ledger.
+
+    Args:
+        kind: A Delta table, or tables in the database of an Airflow connection.
+        address: The Delta table's address, or the Airflow connection's id.
+        stream: The stream's name.
+    """
+
+    kind: LedgerKind
+    address: str
+    stream: str
+
+    def __str__(self) -> str:
+        return self.address if self.kind == "delta" else f"{self.address}: {self.stream}"
+
+    @property
+    def in_stream_file(self) -> str:
+        """The keys of a stream file that name this location."""
+        if self.kind == "delta":
+            return f"`ledger: delta` and `ledger_uri: {self.address}`, without ledger_connection"
+        return f"`ledger: airflow` and `ledger_connection: {self.address}`, without ledger_uri"
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationMarker:
+    """Marks a location whose ledger was moved away, or was not yet copied to it completely.
+
+    Args:
+        state: `moved_to` another location, or an `unfinished` copy of another location.
+        ledger_id: Id of the ledger.
+        other: The location that the ledger was moved to, or is being copied from.
+        by: Who moves it; None if it was moved by a version that did not record it.
+    """
+
+    state: Literal["moved_to", "unfinished"]
+    ledger_id: str
+    other: LedgerLocation
+    by: str | None = None
+
+    def refusal(self, location: str) -> str:
+        """Why the ledger at this location cannot be opened, and what to do."""
+        if self.state == "moved_to":
+            return (
+                f"ledger {location} was moved to {self.other}{f' by {self.by}' if self.by else ''}:"
+                f" set {self.other.in_stream_file}, in the stream file"
+            )
+        return (
+            f"ledger {location} is an unfinished copy of {self.other}: repeat the"
+            " `tideline move-ledger` that began it, or set"
+            f" {self.other.in_stream_file}, in the stream file"
+        )
+
+
+OPERATION_DAGS = ("tideline_audit", "tideline_rewind", "tideline_maintenance", "tideline_redrive")
+"""Ids of the Dags that work on any stream; no stream may be called so."""
+UserName = Annotated[str, Field(min_length=1, max_length=512)]
+RoleName = Annotated[str, Field(min_length=1, max_length=64)]
+Resource = Literal["DAGs", "DAG Runs"]
+Action = Literal["can_read", "can_edit", "can_create", "can_delete", "menu_access"]
+_ACTIONS = {
+    "DAGs": {"can_read", "can_edit", "can_delete"},
+    "DAG Runs": {"can_read", "can_create", "can_delete", "menu_access"},
+}
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class AirflowSettings(Section):
+    """How the Dag looks and behaves."""
+
+    start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
+    tags: list[Tag] = Field(default_factory=list, description="Tags besides `tideline`.")
+    owner: str = Field("data", description="Owner of the tasks.")
+    retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
+    retry_delay_seconds: int = Field(
+        60, ge=0, le=TEN_YEARS, strict=True, description="Seconds between two tries."
+    )
+    approval_timeout_seconds: int = Field(
+        86_400,
+        ge=1,
+        le=TEN_YEARS,
+        strict=True,
+        description="Seconds until an unanswered approval fails.",
+    )
+    access_control: dict[RoleName, dict[Resource, list[Action]]] | None = Field(
+        None, description="Roles of Airflow's auth manager, and what each may do with the Dag."
+    )
+    operators: list[UserName] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Airflow users who may trigger runs and operations of the stream; without it,"
+        " whoever may trigger the Dag.",
+    )
+    approvers: list[UserName] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Airflow users whose decisions count; without it, the operators.",
+    )
+
+    @field_validator("access_control")
+    @classmethod
+    def _actions_of_the_resource(
+        cls, value: dict[str, dict[str, list[str]]] | None
+    ) -> dict[str, dict[str, list[str]]] | None:
+        for role, resources in (value or {}).items():
+            for resource, actions in resources.items():
+                if wrong := sorted(set(actions) - _ACTIONS[resource]):
+                    allowed = ", ".join(sorted(_ACTIONS[resource]))
+                    raise ValueError(f"{role}: {resource}: no {wrong[0]}; allowed: {allowed}")
+        return value
+
+    @property
+    def deciders(self) -> list[str] | None:
+        """Whose decisions about incidents count; None for everybody whom Airflow lets answer."""
+        return self.approvers or self.operators

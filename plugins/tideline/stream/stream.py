@@ -1,0 +1,224 @@
+"""A stream: topics of one cluster that land in one table. The model of a stream file.
+
+Every field states its unit and default; unknown keys are errors. `tideline.stream.files` reads the
+files and adds line numbers to the errors.
+
+The JSON Schema of stream files, for editors; `make schema` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import Literal
+from zoneinfo import available_timezones
+
+from pydantic import Field, field_validator
+from pydantic import model_validator as whole
+from pydantic_core import PydanticCustomError
+
+from tideline.model.maintenance import TableRole
+from tideline.model.verdicts import POLICIES
+from tideline.stream.decoding import Decode, Maintenance, Registry
+from tideline.stream.landing import Kafka, Limits, Name, OnReset, Spark, Start, Table
+from tideline.stream.settings import (
+    DEFAULT_CONNECTION,
+    OPERATION_DAGS,
+    TEN_YEARS,
+    AirflowSettings,
+    ConnectionId,
+    LedgerKind,
+    LedgerLocation,
+    Section,
+    is_in_object_store,
+    one_inside_the_other,
+    safe_uri,
+)
+
+
+class Stream(Section):
+    """One stream file."""
+
+    stream: Name = Field(description="The stream's name, and the Dag's id.")
+    kafka: Kafka
+    table: Table
+    schedule: str | None = Field(
+        None,
+        description="Cron expression of five fields, or a preset such as @hourly; without one,"
+        " only manual runs.",
+    )
+    timezone: str = Field("UTC", description="Time zone of the schedule.")
+    start: Start = Field(
+        "earliest",
+        description="Where the first run begins; resolved once, later runs ignore it.",
+    )
+    limits: Limits = Limits()
+    on_reset: OnReset = OnReset()
+    on_incident: Literal["halt", "proceed"] = Field(
+        "halt", description="With proceed, other partitions go on while an incident is open."
+    )
+    gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
+        "explain",
+        description="Which offsets without a row are admitted. explain looks at just these in the"
+        " log and admits markers and aborted records; refuse admits none; transactional and"
+        " compacted admit them by declaration, and the log is not looked at.",
+    )
+    patience_seconds: float = Field(
+        60,
+        gt=0,
+        le=3600,
+        description="How long a run observes again until two observations agree and no transient"
+        " fault is left; then it fails as retriable.",
+    )
+    headroom_warning_seconds: int = Field(
+        3600,
+        ge=0,
+        le=TEN_YEARS,
+        strict=True,
+        description="Warn when headroom is below these seconds; 0: never.",
+    )
+    ledger: LedgerKind = Field(
+        "delta", description="Where plans and positions are: a Delta table, or a database."
+    )
+    ledger_uri: str | None = Field(
+        None, description="Only with ledger: delta. Default: <table.uri>.ledger"
+    )
+    ledger_connection: ConnectionId | None = Field(
+        None, description=f"Only with ledger: airflow. Default: {DEFAULT_CONNECTION}"
+    )
+    spark: Spark = Spark()
+    registry: Registry | None = None
+    decode: Decode | None = None
+    maintenance: Maintenance = Maintenance()
+    airflow: AirflowSettings = AirflowSettings()
+
+    @field_validator("stream")
+    @classmethod
+    def _no_operation(cls, value: str) -> str:
+        if value in OPERATION_DAGS:
+            raise ValueError("the name of an operation's Dag; choose another one")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError("not a time zone of the IANA database, for example Europe/Berlin")
+        return value
+
+    @field_validator("ledger_uri")
+    @classmethod
+    def _safe_ledger_address(cls, value: str | None) -> str | None:
+        return None if value is None else safe_uri(value)
+
+    @whole(mode="after")
+    def _one_location_of_the_ledger(self) -> Stream:
+        other, key = "airflow", "ledger_connection"
+        if self.ledger == "airflow":
+            other, key = "delta", "ledger_uri"
+        if getattr(self, key) is not None:
+            raise PydanticCustomError(
+                key,  # the key that the whole file's check is about
+                "only with ledger: {other}; here ledger is {ledger}",
+                {"other": other, "ledger": self.ledger},
+            )
+        return self
+
+    @whole(mode="after")
+    def _table_is_not_ledger(self) -> Stream:
+        if self.ledger != "delta":
+            return self
+        if one_inside_the_other(self.table.uri, str(self.ledger_location)):
+            raise PydanticCustomError(
+                "ledger_uri",  # the key that the whole file's check is about
+                "neither ledger nor table may lie inside the other",
+            )
+        return self
+
+    @whole(mode="after")
+    def _tables_apart(self) -> Stream:
+        if self.decode is None:
+            return self
+        places = {
+            "table.uri": self.table.uri,
+            "ledger_uri": str(self.ledger_location),
+            "decode.table.uri": self.decode.table.uri,
+            "decode.quarantine.uri": self.decode.quarantine.uri,
+        }
+        for (one, uri), (other, beside) in combinations(places.items(), 2):
+            if other != "ledger_uri" and one_inside_the_other(uri, beside):
+                raise PydanticCustomError(
+                    "decode",
+                    "neither {one} nor {other} may lie inside the other",
+                    {"one": one, "other": other},
+                )
+        return self
+
+    @whole(mode="after")
+    def _connection_is_for_a_store(self) -> Stream:
+        if self.table.connection is not None and not self.store_addresses:
+            raise PydanticCustomError(
+                "table", "connection: only with s3a:// addresses; this stream has none"
+            )
+        return self
+
+    @whole(mode="after")
+    def _schemas_are_somewhere(self) -> Stream:
+        if self.decode is None or self.registry is not None:
+            return self
+        for part in (self.decode.value, self.decode.key):
+            if part.subject is not None:
+                raise PydanticCustomError(
+                    "registry", "decode names the subject {subject}", {"subject": part.subject}
+                )
+        return self
+
+    @whole(mode="after")
+    def _quarantine_to_maintain(self) -> Stream:
+        if self.decode is None and self.maintenance.quarantine_days is not None:
+            raise PydanticCustomError("maintenance", "quarantine_days: only with decode")
+        return self
+
+    @property
+    def store_addresses(self) -> tuple[str, ...]:
+        """The addresses of this stream that lie in an object store."""
+        addresses = [self.table.uri]
+        if self.ledger == "delta":
+            addresses.append(self.ledger_location.address)
+        if self.decode is not None:
+            addresses += [self.decode.table.uri, self.decode.quarantine.uri]
+        return tuple(uri for uri in addresses if is_in_object_store(uri))
+
+    @property
+    def ledger_location(self) -> LedgerLocation:
+        """Where the ledger is stored."""
+        if self.ledger == "airflow":
+            address = self.ledger_connection or DEFAULT_CONNECTION
+        else:
+            address = self.ledger_uri or f"{self.table.uri.rstrip('/')}.ledger"
+        return LedgerLocation(self.ledger, address, self.stream)
+
+
+assert set(OnReset.model_fields) == set(POLICIES)
+
+
+def stream_schema() -> str:
+    """The schema as JSON text that ends with a newline."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Stream.model_json_schema(),
+    }
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    print(stream_schema(), end="")
+
+
+def tables_of(stream: Stream) -> dict[TableRole, str]:
+    """Address of each table that a stream's rows are in."""
+    found: dict[TableRole, str] = {"raw": stream.table.uri}
+    if stream.decode is not None:
+        found["decoded"] = stream.decode.table.uri
+        found["quarantine"] = stream.decode.quarantine.uri
+    return found

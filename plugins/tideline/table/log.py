@@ -1,0 +1,256 @@
+"""One table at its newest version, in an object that is moved on instead of opened anew.
+
+Opening reads the last checkpoint and every commit since, twice. Moving on lists what is newer.
+
+The commits in the table's log: which plan or program made them, and what they did.
+
+The active data files of a table, with what its log says about them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake import exceptions as delta_errors
+
+from tideline.delta_io import from_delta, microseconds, read_commit
+from tideline.model.observation import LoggedCommit
+from tideline.model.run import TableCommit
+from tideline.store.refusals import refuse_web_pages
+from tideline.table.schema import LEDGER_PROPERTY, read_commit_metadata
+from tideline.table.statistics import IDENTITY, DataFile
+
+
+class NewestTable:
+    """Not for threads to share. Whoever gets the table object uses it before the next call.
+
+    Args:
+        uri: Address of the table.
+        options: delta-rs options of the object store.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        self._uri = uri
+        self._options = dict(options)
+        self._table: DeltaTable | None = None
+        self._newest_commit: tuple[dict[str, Any], ...] | None = None
+        self._tokens: dict[str, int | None] = {}  # at the version of `_table`
+
+    def newest(self) -> DeltaTable | None:
+        """The table at its newest version; None where there is no table.
+
+        The object that is there is moved on if its newest commit still stands in the log as it was
+        read: another table may stand at the address by now.
+
+        Raises:
+            DeltaError: The table cannot be read.
+            OSError: The store cannot be reached.
+            StoreRefused: A web server answers in its place.
+        """
+        table, self._table = self._table, None  # nobody knows its state after an error
+        if table is not None and self._is_as_read(table):
+            known = table.version()
+            table.update_incremental()
+            if table.version() == known:
+                self._table = table
+                return table
+        else:
+            table = self._opened(None)
+        self._tokens.clear()
+        if table is not None:
+            self._newest_commit = self._commit_of(table)
+            self._table = table
+        return table
+
+    def at(self, version: int) -> DeltaTable | None:
+        """The table at one version; None where there is no table.
+
+        Raises:
+            DeltaError: The table has no such version, or it cannot be read.
+            OSError: The store cannot be reached.
+            StoreRefused: A web server answers in its place.
+        """
+        if self._table is not None and self._table.version() == version:
+            return self._table
+        return self._opened(version)
+
+    def token(self, table: DeltaTable, app_id: str) -> int | None:
+        """Delta's transaction version of an application, as `table` has it.
+
+        delta-rs reads every commit since the last checkpoint for it.
+
+        Args:
+            table: What `newest` gave last.
+            app_id: The application.
+
+        Raises:
+            DeltaError: The table cannot be read.
+            OSError: The store cannot be reached.
+        """
+        if app_id not in self._tokens:
+            self._tokens[app_id] = table.transaction_version(app_id)
+        return self._tokens[app_id]
+
+    def _opened(self, version: int | None) -> DeltaTable | None:
+        try:
+            return DeltaTable(self._uri, version=version, storage_options=self._options)
+        except delta_errors.TableNotFoundError:
+            refuse_web_pages(self._uri, self._options)
+            return None
+
+    def _is_as_read(self, table: DeltaTable) -> bool:
+        return self._newest_commit is not None and self._commit_of(table) == self._newest_commit
+
+    def _commit_of(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | None:
+        return read_commit(table, table.version(), self._options)
+
+
+def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> TableCommit | None:
+    """The newest commit of a plan, among those after a version (exclusive).
+
+    Raises:
+        NewerFormat: A newer version of Tideline made one of them.
+    """
+    count = table.version() - (-1 if after_version is None else after_version)
+    if count <= 0:
+        return None
+    for commit in table.history(count):
+        metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
+        if metadata is not None and metadata["plan_id"] == plan_id:
+            return _table_commit(str(table.metadata().id), commit, metadata)
+    return None
+
+
+def newer_commits(
+    table: DeltaTable, known_version: int | None, options: Mapping[str, str]
+) -> tuple[LoggedCommit, ...]:
+    """The commits after a version (exclusive), oldest first; as many as the log still has.
+
+    What a commit of another program did is read from its actions, one small file each: the name of
+    an operation says what somebody wanted, and there are new names in every release.
+
+    Args:
+        table: At its newest version.
+        known_version: The version; None lists nothing.
+        options: delta-rs options of the object store.
+
+    Raises:
+        NewerFormat: A newer version of Tideline made one of them.
+        OSError: The store cannot be reached.
+    """
+    count = 0 if known_version is None else table.version() - known_version
+    if count <= 0:
+        return ()
+    ledger_of_table = table.metadata().configuration.get(LEDGER_PROPERTY)
+    commits = []
+    for commit in table.history(count):
+        version = int(commit["version"])
+        metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
+        ledger_id = metadata["ledger_id"] if metadata is not None else None
+        # The actions of our own commits need no look, and are large where a plan is.
+        is_ours = ledger_id is not None and ledger_id == ledger_of_table
+        operation = str(commit.get("operation"))
+        commits.append(
+            LoggedCommit(
+                version=version,
+                operation=operation,
+                removes_rows=not is_ours
+                and removes_rows(operation, read_commit(table, version, options)),
+                ledger_id=ledger_id,
+                detail=json.dumps(commit.get("operationParameters", {}), sort_keys=True)[:300],
+                commit_id=metadata["plan_id"] if metadata is not None else None,
+                token=metadata["token"] if metadata is not None else None,
+            )
+        )
+    return tuple(reversed(commits))
+
+
+def removes_rows(operation: str, actions: Iterable[Mapping[str, Any]] | None) -> bool:
+    """Whether a commit takes rows out of the table, as its actions say (Delta protocol, "Actions").
+
+    A removed file counts if the commit says that data changed, or if no file was added in its
+    place. A restore counts whatever it did: it may bring back what a replay or a rewind removed.
+
+    Args:
+        operation: Its name, as far as it has one.
+        actions: The lines of the commit; None if they are gone, which fails closed.
+    """
+    if actions is None:
+        return True
+    added, removed, changed = 0, 0, False
+    for action in actions:
+        if "add" in action:
+            added += 1
+            changed = changed or bool(action["add"].get("dataChange", True))
+        elif "remove" in action:
+            removed += 1
+            changed = changed or bool(action["remove"].get("dataChange", True))
+    if operation == "RESTORE":
+        return bool(added or removed)
+    return bool(removed and (changed or not added))
+
+
+def _where(table: DeltaTable, commit: Mapping[str, Any]) -> str:
+    return f"table {table.table_uri}: version {commit.get('version')}"
+
+
+def _table_commit(
+    table_id: str, commit: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> TableCommit:
+    """Rows and bytes are in the metadata of our own commits, in the metrics of Spark's commits."""
+    metrics = commit.get("operationMetrics", {})
+    rows = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
+    return TableCommit(
+        table_id=table_id,
+        version=int(commit["version"]),
+        token=int(metadata["token"]),
+        rows=int(metadata.get("rows", rows)),
+        bytes=int(metadata.get("bytes", metrics.get("numOutputBytes", 0))),
+    )
+
+
+def active_files(table: DeltaTable) -> Iterator[DataFile]:
+    """The data files of one version, in the log's order."""
+    actions = from_delta(table.get_add_actions(flatten=True))
+    partition_columns = table.metadata().partition_columns
+    # A producer that does not send milliseconds gives years that no datetime holds.
+    times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
+    newest: list[datetime | None] = [None] * len(actions)
+    if "max.timestamp" in times:
+        newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
+    for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
+        constants = {}
+        for name in IDENTITY:
+            given = action.get(f"partition.{name}")
+            low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
+            if given is not None:
+                constants[name] = given
+            elif low is not None and low == high and name != "topic_id":
+                constants[name] = low
+        yield DataFile(
+            path=action["path"],
+            rows=int(action["num_records"] or 0),
+            constants=constants,
+            low=action.get("min.offset"),
+            high=action.get("max.offset"),
+            newest=latest,
+            size=action["size_bytes"],
+            partition={
+                name: None if (value := action[f"partition.{name}"]) is None else str(value)
+                for name in partition_columns
+            },
+        )
+
+
+def _instant(since_1970: int | None) -> datetime | None:
+    if since_1970 is None:
+        return None
+    try:
+        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

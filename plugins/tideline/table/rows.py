@@ -1,0 +1,190 @@
+"""Count rows of data files by coordinates: from statistics where they prove it, or else read.
+
+Which records are in quarantine: coordinates by error class and time.
+
+Which raw rows have no value: coordinates of tombstones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tideline.delta_io import booleans, integers, read_parquet
+from tideline.model.maintenance import PlannedRows
+from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
+from tideline.model.plan import LandedRange
+from tideline.table.log import active_files
+from tideline.table.statistics import IDENTITY, Coordinates, DataFile, identity_of, runs
+
+Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
+Reader = Callable[[DataFile], Grouped]
+
+
+def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, str]) -> Grouped:
+    """The offsets in one file, by identity, in the order of the file; reads coordinates only.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    columns = [n for n in IDENTITY if n not in file.constants]
+    data = read_parquet(table, file.path, [*columns, "offset"], options)
+    offsets = integers(data.column("offset"))
+    for identity, mask in by_identity(data, file):
+        yield identity, offsets if mask is None else offsets[mask]
+
+
+def by_identity(
+    data: pa.Table, file: DataFile
+) -> Iterator[tuple[PartitionIdentity, np.ndarray | None]]:
+    """The logs that rows of a file belong to, each with a mask over the rows; None means all."""
+    columns = [n for n in IDENTITY if n not in file.constants]
+    if not columns:
+        yield identity_of(file.constants), None
+        return
+    # Imported lazily: it takes 0.1 s, and most files hold one partition.
+    import pyarrow.compute as pc
+
+    groups = data.select(columns).group_by(columns, use_threads=False).aggregate([])
+    for group in groups.to_pylist():
+        mask = np.ones(len(data), dtype=bool)
+        for name in columns:
+            mask &= booleans(pc.equal(data.column(name), group[name]))
+        yield identity_of({**file.constants, **group}), mask
+
+
+def count_rows(
+    files: Iterable[DataFile], wanted: Coordinates, read: Reader, *, trusting: bool
+) -> tuple[dict[PartitionIdentity, LandedRange], int]:
+    """Rows and distinct offsets at coordinates, and how many rows of these files are elsewhere.
+
+    Files whose statistics exclude the coordinates are not read.
+
+    Args:
+        files: The files.
+        wanted: The coordinates.
+        read: Reads the coordinates of a file.
+        trusting: Whether as many rows as a file's offsets span are taken for one row per offset.
+            That is so if the rows were read once, before they were committed.
+    """
+    rows: dict[PartitionIdentity, int] = defaultdict(int)
+    intervals: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+    elsewhere = 0
+    for file in files:
+        if not wanted.may_be_in(file):
+            elsewhere += file.rows
+            continue
+        sole, span = file.identity, wanted.proven(file) if trusting else None
+        if sole is not None and span is not None:
+            rows[sole] += file.rows
+            intervals[sole].append(span)
+            continue
+        for identity, offsets in read(file):
+            inside = offsets[wanted.mask(identity, offsets)]
+            elsewhere += len(offsets) - len(inside)
+            rows[identity] += len(inside)
+            intervals[identity] += runs(inside)
+    found = {i: LandedRange(i, rows[i], union(intervals[i])) for i in rows if rows[i]}
+    return found, elsewhere
+
+
+_COLUMNS = ("topic", "topic_id", "generation", "partition", "offset", "timestamp", "error_class")
+_PLANNED = ("topic", "topic_id", "generation", "partition", "offset", "decode_plan_id")
+_Places = dict[PartitionIdentity, list[OffsetRange]]
+
+
+def rows_of_plans(
+    table: DeltaTable, options: Mapping[str, str], plans: Collection[str]
+) -> PlannedRows:
+    """Where the rows of some plans are, and where all others; reads neither keys nor values.
+
+    Args:
+        table: The quarantine.
+        options: delta-rs options of the object store.
+        plans: Their ids.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    places: tuple[_Places, _Places] = (defaultdict(list), defaultdict(list))
+    topics: dict[str, str] = {}
+    size = 0
+    for file in active_files(table):
+        chosen = 0
+        data = read_parquet(table, file.path, _PLANNED, options)
+        for row in data.to_pylist():
+            is_chosen = row["decode_plan_id"] in plans
+            log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
+            places[is_chosen][log].append(OffsetRange(row["offset"], row["offset"] + 1))
+            topics[row["topic_id"]] = row["topic"]
+            chosen += is_chosen
+        size += (file.size or 0) * chosen // max(1, len(data))
+    others, found = ({i: union(r) for i, r in logs.items()} for logs in places)
+    return PlannedRows(found, others, topics, size)
+
+
+def quarantined_rows(
+    table: DeltaTable,
+    options: Mapping[str, str],
+    classes: Collection[str],
+    since: datetime | None,
+) -> tuple[CoordinateRange, ...]:
+    """The coordinates of quarantined records; reads neither keys nor values.
+
+    Args:
+        table: The quarantine.
+        options: delta-rs options of the object store.
+        classes: Only these error classes; all if empty.
+        since: Only records with Kafka's time from this one on (inclusive); None for all.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
+    for file in active_files(table):
+        data = read_parquet(table, file.path, _COLUMNS, options)
+        for row in data.to_pylist():
+            wanted = not classes or row["error_class"] in classes
+            if wanted and (since is None or row["timestamp"] >= since):
+                place = (row["topic"], row["topic_id"], row["generation"], row["partition"])
+                found[place].append(OffsetRange(row["offset"], row["offset"] + 1))
+    return tuple(
+        CoordinateRange(*place, r.start_offset, r.end_offset)
+        for place in sorted(found)
+        for r in union(found[place])
+    )
+
+
+def valueless_rows(
+    table: DeltaTable, options: Mapping[str, str], wanted: Coordinates
+) -> dict[PartitionIdentity, Intervals]:
+    """The offsets of rows whose value is null; reads the values of the files concerned.
+
+    Args:
+        table: A raw table.
+        options: delta-rs options of the object store.
+        wanted: Only files that may hold rows there are read; each is read as a whole.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    # Imported here: it takes a while, and no task of a run needs it.
+
+    found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+    partitioned = set(table.metadata().partition_columns)
+    for file in active_files(table):
+        if not wanted.may_be_in(file):
+            continue
+        constants = {k: v for k, v in file.constants.items() if k in partitioned}
+        columns = [n for n in (*IDENTITY, "offset") if n not in constants]
+        data = read_parquet(table, file.path, [*columns, "value"], options)
+        for row in data.filter(data["value"].is_null()).select(columns).to_pylist():
+            place = {**constants, **row}
+            identity = PartitionIdentity(*(place[n] for n in IDENTITY))
+            found[identity].append(OffsetRange(place["offset"], place["offset"] + 1))
+    return {identity: union(offsets) for identity, offsets in found.items()}
