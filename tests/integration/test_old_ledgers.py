@@ -48,7 +48,7 @@ def answers(ledger):
         "closings": ledger.closings(),
         "closed incidents": list(ledger.closed_incidents()),
         "rewinds": ledger.rewinds(),
-        "instants": ledger.instants(),
+        "instants": ledger.resolved_times(),
         "heads": [ledger.kept_head(e.key) for e in ledger.store.history("head")],
         "history": bodies(ledger.store),
     }
@@ -244,7 +244,7 @@ def test_a_document_of_the_future_stops_everything(recorded, key, change, error)
 READERS = {
     "run": lambda ledger, key: ledger.find_run(key),
     "incident": lambda ledger, key: list(ledger.closed_incidents()),
-    "instant": lambda ledger, key: ledger.instants(),
+    "instant": lambda ledger, key: ledger.resolved_times(),
     "head": lambda ledger, key: ledger.kept_head(key),
     "rewind": lambda ledger, key: ledger.rewinds(),
 }

@@ -60,7 +60,7 @@ def test_old_rows_go_and_nobody_misses_them(lake, later):
     assert DeltaTable(lake.folder / "bad").version() == before + 1
     audit = lake.audits()
     assert (audit.clean, audit.let_go, audit.quarantined) == (True, 2, 0)
-    (gone,) = lake.ledger.let_go()
+    (gone,) = lake.ledger.expired_rows()
     assert (gone.run_id, gone.by) == ("maintain", f"maintenance.quarantine_days: {DAYS}")
     assert [(r.start_offset, r.end_offset) for r in gone.ranges] == [(1, 2), (3, 4)]
     assert lake.redrives("again").asked == 0
@@ -170,4 +170,4 @@ def test_a_lease_that_was_lost_meanwhile(lake, later, monkeypatch):
     with pytest.raises(StreamBusy):
         maintain(lake)
     assert len(lake.bad()) == 2
-    assert not list(lake.ledger.let_go())
+    assert not list(lake.ledger.expired_rows())

@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention: the ledger knows first which rows go",
-        "    run.ledger.update_under(lease, lambda state: state.with_let_go(gone))",
+        "    run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))",
         "    pass",
         f"{RETENTION}::test_old_rows_go_and_nobody_misses_them",
     ),
@@ -108,8 +108,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention: only with a lease that was not lost (R5)",
-        "run.ledger.update_under(lease, lambda state: state.with_let_go(gone))",
-        "run.ledger.update(lambda state: state.with_let_go(gone))",
+        "run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))",
+        "run.ledger.update(lambda state: state.with_expired_rows(gone))",
         f"{RETENTION}::test_a_lease_that_was_lost_meanwhile",
     ),
 )

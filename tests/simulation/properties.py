@@ -186,7 +186,7 @@ class Watch:
             return
         self._resolved = resolved
         with self._world.calm():
-            instants = self._world.ledger().instants()
+            instants = self._world.ledger().resolved_times()
         for key, instant in instants.items():
             for boundary in instant.boundaries:
                 first = self._boundaries.setdefault((key, boundary.identity), boundary.offset)

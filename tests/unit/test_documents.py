@@ -18,7 +18,7 @@ from tideline.ledger.state import Control
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.maintenance import LetGo
+from tideline.model.maintenance import ExpiredRows
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
@@ -40,7 +40,7 @@ KINDS = (
     DecodeJob,
     DecodeResult,
     WriterSchema,
-    LetGo,
+    ExpiredRows,
     Manifest,
 )
 SHAPES = Path(__file__).parents[1] / "data" / "formats" / f"{FORMAT}.json"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.build import ID, NOW
 from tideline.model.decoding import DecodePlan, DecodeRecord
-from tideline.model.maintenance import LetGo
+from tideline.model.maintenance import ExpiredRows
 from tideline.model.offsets import (
     CoordinateRange,
     OffsetRange,
@@ -17,7 +17,7 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
-from tideline.rules.maintenance import hulls, plans_before, still_let_go
+from tideline.rules.maintenance import hulls, plans_before, still_expired
 
 LOG = PartitionIdentity(ID, 0, 0)
 offsets = st.sets(st.integers(0, 30))
@@ -82,7 +82,7 @@ def test_other_logs_have_nothing_to_say():
 
 
 def let_go(*spans):
-    return LetGo("quarantine-1", "maintain", "", NOW, coordinates(*spans))
+    return ExpiredRows("quarantine-1", "maintain", "", NOW, coordinates(*spans))
 
 
 def decoded(*spans):
@@ -91,8 +91,8 @@ def decoded(*spans):
 
 def test_what_was_decoded_again_is_there_again():
     """And may be let go once more; what was decoded before is not."""
-    assert spans(still_let_go([let_go((0, 4))])) == [(0, 4)]
-    assert spans(still_let_go([decoded((0, 4)), let_go((0, 4))])) == [(0, 4)]
-    assert spans(still_let_go([let_go((0, 4)), decoded((1, 3))])) == [(0, 1), (3, 4)]
-    assert spans(still_let_go([let_go((0, 4)), decoded((0, 9)), let_go((2, 3))])) == [(2, 3)]
-    assert still_let_go([let_go((0, 4)), decoded((0, 9))]) == {}
+    assert spans(still_expired([let_go((0, 4))])) == [(0, 4)]
+    assert spans(still_expired([decoded((0, 4)), let_go((0, 4))])) == [(0, 4)]
+    assert spans(still_expired([let_go((0, 4)), decoded((1, 3))])) == [(0, 1), (3, 4)]
+    assert spans(still_expired([let_go((0, 4)), decoded((0, 9)), let_go((2, 3))])) == [(2, 3)]
+    assert still_expired([let_go((0, 4)), decoded((0, 9))]) == {}

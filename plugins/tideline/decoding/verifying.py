@@ -16,7 +16,7 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import LandedRange
 from tideline.rules.audit import TypedAudit, audit_typed
-from tideline.rules.maintenance import still_let_go
+from tideline.rules.maintenance import still_expired
 from tideline.table.port import TablePort
 
 _TRIES = 5
@@ -53,7 +53,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
                 if run.stream.decode.tombstones == "drop" and version is not None
                 else None
             ),
-            let_go=still_let_go(run.ledger.let_go()),
+            let_go=still_expired(run.ledger.expired_rows()),
         )
         after = run.ledger.read()
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):

@@ -17,7 +17,7 @@ from tideline.ledger.port import HistoryEntry, Kept, LedgerStore
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.maintenance import LetGo
+from tideline.model.maintenance import ExpiredRows
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Closing, Rewind, RunRecord
 
@@ -31,7 +31,7 @@ ENTRIES = (
     Kept("rewind", Rewind, "begun and finished", key="rewind id"),
     Kept("decode", DecodeRecord, "once more at every repetition", key="run id"),
     Kept("schema", WriterSchema, "as decoding has used it", key="id in registry"),
-    Kept("let_go", LetGo, "noted before the rows go", key="its id"),
+    Kept("let_go", ExpiredRows, "noted before the rows go", key="its id"),
 )
 """What the history keeps; entries of a kind are read without touching the others."""
 KINDS = tuple(kept.name for kept in ENTRIES)
@@ -96,7 +96,7 @@ class LedgerHistory:
         for entry in sorted(newest.values(), key=lambda e: e.version):
             yield self._load(Incident, entry)
 
-    def instants(self) -> dict[str, ResolvedTimestamp]:
+    def resolved_times(self) -> dict[str, ResolvedTimestamp]:
         """What times mean in offsets, as far as they have been resolved (R11), by their keys."""
         newest = {e.key: e for e in self.store.history("instant")}
         return {key: self._load(ResolvedTimestamp, entry) for key, entry in newest.items()}
@@ -116,7 +116,7 @@ class LedgerHistory:
         for entry in self.store.history("decode"):
             yield self._load(DecodeRecord, entry)
 
-    def let_go(self) -> Iterator[LetGo | DecodeRecord]:
+    def expired_rows(self) -> Iterator[ExpiredRows | DecodeRecord]:
         """What was let go of the quarantine, and what was decoded since the first time, in order.
 
         Nothing but these is read if nothing was let go.
@@ -128,7 +128,7 @@ class LedgerHistory:
         later = [e for e in self.store.history("decode") if e.version > first]
         for entry in sorted((*gone, *later), key=_version):
             if entry.kind == "let_go":
-                yield self._load(LetGo, entry)
+                yield self._load(ExpiredRows, entry)
             else:
                 yield self._load(DecodeRecord, entry)
 

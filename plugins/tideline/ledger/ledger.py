@@ -128,11 +128,11 @@ class Ledger(LedgerHistory):
             after,
             runs=still_open,
             closed_incidents=(),
-            instants=(),
+            resolved_times=(),
             noted_rewinds=(),
             closed_decodings=(),
             noted_schemas=(),
-            noted_let_go=(),
+            noted_expired_rows=(),
         )
 
     @contextmanager

@@ -131,11 +131,11 @@ def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[
     """What a state has closed or noted, as it goes into the history."""
     entries = [HistoryEntry("run", key, dump(r)) for key, r in closed.items()]
     entries += [HistoryEntry("incident", i.incident_id, dump(i)) for i in state.closed_incidents]
-    entries += [HistoryEntry("instant", i.key, dump(i)) for i in state.instants]
+    entries += [HistoryEntry("instant", i.key, dump(i)) for i in state.resolved_times]
     entries += [HistoryEntry("rewind", r.rewind_id, dump(r)) for r in state.noted_rewinds]
     entries += [HistoryEntry("decode", r.plan.run_id, dump(r)) for r in state.closed_decodings]
     entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
-    entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_let_go]
+    entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_expired_rows]
     return entries
 
 

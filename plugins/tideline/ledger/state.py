@@ -11,7 +11,7 @@ from tideline.ledger.port import CONTROL, DECODING, HEAD, MARKER, RUN_PREFIX, Ke
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
-from tideline.model.maintenance import LetGo
+from tideline.model.maintenance import ExpiredRows
 from tideline.model.offsets import add_coverage
 from tideline.model.plan import BatchPlan, PlannedRange
 from tideline.model.request import ResolvedTimestamp
@@ -95,8 +95,8 @@ class LedgerState:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
         decoding: The head of the typed tables; empty where the stream has none.
-        closed_incidents, instants, noted_rewinds: On their way into the history.
-        closed_decodings, noted_schemas, noted_let_go: These as well.
+        closed_incidents, resolved_times, noted_rewinds: On their way into the history.
+        closed_decodings, noted_schemas, noted_expired_rows: These as well.
     """
 
     version: int
@@ -104,12 +104,12 @@ class LedgerState:
     head: Head = field(default_factory=Head)
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     closed_incidents: tuple[Incident, ...] = ()
-    instants: tuple[ResolvedTimestamp, ...] = ()
+    resolved_times: tuple[ResolvedTimestamp, ...] = ()
     noted_rewinds: tuple[Rewind, ...] = ()
     decoding: Decoding = field(default_factory=Decoding)
     closed_decodings: tuple[DecodeRecord, ...] = ()
     noted_schemas: tuple[WriterSchema, ...] = ()
-    noted_let_go: tuple[LetGo, ...] = ()
+    noted_expired_rows: tuple[ExpiredRows, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
@@ -229,18 +229,18 @@ class LedgerState:
         }
         return self if len(kept) == len(self.runs) else replace(self, runs=kept)
 
-    def with_instant(self, instant: ResolvedTimestamp) -> LedgerState:
+    def with_resolved_time(self, instant: ResolvedTimestamp) -> LedgerState:
         """The state with what an instant means, for the history (R11)."""
-        return replace(self, instants=(*self.instants, instant))
+        return replace(self, resolved_times=(*self.resolved_times, instant))
 
     def with_schemas(self, schemas: Iterable[WriterSchema]) -> LedgerState:
         """The state with schemas of the registry, for the history; unchanged without any."""
         noted = tuple(schemas)
         return replace(self, noted_schemas=(*self.noted_schemas, *noted)) if noted else self
 
-    def with_let_go(self, gone: LetGo) -> LedgerState:
+    def with_expired_rows(self, gone: ExpiredRows) -> LedgerState:
         """The state with quarantined rows that are about to go, for the history."""
-        return replace(self, noted_let_go=(*self.noted_let_go, gone))
+        return replace(self, noted_expired_rows=(*self.noted_expired_rows, gone))
 
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""

@@ -17,7 +17,7 @@ Places = Mapping[PartitionIdentity, Intervals]
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class ExpiredRows:
     """Quarantined rows that maintenance was about to remove; the audit does not miss them.
 
     Args:

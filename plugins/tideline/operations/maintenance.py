@@ -27,9 +27,9 @@ from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
 from tideline.model.maintenance import (
     NO_ROWS,
+    ExpiredRows,
     FileCount,
     FileMerge,
-    LetGo,
     PlannedRows,
     RowCount,
     TableRole,
@@ -62,7 +62,7 @@ def expired_rows(run: RunContext, table: MaintainedTablePort) -> PlannedRows | N
     return table.rows_of_plans(plans) if plans else None
 
 
-def let_go(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
+def remove_expired(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
     """Remove the quarantined rows that are old enough, in one transaction.
 
     Args:
@@ -82,14 +82,14 @@ def let_go(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
     if found is None or not found.count.rows:
         return NO_ROWS
     attempt = begin_attempt(run, run.ledger.read().control.ledger_id, lease)
-    gone = LetGo(
+    gone = ExpiredRows(
         let_go_id=f"{_NAME}-{attempt.token}",
         run_id=run.run_id,
         by=f"maintenance.quarantine_days: {run.stream.maintenance.quarantine_days}{_asked(run)}",
         at=now(),
         ranges=found.ranges(found.chosen),
     )
-    run.ledger.update_under(lease, lambda state: state.with_let_go(gone))
+    run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))
     reach("maintain:let_go_noted")
     # Few ranges: a commit names them all, and rows that go have rarely others between them.
     change = removal(run, attempt, _NAME, found.ranges(hulls(found.chosen, found.others)))
@@ -197,7 +197,7 @@ class _Upkeep:
         """Remove old rows, merge, then delete; the caller holds the leases."""
         before = self._checked()
         is_quarantine = self._role == "quarantine"
-        expired = let_go(self._run, self._table, self._lease) if is_quarantine else NO_ROWS
+        expired = remove_expired(self._run, self._table, self._lease) if is_quarantine else NO_ROWS
         merged: list[int] = []
         written: list[int] = []
         for groups in rounds(self._planned(), _ROUND_BYTES):

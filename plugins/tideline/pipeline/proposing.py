@@ -67,7 +67,7 @@ def _resolve_timestamp(
     run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
 ) -> ResolvedTimestamp:
     """The boundary of a time in every partition that answered; what is known already stays."""
-    known = _known(run.ledger.instants(), at)
+    known = _known(run.ledger.resolved_times(), at)
     answered = _answered(observation)
     unknown = [
         p
@@ -89,7 +89,7 @@ def _resolve_timestamp(
 
     def shared() -> ResolvedTimestamp:
         """With what is known by now: whoever was first counts."""
-        timestamps = run.ledger.instants()
+        timestamps = run.ledger.resolved_times()
         added = (in_order(b, at, timestamps.values(), start) for b, start in looked_up)
         return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))
 
@@ -100,7 +100,7 @@ def _resolve_timestamp(
     def share(state: LedgerState) -> LedgerState:
         nonlocal resolved
         resolved = shared()
-        return state.with_instant(resolved)
+        return state.with_resolved_time(resolved)
 
     run.ledger.update(share)
     return resolved

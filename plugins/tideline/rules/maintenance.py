@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tideline.model.decoding import DecodeRecord
-from tideline.model.maintenance import LetGo, Places, TableFile
+from tideline.model.maintenance import ExpiredRows, Places, TableFile
 from tideline.model.offsets import (
     Intervals,
     OffsetRange,
@@ -129,7 +129,9 @@ def hulls(gone: Places, kept: Places) -> Places:
     return found
 
 
-def still_let_go(events: Iterable[LetGo | DecodeRecord]) -> dict[PartitionIdentity, Intervals]:
+def still_expired(
+    events: Iterable[ExpiredRows | DecodeRecord],
+) -> dict[PartitionIdentity, Intervals]:
     """The coordinates of rows that were let go, and not decoded again since.
 
     Args:
@@ -137,9 +139,9 @@ def still_let_go(events: Iterable[LetGo | DecodeRecord]) -> dict[PartitionIdenti
     """
     found: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
     for event in events:
-        ranges = event.ranges if isinstance(event, LetGo) else event.plan.ranges
+        ranges = event.ranges if isinstance(event, ExpiredRows) else event.plan.ranges
         for identity, pieces in by_log(ranges).items():
-            if isinstance(event, LetGo):
+            if isinstance(event, ExpiredRows):
                 found[identity] = union(found[identity], pieces)
             else:
                 found[identity] = subtract(found[identity], pieces)
