@@ -11,7 +11,10 @@ SPARED = (
     "obstore",
     "pyspark",
     "airflow",
-    "tideline.rules.schemas",
+    "tideline.decoding.execution",
+    "tideline.decoding.readers",
+    "tideline.decoding.schemas",
+    "tideline.decoding.spark",
     "tideline.spark",
 )
 LANDING = ("tideline.cli.main", "tideline.pipeline.run_batch", "tideline.launch.local_driver")
