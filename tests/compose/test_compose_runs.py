@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from devstack.object_store_programs import gateway_program
+from devstack.object_store_programs import GATEWAY
 from tests.compose.compose_file import ROOT
 from tests.compose.machine import may_start
 
@@ -17,7 +17,7 @@ def test_the_services_start_and_land_a_stream(tmp_path):
     reason = may_start()
     if reason is not None:
         pytest.skip(reason)
-    gateway_program()  # built here: Go has to be on PATH, and the process below has none
+    GATEWAY.built()  # built here: Go has to be on PATH, and the process below has none
     done = subprocess.run(
         [sys.executable, "-m", "tests.compose", tmp_path],
         cwd=ROOT,

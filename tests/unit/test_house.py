@@ -70,6 +70,44 @@ def test_helpers_of_tests_live_in_modules_of_their_own():
             assert not any(p.startswith("test_") for p in parts), f"{file} imports {name}"
 
 
+def own_file(module):
+    """The file of a module of the project; None for a package without a face, or another's."""
+    places = (ROOT / folder / module.replace(".", "/") for folder in ("plugins", "", "spark_jobs"))
+    found = (place for path in places for place in (path.with_suffix(".py"), path / "__init__.py"))
+    return next((place for place in found if place.is_file()), None)
+
+
+def bound_names(file):
+    """Names that a module has at its top, however it got them."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+
+
+def test_every_name_that_is_imported_from_our_own_files_is_there():
+    """Slow suites are collected by their own targets only: a stale import there shows here."""
+    missing, names = [], {}
+    for folder in ("bench", "tests"):  # mypy looks at the others
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                source = isinstance(node, ast.ImportFrom) and node.module and own_file(node.module)
+                if not source:
+                    continue
+                if source not in names:
+                    names[source] = set(bound_names(source))
+                missing += [
+                    f"{file.relative_to(ROOT)}: {node.module}.{alias.name}"
+                    for alias in node.names
+                    if alias.name not in names[source]
+                    and not own_file(f"{node.module}.{alias.name}")
+                ]
+    assert not missing
+
+
 def test_the_dag_files_stay_small():
     """They run at every parse."""
     for name, lines in (("tideline_streams", 20), ("tideline_operations", 90)):
