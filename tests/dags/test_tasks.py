@@ -135,7 +135,7 @@ def test_detection_has_tasks_without_work_skipped_by_the_scheduler(
         plan=frozen,
         proposal=None,
         resolved=(),
-        is_planned_anew=False,
+        is_to_replan=False,
         is_to_execute=bool(ranges),
     )
     found = outcome(monkeypatch, record, shown, {})

@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     Mutant(
         "an undone run is planned anew (R3)",
-        'if record is None or record.status == "proposed" or record.is_planned_anew:',
+        'if record is None or record.status == "proposed" or record.is_to_replan:',
         'if record is None or record.status == "proposed":',
         ANEW,
     ),
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "an undone run has no plan to execute (R3)",
-        "        if record.is_planned_anew:\n            raise self._without_plan(",
+        "        if record.is_to_replan:\n            raise self._without_plan(",
         "        if False:\n            raise self._without_plan(",
         ANEW,
     ),
@@ -355,14 +355,14 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has to say that it is planned anew says so",
-        'record.status == "proposed" or record.is_planned_anew or record.resolved',
+        'record.status == "proposed" or record.is_to_replan or record.resolved',
         'record.status == "proposed" or record.resolved',
         f"{STEPS}::test_a_step_that_may_have_work_is_left_in",
     ),
     Mutant(
         "what a run has resolved is shown when it is cleared",
-        'record.status == "proposed" or record.is_planned_anew or record.resolved',
-        'record.status == "proposed" or record.is_planned_anew',
+        'record.status == "proposed" or record.is_to_replan or record.resolved',
+        'record.status == "proposed" or record.is_to_replan',
         f"{STEPS}::test_a_step_that_may_have_work_is_left_in",
     ),
     Mutant(

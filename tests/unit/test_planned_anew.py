@@ -151,7 +151,7 @@ def closed(ledger, *records):
 def test_a_live_run_that_another_took_over_is_not_planned_anew(lane, status, superseded_by, anew):
     """Its offsets are the other one's; nobody else has those of the rest."""
     found = RunRecord("r", lane, status, "d", NOW, superseded_by=superseded_by)
-    assert found.is_planned_anew == anew
+    assert found.is_to_replan == anew
 
 
 @pytest.mark.parametrize("form", [{"ranges": RANGES}, HOUR, {}], ids=["ranges", "window", "live"])
@@ -374,7 +374,7 @@ def test_a_backfill_whose_rows_a_decision_has_removed_is_given_up(ledger, landed
     run.table.made, run.table.rows = TableCommit("t", 2, 1, 40, 400), landed
     with pytest.raises(ReplayUnavailable, match="planned anew from what is left"):
         ingest_ranges(run)
-    assert ledger.find_run("b").is_planned_anew
+    assert ledger.find_run("b").is_to_replan
 
 
 def test_a_plan_that_lost_rows_and_cannot_be_read_again_is_verified(ledger):

@@ -139,7 +139,7 @@ class RunContext:
         state, record = self.snapshot()
         if record is None or record.status == "proposed":
             raise self._without_plan("it has no plan: none is frozen, or it was closed meanwhile")
-        if record.is_planned_anew:
+        if record.is_to_replan:
             raise self._without_plan(f"its plan was closed: {record.superseded_by}")
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)

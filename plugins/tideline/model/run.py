@@ -102,7 +102,7 @@ class RunRecord:
         return self.status == "superseded" and is_label(self.superseded_by or "")
 
     @property
-    def is_planned_anew(self) -> bool:
+    def is_to_replan(self) -> bool:
         """Whether the run makes a new plan when it is asked for again.
 
         A live run that was superseded by another has left its offsets to that one. Nobody takes

@@ -230,7 +230,7 @@ def _replaced(earlier: RunRecord | None) -> tuple[str | None, tuple[Notice, ...]
     """The earlier plan of a run that is planned anew, and what is told of that."""
     if earlier is None or earlier.status == "proposed":
         return (None, ()) if earlier is None else (earlier.replaces, earlier.notices)
-    if earlier.plan is None or not earlier.is_planned_anew:
+    if earlier.plan is None or not earlier.is_to_replan:
         return None, ()
     text = f"plan {earlier.plan.plan_id} of this run was closed: {earlier.superseded_by}"
     topics = dict.fromkeys(r.topic for r in earlier.plan.ranges)

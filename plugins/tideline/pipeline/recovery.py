@@ -35,9 +35,33 @@ from tideline.model.incident import Incident
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.pipeline.decisions import take_decided_table
+from tideline.pipeline.proposing import propose
 from tideline.rules.advance import advance_head, count_landed
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
+
+
+def replan(
+    run: RunContext, state: LedgerState, earlier: RunRecord | None
+) -> tuple[LedgerState, RunRecord]:
+    """This run's record, made anew: what others left open comes first, then a proposal.
+
+    Every step up to the freezing may have to: a live proposal of another run deletes this one's.
+
+    Args:
+        run: This run.
+        state: The ledger now.
+        earlier: This run's record as the caller found it; None if there was none.
+
+    Returns:
+        The ledger as it was written, and the record: a proposal, or the open plan that this run
+        finishes.
+
+    Raises:
+        ServiceAway: Cluster, table or ledger cannot be asked.
+        StreamBusy: Somebody was quicker: run again.
+    """
+    return propose(run, recover(run, state), earlier)
 
 
 def recover(run: RunContext, state: LedgerState) -> LedgerState:

@@ -33,8 +33,8 @@ from tideline.pipeline.decisions import (
     take_decided_table,
 )
 from tideline.pipeline.freezing import freeze_live
-from tideline.pipeline.proposing import findings_of, propose, stable_proposal
-from tideline.pipeline.recovery import close_partially, recover
+from tideline.pipeline.proposing import findings_of, stable_proposal
+from tideline.pipeline.recovery import close_partially, replan
 from tideline.rules.reset_detection import Triage, without_doubted
 from tideline.rules.resolution import execute
 
@@ -57,9 +57,9 @@ def resolve_reset(run: RunContext) -> bool:
     if record is not None and record.status == "planned" and record.plan is not None:
         state = _resolve_held(run, take_decided_table(run, state, record.plan), record)
         record = run.record_in(state)
-    if record is None or (record.is_planned_anew and record.lane == "live"):
+    if record is None or (record.is_to_replan and record.lane == "live"):
         # Another run's plan is closed now, or its proposal has replaced this one's.
-        state, record = propose(run, recover(run, state), record)
+        state, record = replan(run, state, record)
     granted: dict[Hashable, Decision] = {}
     for _ in range(_TRIES):
         if record.status != "proposed":
@@ -241,8 +241,8 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
         ServiceAway: The cluster does not give a stable answer.
     """
     state, record = run.snapshot()
-    if record is None or (record.is_planned_anew and record.lane == "live"):
-        state, record = propose(run, recover(run, state), record)
+    if record is None or (record.is_to_replan and record.lane == "live"):
+        state, record = replan(run, state, record)
     if record.status == "planned" and record.plan is not None:
         state, of_table = standing_table_incidents(run, state, record.plan)
         incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))

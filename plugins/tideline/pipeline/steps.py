@@ -42,8 +42,8 @@ from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.freezing import freeze_backfill, freeze_live
-from tideline.pipeline.proposing import propose, stable_proposal
-from tideline.pipeline.recovery import recover
+from tideline.pipeline.proposing import stable_proposal
+from tideline.pipeline.recovery import replan
 
 AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_offsets")
 """The steps that follow and land, in their order."""
@@ -62,7 +62,7 @@ def steps_without_work(record: RunRecord, incidents: Collection[Incident]) -> tu
         record: The run's, as detection left it.
         incidents: All that are open.
     """
-    if record.status == "proposed" or record.is_planned_anew or record.resolved:
+    if record.status == "proposed" or record.is_to_replan or record.resolved:
         return ()
     if not record.is_to_execute:
         return AFTER_DETECTION
@@ -95,8 +95,8 @@ def plan_offset_ranges(run: RunContext) -> RunRecord:
     """
     run.warn()
     state, record = run.snapshot()
-    if record is None or record.status == "proposed" or record.is_planned_anew:
-        _, record = propose(run, recover(run, state), record)
+    if record is None or record.status == "proposed" or record.is_to_replan:
+        _, record = replan(run, state, record)
     return record
 
 
@@ -110,8 +110,8 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         ServiceAway: The observations of the cluster did not agree in time.
     """
     state, record = run.snapshot()
-    if record is None or record.is_planned_anew:  # another run's proposal has replaced this one's
-        state, record = propose(run, recover(run, state), record)
+    if record is None or record.is_to_replan:  # another run's proposal has replaced this one's
+        state, record = replan(run, state, record)
     if record.status != "proposed":
         if record.status == "superseded":
             log.info("run %s was superseded by %s", run.run_id, record.superseded_by)
