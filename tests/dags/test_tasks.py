@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.build import plan, planned
-from tideline.pipeline.steps import AFTER_DETECTION
+from tideline.pipeline.run_batch import AFTER_DETECTION
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,13 +16,8 @@ from tideline.model.request import read_form
 from tideline.model.run import RunRecord
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import ask, resolve_reset
-from tideline.pipeline.run_batch import run_batch
-from tideline.pipeline.steps import (
-    AFTER_DETECTION,
-    advance_offsets,
-    steps_without_work,
-    verify_ranges,
-)
+from tideline.pipeline.run_batch import AFTER_DETECTION, run_batch, steps_without_work
+from tideline.pipeline.steps import advance_offsets, verify_ranges
 from tideline.stream.stream import Stream
 
 STREAM = Stream.model_validate(

@@ -36,14 +36,16 @@ from tideline.model.wording import kept_reason
 from tideline.operations.reading import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import answer, ask, asked_incidents, resolve_reset
-from tideline.pipeline.steps import (
+from tideline.pipeline.run_batch import (
     AFTER_DETECTION,
     DECODING_STEPS,
-    advance_offsets,
     decodes_nothing,
+    steps_without_work,
+)
+from tideline.pipeline.steps import (
+    advance_offsets,
     detect_earliest_reset,
     plan_offset_ranges,
-    steps_without_work,
     verify_ranges,
 )
 from tideline.stream.stream import Stream

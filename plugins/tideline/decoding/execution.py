@@ -1,6 +1,6 @@
-"""One attempt to decode a plan: a job for Spark, and the commits to both tables.
+"""Execute a plan to decode: have Spark decode it, freeze it, and commit its rows to both tables.
 
-Execute a plan to decode: have Spark decode it, freeze it, and commit its rows.
+An attempt is a job for Spark and the two commits behind one token.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Refuse a stream file that names fields or columns which are not there.
+"""The schemas that a plan to decode freezes: those that are known, and those that records bring.
 
-The schemas that a plan to decode freezes: those that are known, and those that records bring.
+A stream file that names fields or columns which are not there is refused here.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""What is to be decoded, and whether it was: the raw table's coverage is the measure. Pure.
+"""What is to be decoded, whether it was, and whether both tables are those of the ledger. Pure.
 
-Typed rows follow the raw ones as a set of coordinates. What is landed and verified, and not decoded
-yet, is decoded next, whichever run landed it. What is decoded and no longer landed, after a rewind,
-goes. A record never changes: the same coordinates always hold the same bytes.
-
-Whether both tables of a decoding are those that the ledger knows. Pure.
+Typed rows follow the raw ones as a set of coordinates: the raw table's coverage is the measure.
+What is landed and verified, and not decoded yet, is decoded next, whichever run landed it. What is
+decoded and no longer landed, after a rewind, goes. A record never changes: the same coordinates
+always hold the same bytes.
 
 Coverage says what is decoded, and not where. So it holds for two tables only, by their ids. Rows
-can be decoded again: two tables without rows are a new beginning. One of them alone is a
-mistake, since a record may be in either.
+can be decoded again: two tables without rows are a new beginning. One of them alone is a mistake,
+since a record may be in either.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a run decodes: which coordinates, and how.
+"""The two steps that decode, where the stream has typed tables; both follow the six that land.
 
-Step 7, where the stream has typed tables: decode what is landed and not decoded yet.
-
-Step 8, where the stream has typed tables: every raw row is in one of them, once.
+7. `decode_rows` decodes what is landed and not decoded yet: which coordinates, and how.
+8. `verify_decoded` finds every raw row in one of both tables, once.
 """
 
 from __future__ import annotations

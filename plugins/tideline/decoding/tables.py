@@ -1,6 +1,6 @@
-"""Make sure that both tables hold what the ledger calls decoded, and note which they are.
+"""Both tables as the ledger knows them, before and after a plan; and how the decoding halts.
 
-What halts the decoding, and never the landing: an incident of its own.
+What halts the decoding never halts the landing: it is an incident of its own.
 """
 
 from __future__ import annotations

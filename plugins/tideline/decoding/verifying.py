@@ -1,7 +1,4 @@
-"""Read the typed table and the quarantine for an audit.
-
-Hold the typed table and the quarantine against the raw rows, and move the decoding's head.
-"""
+"""The typed table and the quarantine held against the raw rows, for a run and for an audit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which errors of kafka-python are refusals, and which may pass.
-
-kafka-python's connections, which end the first connect as soon as brokers refuse.
+"""kafka-python's connections, which end the first connect as soon as brokers refuse.
 
 By itself the client goes on trying until its time is up, and then says "Unable to bootstrap" only.
+Which of its errors are refusals, and which may pass, stands here.
 """
 
 from __future__ import annotations

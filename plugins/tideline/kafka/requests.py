@@ -1,6 +1,4 @@
-"""From brokers' answers to observations: which error is transient. Needs no client.
-
-The requests behind the client, sent through kafka-python's connection manager.
+"""The requests behind the client, and what brokers' answers to them mean.
 
 One observation sends two Metadata requests. To each leader it sends three ListOffsets requests (log
 start, high watermark, last stable offset) and one OffsetsForLeaderEpoch request. Offsets are asked

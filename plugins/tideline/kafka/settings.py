@@ -1,10 +1,9 @@
-"""How each SASL mechanism is set up for both clients, as data.
-
-The properties of one Kafka connection, for both clients: kafka-python and Spark's Java client.
+"""The properties of one Kafka connection, for both clients: kafka-python and Spark's Java client.
 
 The connection has the form of Airflow's Kafka provider: type `kafka`, and a JSON object of client
 properties as its extra. Only the properties below are allowed. With any other, a connection could
-read files or reach other hosts through client plug-ins (CVE-2025-27817).
+read files or reach other hosts through client plug-ins (CVE-2025-27817). How each SASL mechanism is
+set up for both clients stands here as data.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What kafka-python needs for AWS_MSK_IAM, looked for before it connects.
-
-The client would meet what is missing while it connects, try until its time is up, and not say it.
-
-Tokens for SASL OAUTHBEARER: OAuth 2.0 client credentials (RFC 6749, section 4.4) over HTTP.
+"""Tokens for SASL OAUTHBEARER: OAuth 2.0 client credentials (RFC 6749, section 4.4) over HTTP.
 
 Redirects are not followed, and no proxy is looked for: both would carry the client's secret to
 somebody else. Spark's Java client asks by classes of its own, with the same properties.
+
+What kafka-python needs for AWS_MSK_IAM is looked for before it connects: what is missing it would
+meet while it connects, try until its time is up, and not say it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What every step is given: the stream, the run, and its services.
-
-Hold a run's lane, unless its ledger has gone missing (R13).
-"""
+"""What every step is given: the stream, the run, its services, and the lease of its lane."""
 
 from __future__ import annotations
 

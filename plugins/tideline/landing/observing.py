@@ -1,6 +1,7 @@
-"""A verdict rests on observations that agree; a transient fault is observed again (R14).
+"""Observe cluster and table, as often as it takes to agree; find where new partitions start.
 
-Observe cluster and table; find where new partitions start. Writes nothing.
+A verdict rests on observations that agree; a transient fault is observed again (R14). Nothing is
+written here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A frozen plan held against the table and the log: what is landed, what can still be read.
+"""A frozen plan held against table and log: what is landed, what can still be read, what must stay.
 
-Rows of records that nobody can read any more: they stay where a plan is landed (R4, R12).
+Rows of records that nobody can read any more stay where a plan is landed again (R4, R12).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Look, check, commit: the loop in which every change of every table is committed (R2, R5).
-
-Each try looks at the table's newest version, and its commit is valid for the version right after
-that one only. If somebody else was first, everything is checked again.
-
-The one way in which rows get into the table and out of it (R2, R4, R5, R13).
+"""The one way in which rows get into a table and out of it: look, check, commit (R2, R4, R5, R13).
 
 A landing, a replay, a removal and a rewind differ in what they check before the commit, and in
 nothing else. Each try looks at the table's newest version, and its commit is valid for the version

@@ -1,20 +1,15 @@
-"""A driver on another machine: its job and its result travel through the table's own store.
+"""A driver on another machine (deploy mode `cluster`): it meets the run in the table's store.
 
-With deploy mode `cluster` the driver reads no file of ours, and we read none of its. Beside the
-attempt's folder lies one more, which is gone when spark-submit has ended:
+The driver reads no file of ours, and we read none of its: spark-submit sends application, package
+and jars. Beside the attempt's folder lies one more, which is gone when spark-submit has ended:
 
     <table>/landed-<plan>-<token>.driver/_job.json       without secrets
     <table>/landed-<plan>-<token>.driver/_result.json    the driver's answer
 
 Kafka's secrets reach the driver in a variable of its process (`SECRETS`): base64 of a JSON object,
-by option of Spark's Kafka source. The job names the options, with empty values.
-
-A submission whose driver runs on the cluster (deploy mode `cluster`).
-
-Nothing that the driver reads lies on this machine: spark-submit sends application, package and
-jars; the job lies in the table's store (`launch.elsewhere`). Secrets are variables of the driver's
-process. On YARN, they are properties in a file that only spark-submit reads. On Kubernetes, they
-are references to secrets of the site: a property would stand in plain text in the driver's pod.
+by option of Spark's Kafka source. The job names the options, with empty values. On YARN, variables
+are properties in a file that only spark-submit reads. On Kubernetes, they are references to secrets
+of the site: a property would stand in plain text in the driver's pod.
 """
 
 from __future__ import annotations

@@ -1,22 +1,14 @@
-"""What the Spark application is given and gives back, and the port that runs it.
+"""A Spark application's job as a private file, and the port that runs it.
 
-Shapes:
-
-    SparkJob        input: what to read, and where to write it; a file, readable by its owner
-                    only, because it holds secrets; the application removes it once it is read
-    SparkResult     output: a file that the driver writes, since an exit status cannot hold it
-    Unreadable      part of the output of a job that failed at records
+    SparkJob        input of `spark_jobs/ingest_range.py`: what to read, and where to write it
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
-    DecodeResult    its output
-    PrivateFolder   where both files lie
+    PrivateFolder   where job and result lie, readable by their owner only: jobs hold secrets
 
-The files are JSON. `SparkPort.submit` gets the path of the input; the output lies at its
-`result_path`.
+The files are JSON (`model.spark_job`). The application removes its job once it is read, and writes
+its result to `result_path`, since an exit status cannot hold it.
 
 The applications do one thing each: they read, and write plain Parquet files, which a manifest
 beside them names. They commit nothing to a table; the run does that (`TablePort.commit`).
-
-Whoever wants to see how far Spark is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Where the Spark programs are, what stands for their text, and properties of every driver here.
-
-A driver starts its JVM before it imports anything large, so nothing large is imported here.
-
-Which of this process's variables Spark's processes get: those named here, and no others.
+"""Where the Spark programs are, the properties of every driver, and which variables they may see.
 
 A task of Airflow has the keys of its database, of its tokens and of its connections in its
-environment. Whatever runs beside Spark could read them there.
+environment. Whatever runs beside Spark could read them there, so Spark's processes get the
+variables that are named here, and no others.
+
+A driver starts its JVM before it imports anything large, so nothing large is imported here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The folder for downloads: outside of the checkout, shared by all checkouts of a user.
+"""Folders of this user that hold what is executed: downloads, and sockets of warm drivers.
 
-What lies there is executed. So it has to be the user's own or root's, and nobody else may be able
-to write it, nor any folder above it up to the cache itself.
-
-The folder with the sockets of this user's drivers, and who may change what lies there.
+The cache lies outside of the checkout and is shared by all checkouts of a user. What lies there is
+executed. So it has to be the user's own or root's, and nobody else may be able to write it, nor any
+folder above it up to the cache itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A child process that never outlives the wait for it, and speaks only if it fails.
-
-spark-submit: what it is given, as data, and how a child process executes it.
-"""
+"""spark-submit: what it is given, as data, and a child process that never outlives its wait."""
 
 from __future__ import annotations
 

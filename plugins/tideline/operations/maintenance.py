@@ -1,14 +1,10 @@
-"""Remove quarantined rows that are old enough, and note first which ones.
+"""Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
 
-The ledger learns the coordinates before the table loses the rows. If this dies in between, the rows
-stand there still, and the next call removes them.
-
-Keep a stream's tables small and quick: merge small files, delete those that nobody needs.
-
-No row changes; the quarantine loses old rows if the stream file says so. Everything happens under
-the lease of whoever writes the table, so no other attempt is at work; what an older one has left is
-deleted only behind a newer token: it can no longer commit that (R5). Decoding reads the raw table's
-files by their names, so no raw file goes while it does.
+No row changes; the quarantine loses old rows if the stream file says so. The ledger learns their
+coordinates before the table loses them: if this dies in between, the next call removes them.
+Everything happens under the lease of whoever writes the table, so no other attempt is at work; what
+an older one has left is deleted only behind a newer token: it can no longer commit that (R5).
+Decoding reads the raw table's files by their names, so no raw file goes while it does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read ledger, table and broker for an audit.
-
-Plan and detect without persisting anything (`plan_only`, `tideline plan`).
-"""
+"""What only looks: the audit of ledger, table and broker; and planning without storing anything."""
 
 from __future__ import annotations
 

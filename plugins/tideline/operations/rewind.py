@@ -1,9 +1,8 @@
-"""What a rewind takes away, and which of it Kafka can no longer give back.
-
-Put table and ledger back together to the state after a run.
+"""Put table and ledger back together to the state after a run.
 
 The intent goes into the ledger first and keeps everybody else out. Then the rows go, then head and
 records move in one compare-and-swap. Whatever ends in between, the same command goes on from there.
+What is taken away that Kafka can no longer give back is told before (`losses`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Resolve a backfill's times to offsets, once, and keep them in the ledger (R11).
+"""From head and observation to a proposal, and the findings that speak against it.
 
-From an observation to a proposal, and the findings that speak against it.
+`propose` stores what one observation gives. `stable_proposal` makes it anew until observations
+agree (R14): no single answer of a broker is a verdict. A backfill's times become offsets here,
+once, and are kept in the ledger, so that neighbouring windows tile (R11).
 """
 
 from __future__ import annotations
@@ -34,90 +36,6 @@ from tideline.rules.backfill import (
 from tideline.rules.planning import new_places, plan_live
 from tideline.rules.positions import followed_otherwise, only_followed
 from tideline.rules.reset_detection import blocked_by, find_resets
-
-
-def asked_offsets(
-    run: RunContext, head: Head, observation: Observation, *, keep: bool
-) -> dict[TopicPartition, Asked]:
-    """What a backfill is about, by partition.
-
-    Args:
-        run: This run.
-        head: With a position for everything that is followed; topics that are set aside have none
-            of the window.
-        observation: Taken before this call.
-        keep: Whether times that are resolved here go into the ledger.
-
-    Raises:
-        BadInput: Ranges that the stream or the log does not have.
-        WindowUnavailable: A record from the future makes a look-up unusable.
-        ServiceAway: Cluster or ledger cannot be asked.
-    """
-    request = run.request
-    head = only_followed(head, run.stream.kafka)
-    if request.window is None:
-        level = run.stream.kafka.isolation_level
-        return asked_by_ranges(request.ranges, head, observation, level)
-    first = _resolve_timestamp(run, request.window.start, head, observation, keep=keep)
-    last = _resolve_timestamp(run, request.window.end, head, observation, keep=keep)
-    return asked_by_window(head.positions, first, last)
-
-
-def _resolve_timestamp(
-    run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
-) -> ResolvedTimestamp:
-    """The boundary of a time in every partition that answered; what is known already stays."""
-    known = _known(run.ledger.resolved_times(), at)
-    answered = _answered(observation)
-    unknown = [
-        p
-        for p in head.positions
-        if known.of(p.identity) is None
-        and p.topic_partition in answered
-        and getattr(observation.topic(p.topic), "topic_id", None) == p.topic_id
-    ]
-    if not unknown:
-        return known
-    answers = run.kafka.offsets_at(at, [p.topic_partition for p in unknown])
-    looked_up = []
-    for position in unknown:
-        seen = answered[position.topic_partition]
-        boundary = find_window_boundary(
-            at, position, seen, answers[position.topic_partition], now()
-        )
-        looked_up.append((boundary, seen.log_start_offset or 0))
-
-    def shared() -> ResolvedTimestamp:
-        """With what is known by now: whoever was first counts."""
-        timestamps = run.ledger.resolved_times()
-        added = (in_order(b, at, timestamps.values(), start) for b, start in looked_up)
-        return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))
-
-    if not keep:
-        return shared()
-    resolved = known
-
-    def share(state: LedgerState) -> LedgerState:
-        nonlocal resolved
-        resolved = shared()
-        return state.with_resolved_time(resolved)
-
-    run.ledger.update(share)
-    return resolved
-
-
-def _answered(observation: Observation) -> dict[TopicPartition, PartitionObservation]:
-    return {
-        TopicPartition(topic.topic, seen.partition): seen
-        for topic in observation.topics
-        for seen in topic.partitions
-        if seen.answered
-    }
-
-
-def _known(timestamps: Mapping[str, ResolvedTimestamp], at: datetime) -> ResolvedTimestamp:
-    return timestamps.get(ResolvedTimestamp(at).key, ResolvedTimestamp(at))
-
 
 _STALE_AFTER = timedelta(seconds=60)
 """A proposal older than this is made anew: the task may have waited, or been cleared."""
@@ -157,7 +75,7 @@ def draft(
     observation = observe(run, head)
     adopted = adopt(run, head, observation)
     if run.request.lane == "backfill":
-        asked = asked_offsets(run, adopted, observation, keep=keep)
+        asked = _asked_offsets(run, adopted, observation, keep=keep)
         level = run.stream.kafka.isolation_level
         proposal = plan_backfill(adopted, observation, asked, level)
     else:
@@ -289,3 +207,86 @@ def findings_of(
 def _is_fresh(proposal: BatchProposal, state: LedgerState) -> bool:
     age = now() - proposal.observation.observed_at
     return age < _STALE_AFTER and proposal.head_digest == state.head.digest
+
+
+def _asked_offsets(
+    run: RunContext, head: Head, observation: Observation, *, keep: bool
+) -> dict[TopicPartition, Asked]:
+    """What a backfill is about, by partition.
+
+    Args:
+        run: This run.
+        head: With a position for everything that is followed; topics that are set aside have none
+            of the window.
+        observation: Taken before this call.
+        keep: Whether times that are resolved here go into the ledger.
+
+    Raises:
+        BadInput: Ranges that the stream or the log does not have.
+        WindowUnavailable: A record from the future makes a look-up unusable.
+        ServiceAway: Cluster or ledger cannot be asked.
+    """
+    request = run.request
+    head = only_followed(head, run.stream.kafka)
+    if request.window is None:
+        level = run.stream.kafka.isolation_level
+        return asked_by_ranges(request.ranges, head, observation, level)
+    first = _resolve_timestamp(run, request.window.start, head, observation, keep=keep)
+    last = _resolve_timestamp(run, request.window.end, head, observation, keep=keep)
+    return asked_by_window(head.positions, first, last)
+
+
+def _resolve_timestamp(
+    run: RunContext, at: datetime, head: Head, observation: Observation, *, keep: bool
+) -> ResolvedTimestamp:
+    """The boundary of a time in every partition that answered; what is known already stays."""
+    known = _known(run.ledger.resolved_times(), at)
+    answered = _answered(observation)
+    unknown = [
+        p
+        for p in head.positions
+        if known.of(p.identity) is None
+        and p.topic_partition in answered
+        and getattr(observation.topic(p.topic), "topic_id", None) == p.topic_id
+    ]
+    if not unknown:
+        return known
+    answers = run.kafka.offsets_at(at, [p.topic_partition for p in unknown])
+    looked_up = []
+    for position in unknown:
+        seen = answered[position.topic_partition]
+        boundary = find_window_boundary(
+            at, position, seen, answers[position.topic_partition], now()
+        )
+        looked_up.append((boundary, seen.log_start_offset or 0))
+
+    def shared() -> ResolvedTimestamp:
+        """With what is known by now: whoever was first counts."""
+        timestamps = run.ledger.resolved_times()
+        added = (in_order(b, at, timestamps.values(), start) for b, start in looked_up)
+        return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))
+
+    if not keep:
+        return shared()
+    resolved = known
+
+    def share(state: LedgerState) -> LedgerState:
+        nonlocal resolved
+        resolved = shared()
+        return state.with_resolved_time(resolved)
+
+    run.ledger.update(share)
+    return resolved
+
+
+def _answered(observation: Observation) -> dict[TopicPartition, PartitionObservation]:
+    return {
+        TopicPartition(topic.topic, seen.partition): seen
+        for topic in observation.topics
+        for seen in topic.partitions
+        if seen.answered
+    }
+
+
+def _known(timestamps: Mapping[str, ResolvedTimestamp], at: datetime) -> ResolvedTimestamp:
+    return timestamps.get(ResolvedTimestamp(at).key, ResolvedTimestamp(at))

@@ -2,8 +2,7 @@
 
 Decisions take effect here, with what is really lost recorded: position, epoch, generation and
 incident move in one compare-and-swap (R9). Then the run observes once more and freezes its plan.
-
-Ask a person about findings whose policy is `approve`, and take the answer (R9).
+Where somebody can be asked in a form, as in Airflow, `ask` comes first, and takes the answer.
 """
 
 from __future__ import annotations

@@ -1,20 +1,16 @@
-"""Which steps of a run would find nothing to do, known once detection has passed.
+"""Four of the six steps that land; `resolve_reset` and `ingest_ranges` have files of their own.
 
-Step 1: recover what an earlier run left open, then propose the ranges of this one.
-
-Step 2: hold the ledger against the cluster; freeze the plan if nothing speaks against it.
-
-Step 5: reconcile the committed version with the plan, and the log with what was read.
-
-Step 6: move the head by compare-and-swap, then tell others.
+1. `plan_offset_ranges` settles what an earlier run left open, then proposes this run's ranges.
+2. `detect_earliest_reset` holds the ledger against the cluster, and freezes the plan if nothing
+   speaks against it.
+5. `verify_ranges` reconciles the committed version with the plan, and the log with what was read.
+6. `advance_offsets` moves the head by compare-and-swap, then tells others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
-from tideline.decoding.rules import has_work
 from tideline.errors import AttemptFenced, BadInput, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.closing import close_plan, commit_group_offsets, refuse_closed
@@ -34,9 +30,7 @@ from tideline.landing.proof import (
     foreign_changes,
 )
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import Decoding
-from tideline.model.head import Head
-from tideline.model.incident import Finding, Incident
+from tideline.model.incident import Finding
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
@@ -44,42 +38,6 @@ from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.freezing import freeze_backfill, freeze_live
 from tideline.pipeline.proposing import stable_proposal
 from tideline.pipeline.recovery import replan
-
-AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_offsets")
-"""The steps that follow and land, in their order."""
-
-DECODING_STEPS = ("decode_rows", "verify_decoded")
-"""The steps that follow where the stream has typed tables."""
-
-
-def steps_without_work(record: RunRecord, incidents: Collection[Incident]) -> tuple[str, ...]:
-    """The steps that can be left out; in Airflow each one would be a process.
-
-    An incident that comes up later needs no `resolve_reset` of this run: the step that meets it
-    halts the run, and a later run, or this one cleared, carries the decision out.
-
-    Args:
-        record: The run's, as detection left it.
-        incidents: All that are open.
-    """
-    if record.status == "proposed" or record.is_to_replan or record.resolved:
-        return ()
-    if not record.is_to_execute:
-        return AFTER_DETECTION
-    return () if incidents else ("resolve_reset",)
-
-
-def decodes_nothing(record: RunRecord, head: Head, decoding: Decoding) -> bool:
-    """Whether the steps that decode can be left out as well.
-
-    A run that lands something has something to decode.
-
-    Args:
-        record: The run's, as detection left it.
-        head: What is landed.
-        decoding: What is decoded.
-    """
-    return not record.is_to_execute and record.status != "proposed" and not has_work(head, decoding)
 
 
 def plan_offset_ranges(run: RunContext) -> RunRecord:

@@ -1,6 +1,4 @@
-"""What an error of the HTTP client, or a status, means: which of Tideline's errors it is.
-
-Confluent's registry API over HTTP: what Confluent, Apicurio, Karapace and Redpanda serve.
+"""Confluent's registry API over HTTP: what Confluent, Apicurio, Karapace and Redpanda serve.
 
 Requests, all of them GET:
 

@@ -1,16 +1,13 @@
-"""A schema as it stands in the registry.
-
-Types of other Avro schemas, written out where a schema uses them first.
-
-Names follow the specification (Avro 1.12, "Names"): a name without a dot belongs to the enclosing
-namespace. Where that has no such type, the type without a namespace is meant, as in Java.
-
-Other JSON Schema documents, moved into `$defs`, so that every `$ref` stays in one document.
-
-A schema and those that it refers to, made one. Pure: whoever asks the registry passes them in.
+"""A schema as it stands in the registry, and those that it refers to, made one. Pure.
 
 Registries keep references beside a schema's text: a name as the text uses it, and the version of a
-subject that it stands for. Decoders know nothing of them.
+subject that it stands for. Decoders know nothing of them. Whoever asks the registry passes them in.
+
+- Avro: types of other schemas are written out where a schema uses them first. Names follow the
+  specification (Avro 1.12, "Names"): a name without a dot belongs to the enclosing namespace. Where
+  that has no such type, the type without a namespace is meant, as in Java.
+- JSON Schema: other documents are moved into `$defs`, so that every `$ref` stays in one document.
+- Protobuf: imported files stay apart; protoc gets them by name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Which offsets Spark cannot read, found by reading ever smaller parts of the ranges.
+"""What the application reports when its job has failed, and which offsets Spark cannot read.
 
 A failed application says what went wrong and not at which offset. Of a failure that comes again,
 the offsets are found inside the same application: halves are read, without writing, until single
 offsets are left, and each of these has to fail twice. What may pass is never narrowed down.
-
-What the application reports when its job has failed.
 """
 
 from __future__ import annotations

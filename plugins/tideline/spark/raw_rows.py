@@ -1,8 +1,7 @@
-"""From Kafka's columns to the table's columns. `DataFrame -> DataFrame`, native functions only.
+"""Kafka's records to files of the raw table: source, columns, sink. `DataFrame -> DataFrame`.
 
-Read exactly the planned offsets as a batch, in tasks of similar size.
-
-Write plain data files, and count their rows; the run names and commits them (R2).
+Exactly the planned offsets are read as a batch, in tasks of similar size, with native functions
+only. Rows are counted while plain data files are written; the run names and commits these (R2).
 """
 
 from __future__ import annotations

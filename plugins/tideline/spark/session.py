@@ -1,7 +1,4 @@
-"""How far a job's Spark work is, as Spark's own status store knows it.
-
-The Spark session of an ingest: UTC, and settings that benchmarks have shown to help.
-"""
+"""The Spark session of a job: UTC, settings that benchmarks have shown to help, its progress."""
 
 from __future__ import annotations
 

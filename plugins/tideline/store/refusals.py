@@ -1,10 +1,4 @@
-"""Whether a web server answers where an object store should.
-
-Its page, with status 200, is a list of objects without an object to delta-rs: a table that is there
-would look as if it had never been created. A store's answers are XML, the refusal of a stranger
-too, so that one request without a signature tells them apart.
-
-Why an object store refuses: what is final, and what may pass.
+"""Why an object store refuses: what is final, and what may pass.
 
     authentication   unknown key, wrong secret, expired token, no credentials at all
     authorization    the key lacks a right
@@ -16,6 +10,10 @@ Why an object store refuses: what is final, and what may pass.
 
 Final is what the store says by an error code, and what a look at the endpoint shows. Everything
 else may pass. delta-rs and obstore give texts only, of the same Rust library.
+
+A web server's page, with status 200, is a list of objects without an object to delta-rs: a table
+that is there would look as if it had never been created. A store's answers are XML, the refusal of
+a stranger too, so that one request without a signature tells them apart.
 """
 
 from __future__ import annotations

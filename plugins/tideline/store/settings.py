@@ -1,12 +1,11 @@
-"""delta-rs options of an object store: how long it is waited for, and the same for obstore.
-
-The checked settings of an object store, from an Airflow connection of type `aws`.
+"""The checked settings of an object store, from an Airflow connection of type `aws`.
 
 Login, password and the keys below mean what they mean to Airflow's Amazon provider. Any other key
 is refused: with it, a connection would seem to ask for what nobody does.
 
-The same settings are spelled twice: as options for delta-rs, and for Spark as variables of its
-process, which hold the secrets, and as properties of Hadoop's S3A client, which hold none.
+The same settings are spelled twice: as options for delta-rs and obstore, with how long they wait,
+and for Spark as variables of its process, which hold the secrets, and as properties of Hadoop's S3A
+client, which hold none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""One table at its newest version, in an object that is moved on instead of opened anew.
+"""A table's log: its newest version, the commits in it, and the active data files.
 
-Opening reads the last checkpoint and every commit since, twice. Moving on lists what is newer.
-
-The commits in the table's log: which plan or program made them, and what they did.
-
-The active data files of a table, with what its log says about them.
+The table is an object that is moved on instead of opened anew: opening reads the last checkpoint
+and every commit since, twice; moving on lists what is newer.
 """
 
 from __future__ import annotations

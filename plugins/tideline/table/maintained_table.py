@@ -1,8 +1,7 @@
-"""Merge small data files into one with the same rows, a part of a file at a time.
+"""A table whose small files are merged, and whose old ones are deleted.
 
-Nothing is committed here. Everything happens on the calling thread (`delta_io.parquet_files`).
-
-A table whose small files are merged, and whose old ones are deleted.
+Merging writes one file with the same rows, a part of a file at a time, on the calling thread
+(`delta_io`). It commits nothing.
 """
 
 from __future__ import annotations

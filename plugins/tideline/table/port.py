@@ -1,6 +1,6 @@
-"""The target table that the pipeline needs, as a protocol. `table.delta_table` implements it.
+"""The tables that the pipeline and maintenance need, as protocols.
 
-Shapes:
+`table.delta_table` and `table.maintained_table` implement them. Shapes:
 
     TableObservation       id, version and properties of the table, and its newest commits
     TableCommit            one commit of a plan: version, fencing token, rows, bytes
@@ -9,8 +9,8 @@ Shapes:
     TableChange            coordinates whose rows are replaced, and the attempt that does it
     Stored                 the same for one data file, with its duplicates
 
-Versions are those of the Delta log; the first is 0. Spark writes data files, and this port alone
-commits: it reads the log, footers and coordinate columns, and adds, removes and rewrites files.
+Versions are those of the Delta log; the first is 0. Spark writes data files, and these ports alone
+commit: they read the log, footers and coordinate columns, and add, remove and rewrite files.
 
 Errors that every method raises:
 
@@ -18,10 +18,6 @@ Errors that every method raises:
                     has been changed.
 
 A table that does not exist is no error, except where a method says so.
-
-The table that maintenance needs, as a protocol. `table.maintained_table` implements it.
-
-Shapes are those of `model.maintenance`. Errors are those of `table.port`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""The data files of an attempt, as the manifest in its folder names them (ADR 28).
+"""The data files of an attempt by its manifest; and a file written again without some of its rows.
 
-Spark's driver writes it when all tasks are done, with the files of those attempts of tasks that it
-counts. Other files may lie in the folder, of tasks that failed or were too slow: they are no part
-of anything, and go with the next vacuum.
+Spark's driver writes the manifest when all tasks are done, with the files of those attempts of
+tasks that it counts (ADR 28). Other files may lie in the folder, of tasks that failed or were too
+slow: they are no part of anything, and go with the next vacuum.
 
-Write a data file again without the rows at some coordinates, a part of it at a time.
-
-Files that others have compacted may hold a gigabyte. Everything happens on the calling thread
-(`delta_io.parquet_files`).
+Files that others have compacted may hold a gigabyte: one is written again a part at a time, on the
+calling thread (`delta_io`).
 """
 
 from __future__ import annotations

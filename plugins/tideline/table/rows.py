@@ -1,8 +1,6 @@
-"""Count rows of data files by coordinates: from statistics where they prove it, or else read.
+"""Count rows by coordinates, from statistics where they prove it, or else read.
 
-Which records are in quarantine: coordinates by error class and time.
-
-Which raw rows have no value: coordinates of tombstones.
+Also which records are in quarantine, by error class and time; and which raw rows have no value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The table's columns and properties, and the metadata of its commits. Pure.
-
-One change of the table's rows, as the run commits it. Pure.
-"""
+"""The tables' columns and properties, one change of their rows, and what its commit says. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a data file of the table holds, as far as its statistics prove it. Pure.
-
-Data files that Spark has written into an attempt's folder, as their footers describe them.
+"""What a data file holds, as far as its statistics prove it; and the footers of files just written.
 
 The statistics that are committed are those that Delta's own writer would have counted row by row.
 """

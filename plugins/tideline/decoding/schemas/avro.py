@@ -1,4 +1,4 @@
-"""Avro: a schema's shape, and the reader schema of merged shapes. Pure.
+"""Avro: a schema's shape, the reader of merged shapes, writer schemas for decoders. Pure.
 
 The reader is a record `tideline.reader`. Every field, item and value may be null, numbers are wide,
 and named types are named for their place, so that a type may be used in many of them. Its last
@@ -10,13 +10,11 @@ schema that brought a field), `also` (its other names), `was` (a named type's ow
 `local` (a time without a zone), `wrapped` (the schema was no record, its values are the field
 `value`).
 
-Writer schemas as the decoder is given them: the same bytes, named as in the reader. Pure.
-
 Avro's encoding holds no names. Its rules for reading compare them nevertheless: an enum whose
 namespace changed, a renamed field, a record used in two places are all refused or mixed up, and a
-refused schema reads as nulls in silence. Here a field has the name of the reader's field that it
-is, and a named type the name of its place. A schema that is no record becomes a record with one
-field, which is written in the same bytes.
+refused schema reads as nulls in silence. So decoders are given writer schemas for the same bytes in
+which a field has the name of the reader's field that it is, and a named type the name of its place.
+A schema that is no record becomes a record with one field, which is written in the same bytes.
 """
 
 from __future__ import annotations

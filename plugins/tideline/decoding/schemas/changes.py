@@ -1,6 +1,6 @@
-"""Names of columns: what a field of a record is called in the table.
+"""What merging schemas finds, and what a field of a record is called in the table. Pure.
 
-The rule, in this order:
+The rule for names, in this order:
 
 1. A field that has a column keeps it. No later schema renames a column.
 2. Space , ; { } ( ) = . ` and control characters become `_`; an empty name becomes `_`. Delta and
@@ -11,8 +11,6 @@ The rule, in this order:
    (`value_timestamp`).
 5. A name that is taken still gets `_2`, `_3` and so on. Upper and lower case count as the same,
    since Spark and most readers of tables do not tell them apart.
-
-What merging schemas finds. Pure.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What several JSON Schemas for one value come to. Pure.
-
-`ANY` stands for a schema that says nothing, None for one that allows nothing but null.
-
-JSON Schema: what a document's fields hold, and the schema of merged shapes. Pure.
+"""JSON Schema: what a document's fields hold, and the schema of merged shapes. Pure.
 
 Only what makes columns is read: types, properties, items, formats, combinations, references inside
 the document. A schema that allows several types, says nothing, or contains itself makes a string
 column with the value's JSON text (a JSON string stands there without its quotes). `required`,
 patterns, bounds and other checks of values make no column, and are not checked.
+
+Where several schemas describe one value, `ANY` stands for one that says nothing, None for one that
+allows nothing but null.
 """
 
 from __future__ import annotations

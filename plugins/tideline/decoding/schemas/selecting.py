@@ -1,15 +1,12 @@
-"""The columns that a list of fields makes, beside those that a table has already. Pure.
+"""Which fields become columns where a stream file lists them, and what they are called. Pure.
 
+- A path names a field by the writer's names, with dots between it and the records that it is in. A
+  field whose own name has dots is found first. One that has been renamed is found by its aliases,
+  and by those of the field that it is in the known record: of Protobuf's, the one with its number.
 - A name that the stream file gives is the column's name, unless the table has it with another type.
 - Without one, a field keeps the column that the rule has given it; else the rule names the path,
   joined with `_`.
 - A column whose field is not listed any more stays in the table, and its name stays taken.
-
-Which fields of a record become columns, where a stream file lists them. Pure.
-
-A path names a field by the writer's names, with dots between it and the records that it is in. A
-field whose own name has dots is found first. A field that has been renamed is found by its aliases,
-and by those of the field that it is in the known record: of Protobuf's, the one with its number.
 """
 
 from __future__ import annotations

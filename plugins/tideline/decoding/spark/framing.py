@@ -1,9 +1,8 @@
 """What stands before a record's payload: nothing, or a magic byte and the schema's id.
 
 Confluent's wire format: a zero byte, the id as four bytes, big-endian, then the payload
-(docs.confluent.io, "Wire format"). Protobuf's message indexes are part of the payload here.
-
-Ids of schemas that records carry and the plan does not name.
+(docs.confluent.io, "Wire format"). Protobuf's message indexes are part of the payload here. Ids
+that records carry and the plan does not name are collected: the run asks the registry for them.
 """
 
 from __future__ import annotations

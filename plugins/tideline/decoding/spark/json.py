@@ -1,10 +1,4 @@
-"""Which members a JSON document has, beside those that were read.
-
-Names end with a quote, and a colon follows. Counting these two in the text takes a fraction of what
-parsing takes. Strings may hold both as well, so the count is never too low. If it is no higher than
-the number of members that were read, then the document has no name twice, and none that is unknown.
-
-JSON, by Spark's own `from_json`, whose leniency is found out.
+"""JSON, by Spark's own `from_json`, whose leniency is found out.
 
 `from_json` accepts text behind the document. So each document gets one more member, behind its last
 one, with a name that nobody can foresee. If the document does not have it, then it ends earlier
@@ -13,9 +7,10 @@ than its text.
     {"id": 1, "NONCE": 1}
 
 Duplicate names, which `from_json` lets win in turn, are what `parse_json` refuses. It parses once
-more, so it is asked only where the text has more members than were read (`json_members`). Numbers
-beyond a double's whole ones are looked for in the text. All second looks are taken only where they
-matter.
+more, so it is asked only where the text has more members than were read. Names end with a quote,
+and a colon follows; counting these two in the text takes a fraction of what parsing takes. Strings
+may hold both as well, so the count is never too low. Numbers beyond a double's whole ones are
+looked for in the text. All second looks are taken only where they matter.
 
 A column that is used more than once is one of its own: Spark evaluates expressions anew inside of
 `CASE` and below `from_json`.

@@ -1,8 +1,7 @@
-"""Rows at planned coordinates and no others, whether these are one range or thousands.
+"""Raw rows in, by planned coordinates; typed rows and quarantined rows out, by their columns.
 
-Read the raw table's rows from its plain data files, without a reader of Delta.
-
-The columns of the typed table and of the quarantine, from judged rows.
+The raw table is read from its plain data files, without a reader of Delta. Rows at the coordinates
+and no others are taken, whether these are one range or thousands.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""A stream's own change of the typed rows, before they are written.
+"""Write good rows in one pass, then the bad ones, which are few, in another.
 
-Write good rows in one pass, then the bad ones, which are few, in another.
-
-The first pass decodes everything. It counts, and notes where the bad rows are: by steps of offsets,
-so that a topic of bad rows only does not fill the driver's memory. The second pass reads and
-decodes these steps again. It costs nothing where every row is good, and as much as the first pass
-where bad rows are everywhere.
+The first pass decodes everything, and then applies the stream's own `transform`. It counts, and
+notes where the bad rows are: by steps of offsets, so that a topic of bad rows only does not fill
+the driver's memory. The second pass reads and decodes these steps again. It costs nothing where
+every row is good, and as much as the first pass where bad rows are everywhere.
 
 Another way is one pass that writes good and bad rows beside each other, and moves the files then.
 Object stores cannot move files.
