@@ -14,8 +14,8 @@ from typing import Protocol
 
 from devstack.registry import Registry
 from tests.fake_registry import FakeRegistry
-from tideline.connections import registry_settings
 from tideline.registry.client import SchemaRegistry
+from tideline.registry.connecting import registry_settings
 from tideline.registry.port import RegistryPort
 
 Reference = tuple[str, str, int]

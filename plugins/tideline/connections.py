@@ -1,35 +1,28 @@
-"""Look up Airflow connections as Airflow does: secrets backends, environment, database."""
+"""Airflow's connections: looked up as Airflow does, and one way to refuse a part of one.
+
+Airflow asks its secrets backends, then the environment, then its database. What the parts mean say
+`kafka.settings`, `registry.connecting`, `store.settings` and `launch.target`.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import Error as ConfigParserError
 from configparser import RawConfigParser
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tideline.errors import ConnectionMissing
-from tideline.kafka.settings import NO_SECRETS, KafkaSettings
-from tideline.registry.connecting import RegistrySettings, read_settings
 from tideline.secrecy import mask, secrets_in
-from tideline.store import settings as store
 
 _BACKENDS = (("secrets", "backend"), ("workers", "secrets_backend"))
 """Section and key of Airflow's options that name a secrets backend."""
-CONNECT_PORT = 15002
-"""Default port of a Spark Connect server."""
-
-
-_SERVER = re.compile(r"[\w.:\[\]-]+")
-LOCAL_MASTER = "local[*]"
-"""Spark's master where the connection is not defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,64 +91,7 @@ def has_backend() -> bool:
     )
 
 
-def kafka_settings(connection_id: str) -> KafkaSettings:
-    """The checked Kafka client properties of a connection.
-
-    Raises:
-        ConnectionMissing: There is no such connection, its type is not kafka, or a property is
-            not allowed.
-    """
-    example = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
-    connection = _required(connection_id, "kafka", key="kafka.connection", example=example)
-    settings = KafkaSettings(connection_id, connection.extra)
-    options = settings.for_spark()  # with the client's key, and the login as Java has it
-    mask(value for name, value in options.items() if name not in NO_SECRETS)
-    return settings
-
-
-def registry_settings(connection_id: str) -> RegistrySettings:
-    """The checked settings of a schema registry's connection.
-
-    Raises:
-        ConnectionMissing: There is no such connection, its type is not http, or a part of it is
-            not allowed.
-    """
-    example = '{"conn_type": "http", "host": "https://registry:8081"}'
-    connection = _required(connection_id, "http", key="registry.connection", example=example)
-    return read_settings(
-        connection_id,
-        host=connection.host,
-        port=connection.port,
-        scheme=connection.schema,
-        login=connection.login,
-        password=connection.password,
-        extra=connection.extra,
-    )
-
-
-def store_settings(connection_id: str | None) -> store.StoreSettings:
-    """The checked settings of an object store's connection; None for the default chains.
-
-    Raises:
-        ConnectionMissing: There is no such connection, its type is not aws, or a part of it is not
-            allowed.
-    """
-    if connection_id is None:
-        return store.StoreSettings()
-    example = (
-        """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
-        """ "extra": {"region_name": "eu-central-1"}}"""
-    )
-    connection = _required(connection_id, "aws", key="table.connection", example=example)
-    return store.read_settings(
-        connection_id,
-        login=connection.login,
-        password=connection.password,
-        extra=connection.extra,
-    )
-
-
-def _required(connection_id: str, conn_type: str, *, key: str, example: str) -> Connection:
+def required(connection_id: str, conn_type: str, *, key: str, example: str) -> Connection:
     """A connection that has to be there.
 
     Args:
@@ -182,50 +118,51 @@ def _required(connection_id: str, conn_type: str, *, key: str, example: str) -> 
     return connection
 
 
-def spark_master(connection_id: str, connection: Connection | None) -> str:
-    """The Spark master that a connection names; `local[*]` if it is not defined.
+def refused(connection_id: str, part: str, actual: str, allowed: str) -> ConnectionMissing:
+    """The error for a part of a connection that cannot be used.
+
+    Args:
+        connection_id: Which connection.
+        part: Which part, as `host` or `extra token`.
+        actual: What is wrong with it; never a value that may be secret.
+        allowed: What could stand there.
+    """
+    return ConnectionMissing(
+        f"connection {connection_id}: {part}: {actual}; allowed: {allowed}",
+        connection=connection_id,
+    )
+
+
+def refuse_others(
+    connection_id: str, extra: Mapping[str, Any], allowed: Sequence[str], word: str = "unknown"
+) -> None:
+    """Refuse keys of the extra that nobody reads: the connection would seem to ask for them.
 
     Raises:
-        ConnectionMissing: There is a login in the host.
+        ConnectionMissing: There is one.
     """
-    if connection is None:
-        return LOCAL_MASTER
-    host = connection.host or ""
-    if "@" in host:
-        raise ConnectionMissing(
-            f"connection {connection_id}: host: a login in it; allowed: a master's address",
-            connection=connection_id,
-        )
-    if connection.conn_type == "spark" and ("://" in host or connection.port is None):
-        master = host
-    else:
-        master = f"{connection.conn_type}://{host}"
-    return f"{master}:{connection.port}" if connection.port else master
+    if others := sorted(set(extra) - set(allowed)):
+        raise refused(connection_id, f"extra {others[0]}", word, f"one of {', '.join(allowed)}")
 
 
-def connect_url(connection_id: str, connection: Connection | None) -> str | None:
-    """The URL of a connection's Spark Connect server, without its token: Spark prints URLs.
-
-    Returns:
-        None if the connection is not defined, or its type is not spark_connect.
+def refuse_missing_files(
+    connection_id: str, extra: Mapping[str, Any], names: Sequence[str]
+) -> None:
+    """Refuse paths of the extra where no file lies.
 
     Raises:
-        ConnectionMissing: The host is not a server's name.
+        ConnectionMissing: There is one.
     """
-    if connection is None or connection.conn_type != "spark_connect":
-        return None
-    host = (connection.host or "").removeprefix("sc://")
-    # It is not shown: somebody may have put the token into it.
-    if not host or not _SERVER.fullmatch(host):
-        raise ConnectionMissing(
-            f"connection {connection_id}: host: not usable; allowed: a server's name, and perhaps a"
-            " port; user id, token and TLS are login, password and use_ssl in the extra",
-            connection=connection_id,
-        )
-    given = {"user_id": connection.login, "use_ssl": connection.extra.get("use_ssl")}
-    parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
-    port = connection.port or (None if ":" in host else CONNECT_PORT)
-    return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")
+    for name in names:
+        path = extra.get(name)
+        if path is not None and not Path(path).is_file():
+            raise refused(connection_id, f"extra {name}", _shown(path), "a file that can be read")
+
+
+def _shown(path: object) -> str:
+    """A path in a connection; what is none may be the file's content, with a key in it."""
+    text = str(path)
+    return repr(text) if text.startswith(("/", ".")) and len(text) < 300 else "no path"
 
 
 def _from_json(connection_id: str, text: str) -> Connection:

@@ -49,3 +49,9 @@ def clamp_kafka_logs() -> None:
     for logger in map(logging.getLogger, ["kafka", *names]):
         if logger.getEffectiveLevel() < logging.INFO:
             logger.setLevel(logging.INFO)
+
+
+def without_login(text: str) -> str:
+    """A text with everything taken out that may be a login in an address, for messages."""
+    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", text)
+    return re.sub(r"[^/\s'\",]+@", "***@", text)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tideline.connections import kafka_settings, registry_settings, store_settings
 from tideline.kafka.port import KafkaPort
+from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
@@ -16,8 +16,9 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.model.maintenance import TableRole
 from tideline.model.request import RunRequest
+from tideline.registry.connecting import registry_settings
 from tideline.registry.port import RegistryPort
-from tideline.store.settings import StoreSettings, with_limits
+from tideline.store.settings import StoreSettings, store_settings, with_limits
 from tideline.stream.settings import LedgerLocation, is_in_object_store
 from tideline.stream.stream import Stream, tables_of
 from tideline.table.delta_table import TargetTable

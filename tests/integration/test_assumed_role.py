@@ -8,11 +8,10 @@ import pytest
 from devstack.store_faults import Rule
 from tests.harness import is_clean
 from tests.object_stores import AssumeRole
-from tideline.connections import store_settings
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.store.settings import with_limits
+from tideline.store.settings import store_settings, with_limits
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 

@@ -13,8 +13,8 @@ from devstack.page_api import description
 from devstack.process import wait_until
 from tests.unit.build import OTHER_ID
 from tideline.cli.main import main
-from tideline.connections import kafka_settings
 from tideline.kafka.client import KafkaCluster
+from tideline.kafka.settings import kafka_settings
 from tideline.model.head import LandedDay, PartitionPosition
 from tideline.model.incident import Finding
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity

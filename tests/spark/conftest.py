@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.drivers import drivers
-from tideline.connections import store_settings
 from tideline.launch.jars import spark_jars
 from tideline.launch.local_driver import end_drivers
 from tideline.launch.runtime import cache_folder
+from tideline.store.settings import store_settings
 
 
 @pytest.fixture

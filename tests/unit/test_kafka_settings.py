@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tideline.connections import connect_url, find_connection, kafka_settings, spark_master
+from tideline.connections import find_connection
 from tideline.errors import ConnectionMissing
 from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import NO_SECRETS, KafkaSettings
+from tideline.kafka.settings import NO_SECRETS, KafkaSettings, kafka_settings
 from tideline.kafka.tokens import check_msk_iam
+from tideline.launch.target import connect_url, spark_master
 
 
 @contextmanager

@@ -4,16 +4,13 @@ import json
 
 import pytest
 
-from tideline.connections import (
-    connect_url,
-    find_connection,
-    kafka_settings,
-    registry_settings,
-    spark_master,
-    store_settings,
-)
+from tideline.connections import find_connection
 from tideline.errors import StreamFileError, TidelineError
+from tideline.kafka.settings import kafka_settings
+from tideline.launch.target import connect_url, spark_master
 from tideline.ledger.connection import ledger_url
+from tideline.registry.connecting import registry_settings
+from tideline.store.settings import store_settings
 from tideline.stream.files import parse_stream
 
 SECRET = "hunter2canary"

@@ -4,18 +4,17 @@ import json
 
 import pytest
 
-from tideline.connections import registry_settings
+from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
-from tideline.registry.connecting import read_settings
+from tideline.registry.connecting import read_settings, registry_settings
 
 HERE = __file__  # any file that can be read
 SECRET = "right-and-secret"
 
 
 def settings(**parts):
-    extra = parts.pop("extra", {})
-    given = {"host": "r", "port": None, "scheme": None, "login": None, "password": None}
-    return read_settings("c", extra=extra, **{**given, **parts})
+    parts["schema"] = parts.pop("scheme", None)
+    return read_settings("c", Connection("http", **{"host": "r", **parts}))
 
 
 @pytest.mark.parametrize(

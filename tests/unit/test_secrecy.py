@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tideline.connections import (
-    find_connection,
-    has_backend,
-    kafka_settings,
-    registry_settings,
-    store_settings,
-)
+from tideline.connections import find_connection, has_backend
+from tideline.kafka.settings import kafka_settings
+from tideline.registry.connecting import registry_settings
 from tideline.secrecy import clamp_kafka_logs
+from tideline.store.settings import store_settings
 
 ROOT = Path(__file__).parents[2]
 KEY = """\

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tideline.connections import store_settings
+from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
-from tideline.store.settings import StoreSettings, read_settings
+from tideline.store.settings import StoreSettings, read_settings, store_settings
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 
 
 def read(login="AKIA", password="hidden", **extra):
-    return read_settings("store", login=login, password=password, extra=extra)
+    return read_settings("store", Connection("aws", login=login, password=password, extra=extra))
 
 
 def test_a_connection_is_spelled_for_both_sides():

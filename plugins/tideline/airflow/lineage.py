@@ -18,9 +18,9 @@ from openlineage.client.generated.output_statistics_output_dataset import (
     OutputStatisticsOutputDatasetFacet,
 )
 
-from tideline.connections import kafka_settings
 from tideline.contract.events import build_decoded_event, build_landed_event
 from tideline.contract.shapes import Coordinates
+from tideline.kafka.settings import kafka_settings
 from tideline.model.decoding import DecodeRecord
 from tideline.model.run import RunRecord
 from tideline.stream.stream import Stream

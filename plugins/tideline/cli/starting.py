@@ -15,9 +15,9 @@ import yaml
 from rich.prompt import Prompt
 
 from tideline.cli.output import Output
-from tideline.connections import kafka_settings
 from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
+from tideline.kafka.settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
 from tideline.model.wording import first_few
 from tideline.stream.files import parse_stream

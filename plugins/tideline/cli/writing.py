@@ -22,7 +22,6 @@ from functools import partial
 from pydantic import ValidationError
 
 from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
-from tideline.connections import store_settings
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
@@ -47,8 +46,10 @@ from tideline.model.wording import shown, size_text
 from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import decode_batch, run_batch
+from tideline.secrecy import without_login
+from tideline.store.settings import store_settings
 from tideline.stream.files import read_stream
-from tideline.stream.settings import LedgerKind, LedgerLocation, is_in_object_store, without_login
+from tideline.stream.settings import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_ledger, open_run, open_store, open_tables
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tideline.connections import refuse_missing_files, refuse_others, refused, required
 from tideline.errors import ConnectionMissing
-from tideline.stream.settings import path_shown
+from tideline.secrecy import mask
 
+_EXAMPLE = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
 _SECURITY = "org.apache.kafka.common.security"
 _PASSWORD = {"username": "sasl.username", "password": "sasl.password"}
 _SCRAM = f"{_SECURITY}.scram.ScramLoginModule"
@@ -175,9 +176,7 @@ class KafkaSettings:
     properties: Mapping[str, Any] = field(repr=False)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.properties) - set(ALLOWED))
-        if unknown:
-            raise self._refused(unknown[0], "unknown property", f"one of {', '.join(ALLOWED)}")
+        refuse_others(self.connection, self.properties, ALLOWED, "unknown property")
         if not self.properties.get("bootstrap.servers"):
             raise self._refused("bootstrap.servers", "missing", "host:port[,host:port...]")
         if "@" in str(self.properties["bootstrap.servers"]):
@@ -198,10 +197,7 @@ class KafkaSettings:
             "ssl.key.location"
         ):
             raise self._refused("ssl.key.location", "missing", "required by the certificate")
-        for name in _FILES:
-            path = self.properties.get(name)
-            if path is not None and not Path(path).is_file():
-                raise self._refused(name, path_shown(path), "a file that can be read")
+        refuse_missing_files(self.connection, self.properties, _FILES)
 
     def _check_login(self, protocol: str) -> None:
         given = self.properties
@@ -238,11 +234,7 @@ class KafkaSettings:
             raise self._refused(ENDPOINT, "not usable", "an http or https address, without a user")
 
     def _refused(self, name: str, actual: str, allowed: str) -> ConnectionMissing:
-        return ConnectionMissing(
-            f"connection {self.connection}: extra {name}: {actual}; allowed: {allowed}",
-            connection=self.connection,
-            property=name,
-        )
+        return refused(self.connection, f"extra {name}", actual, allowed)
 
     @property
     def protocol(self) -> str:
@@ -317,6 +309,20 @@ class KafkaSettings:
             if "ssl.key.password" in given:
                 options["kafka.ssl.key.password"] = str(given["ssl.key.password"])
         return options
+
+
+def kafka_settings(connection_id: str) -> KafkaSettings:
+    """The checked Kafka client properties of a connection.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not kafka, or a property is
+            not allowed.
+    """
+    connection = required(connection_id, "kafka", key="kafka.connection", example=_EXAMPLE)
+    settings = KafkaSettings(connection_id, connection.extra)
+    options = settings.for_spark()  # with the client's key, and the login as Java has it
+    mask(value for name, value in options.items() if name not in NO_SECRETS)
+    return settings
 
 
 def _file(path: str) -> str:

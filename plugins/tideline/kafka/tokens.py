@@ -57,7 +57,6 @@ def _refused(connection: str, lacking: str) -> ConnectionMissing:
     return ConnectionMissing(
         f"connection {connection}: extra sasl.mechanism: AWS_MSK_IAM lacks {lacking}",
         connection=connection,
-        property="sasl.mechanism",
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tideline.connections import connect_url, find_connection
+from tideline.connections import find_connection
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
-from tideline.launch.target import target_of
+from tideline.launch.target import connect_url, target_of
 from tideline.store.settings import StoreSettings
 from tideline.stream.landing import Spark
 

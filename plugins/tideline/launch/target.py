@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from tideline.connections import Connection, spark_master
+from tideline.connections import Connection, refused
 from tideline.errors import ConnectionMissing
 
+LOCAL_MASTER = "local[*]"
+"""Spark's master where the connection is not defined."""
+CONNECT_PORT = 15002
+"""Default port of a Spark Connect server."""
+_SERVER = re.compile(r"[\w.:\[\]-]+")
 SPARK_SUBMIT = "spark-submit"
 _BINARIES = (SPARK_SUBMIT, "spark2-submit", "spark3-submit")
 _ALLOWED = {"deploy-mode": ("client", "cluster"), "spark-binary": _BINARIES}
@@ -84,9 +91,9 @@ def target_of(connection_id: str, connection: Connection | None) -> Target:
     _check(connection_id, given)
     is_elsewhere = given.get("deploy-mode") == "cluster"
     if is_elsewhere and not (master == "yarn" or master.startswith("k8s://")):
-        raise _refused(
+        raise refused(
             connection_id,
-            "deploy-mode",
+            "extra deploy-mode",
             f"cluster, with the master {master}",
             "client; cluster only with yarn or k8s://: no other master runs the driver of a Python"
             " application",
@@ -107,17 +114,21 @@ def target_of(connection_id: str, connection: Connection | None) -> Target:
 def _check(connection_id: str, given: Mapping[str, Any]) -> None:
     for key, allowed in _ALLOWED.items():
         if key in given and given[key] not in allowed:
-            raise _refused(connection_id, key, "another value", ", ".join(allowed))
+            raise refused(connection_id, f"extra {key}", "another value", ", ".join(allowed))
     try:
         base64.b64decode(str(given.get("keytab", "")), validate=True)
     except binascii.Error:
-        raise _refused(connection_id, "keytab", "no base64", "a keytab file in base64") from None
+        raise refused(
+            connection_id, "extra keytab", "no base64", "a keytab file in base64"
+        ) from None
     if "spark-home" in given:
-        raise _refused(connection_id, "spark-home", "not allowed", "SPARK_HOME in the environment")
+        raise refused(
+            connection_id, "extra spark-home", "not allowed", "SPARK_HOME in the environment"
+        )
     for key in given:
         if key not in _KEYS and (meant := _spelt(key)) is not None:
-            raise _refused(
-                connection_id, key, "unknown", f"{meant}, as Airflow's provider reads it"
+            raise refused(
+                connection_id, f"extra {key}", "unknown", f"{meant}, as Airflow's provider reads it"
             )
 
 
@@ -126,9 +137,47 @@ def _spelt(key: str) -> str | None:
     return next((k for k in _KEYS if k.replace("-", "_") == key.replace("-", "_").lower()), None)
 
 
-def _refused(connection_id: str, key: str, actual: str, allowed: str) -> ConnectionMissing:
-    return ConnectionMissing(
-        f"connection {connection_id}: extra {key}: {actual}; allowed: {allowed}",
-        connection=connection_id,
-        property=key,
-    )
+def spark_master(connection_id: str, connection: Connection | None) -> str:
+    """The Spark master that a connection names; `local[*]` if it is not defined.
+
+    Raises:
+        ConnectionMissing: There is a login in the host.
+    """
+    if connection is None:
+        return LOCAL_MASTER
+    host = connection.host or ""
+    if "@" in host:
+        raise ConnectionMissing(
+            f"connection {connection_id}: host: a login in it; allowed: a master's address",
+            connection=connection_id,
+        )
+    if connection.conn_type == "spark" and ("://" in host or connection.port is None):
+        master = host
+    else:
+        master = f"{connection.conn_type}://{host}"
+    return f"{master}:{connection.port}" if connection.port else master
+
+
+def connect_url(connection_id: str, connection: Connection | None) -> str | None:
+    """The URL of a connection's Spark Connect server, without its token: Spark prints URLs.
+
+    Returns:
+        None if the connection is not defined, or its type is not spark_connect.
+
+    Raises:
+        ConnectionMissing: The host is not a server's name.
+    """
+    if connection is None or connection.conn_type != "spark_connect":
+        return None
+    host = (connection.host or "").removeprefix("sc://")
+    # It is not shown: somebody may have put the token into it.
+    if not host or not _SERVER.fullmatch(host):
+        raise ConnectionMissing(
+            f"connection {connection_id}: host: not usable; allowed: a server's name, and perhaps a"
+            " port; user id, token and TLS are login, password and use_ssl in the extra",
+            connection=connection_id,
+        )
+    given = {"user_id": connection.login, "use_ssl": connection.extra.get("use_ssl")}
+    parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
+    port = connection.port or (None if ":" in host else CONNECT_PORT)
+    return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from tideline.connections import kafka_settings
 from tideline.errors import StreamFileError
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.settings import KafkaSettings, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation

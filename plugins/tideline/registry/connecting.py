@@ -10,13 +10,12 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from tideline.errors import ConnectionMissing
-from tideline.stream.settings import path_shown
+from tideline.connections import Connection, refuse_missing_files, refuse_others, refused, required
 
+_EXAMPLE = '{"conn_type": "http", "host": "https://registry:8081"}'
 ALLOWED = ("token", "path", "ca", "certificate", "key", "verify")
 _FILES = ("ca", "certificate", "key")
 _SCHEMES = ("http", "https")
@@ -56,72 +55,67 @@ class RegistrySettings:
         return re.sub("|".join(map(re.escape, secrets)), "***", text) if secrets else text
 
 
-def read_settings(
-    connection: str,
-    *,
-    host: str | None,
-    port: int | None,
-    scheme: str | None,
-    login: str | None,
-    password: str | None,
-    extra: Mapping[str, Any],
-) -> RegistrySettings:
+def registry_settings(connection_id: str) -> RegistrySettings:
+    """The checked settings of a schema registry's connection.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not http, or a part of it is
+            not allowed.
+    """
+    found = required(connection_id, "http", key="registry.connection", example=_EXAMPLE)
+    return read_settings(connection_id, found)
+
+
+def read_settings(connection: str, given: Connection) -> RegistrySettings:
     """Check the parts of a connection.
 
     Args:
         connection: Its id, for messages.
-        host: A name, or an address that begins with http:// or https://.
-        port: None for the scheme's own.
-        scheme: `http` or `https`; http when None, unless the host says it.
-        login: User of basic auth.
-        password: Their password.
-        extra: Of `ALLOWED`.
+        given: Its host may be an address that begins with http:// or https://; its schema is one
+            of these two, http unless the host says it; its extra has keys of `ALLOWED`.
 
     Raises:
         ConnectionMissing: A part is missing, unknown, of the wrong form, or contradicts another.
     """
+    extra, login, password = given.extra, given.login, given.password
     _check_extra(connection, extra)
-    url = _url(connection, host or "", port, scheme or None, extra.get("path"))
+    url = _url(connection, given, extra.get("path"))
     _check_tls(connection, extra, url)
     if login and extra.get("token"):
-        raise _refused(connection, "extra token", "given beside a login", "one of them")
+        raise refused(connection, "extra token", "given beside a login", "one of them")
     if password and not login:
-        raise _refused(connection, "login", "missing", "required by the password")
+        raise refused(connection, "login", "missing", "required by the password")
     files = {name: extra.get(name) for name in _FILES}
     verify, token = extra.get("verify", True), extra.get("token")
     return RegistrySettings(connection, url, login or None, password, token, verify=verify, **files)
 
 
 def _check_extra(connection: str, extra: Mapping[str, Any]) -> None:
-    unknown = sorted(set(extra) - set(ALLOWED))
-    if unknown:
-        raise _refused(connection, f"extra {unknown[0]}", "unknown", f"one of {', '.join(ALLOWED)}")
+    refuse_others(connection, extra, ALLOWED)
     for name in ("token", *_FILES):
         value = extra.get(name)
         if value is not None and (not isinstance(value, str) or not value):
-            raise _refused(connection, f"extra {name}", "no text, or empty", "a text")
+            raise refused(connection, f"extra {name}", "no text, or empty", "a text")
     if not set(extra.get("token") or "") <= _TOKEN:  # it would end up in an error of the client
-        raise _refused(connection, "extra token", "an unusual character", "printable ASCII")
+        raise refused(connection, "extra token", "an unusual character", "printable ASCII")
 
 
 def _check_tls(connection: str, extra: Mapping[str, Any], url: str) -> None:
-    for name in _FILES:
-        path = extra.get(name)
-        if path is not None and not Path(path).is_file():
-            raise _refused(connection, f"extra {name}", path_shown(path), "a file that can be read")
+    refuse_missing_files(connection, extra, _FILES)
     verify = extra.get("verify", True)
     if not isinstance(verify, bool):
-        raise _refused(connection, "extra verify", repr(verify), "true or false")
+        raise refused(connection, "extra verify", repr(verify), "true or false")
     if "key" in extra and "certificate" not in extra:
-        raise _refused(connection, "extra certificate", "missing", "required by the key")
+        raise refused(connection, "extra certificate", "missing", "required by the key")
     if "ca" in extra and not verify:
-        raise _refused(connection, "extra ca", "given beside verify: false", "one of them")
+        raise refused(connection, "extra ca", "given beside verify: false", "one of them")
     for name in (*_FILES, "verify"):
         if name in extra and url.startswith("http:"):
-            raise _refused(connection, f"extra {name}", "given for http", "only with https")
+            raise refused(connection, f"extra {name}", "given for http", "only with https")
 
 
-def _url(connection: str, host: str, port: int | None, scheme: str | None, path: object) -> str:
+def _url(connection: str, given: Connection, path: object) -> str:
+    host, port, scheme = given.host or "", given.port, given.schema or None
     try:
         parts = urlsplit(host if "://" in host else f"{scheme or 'http'}://{host}")
         named = parts.hostname
@@ -130,29 +124,21 @@ def _url(connection: str, host: str, port: int | None, scheme: str | None, path:
         named, ports = None, set()
     # The host itself is not shown: somebody may have put a password into it.
     if not named or parts.query or parts.fragment or "@" in parts.netloc:
-        raise _refused(
+        raise refused(
             connection, "host", "not usable", "a name or an address, without a user or a query"
         )
     if parts.scheme not in _SCHEMES or scheme not in (None, parts.scheme):
-        given = "not one of them"
+        actual = "not one of them"
         if scheme in _SCHEMES and parts.scheme in _SCHEMES:
-            given = f"{scheme!r}, and the host says {parts.scheme!r}"
-        raise _refused(connection, "schema", given, " or ".join(_SCHEMES))
+            actual = f"{scheme!r}, and the host says {parts.scheme!r}"
+        raise refused(connection, "schema", actual, " or ".join(_SCHEMES))
     if len(ports) > 1:
-        raise _refused(connection, "port", f"{port}, and the host says another", "one of them")
+        raise refused(connection, "port", f"{port}, and the host says another", "one of them")
     if path is not None and not (isinstance(path, str) and path.startswith("/")):
-        raise _refused(connection, "extra path", "no path", "a path that begins with /")
+        raise refused(connection, "extra path", "no path", "a path that begins with /")
     own = parts.path.rstrip("/")
     if own and path is not None:
-        raise _refused(connection, "extra path", "given beside a path in the host", "one of them")
+        raise refused(connection, "extra path", "given beside a path in the host", "one of them")
     below = own or quote(str(path or "").rstrip("/"), safe="/%:@")
     name = f"[{named}]" if ":" in named else named
     return f"{parts.scheme}://{name}{''.join(f':{p}' for p in ports)}{below}"
-
-
-def _refused(connection: str, name: str, actual: str, allowed: str) -> ConnectionMissing:
-    return ConnectionMissing(
-        f"connection {connection}: {name}: {actual}; allowed: {allowed}",
-        connection=connection,
-        property=name,
-    )

@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from tideline.errors import ConnectionMissing
-from tideline.stream.settings import without_login
+from tideline.connections import Connection, refuse_others, refused, required
+from tideline.secrecy import without_login
 
 CONNECTION = "tideline.connection"
 """The option that names the Airflow connection, for messages. delta-rs passes over it."""
@@ -73,6 +73,10 @@ def for_obstore(options: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+_EXAMPLE = (
+    """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
+    """ "extra": {"region_name": "eu-central-1"}}"""
+)
 ALLOWED = ("aws_session_token", "region_name", "endpoint_url", "role_arn")
 DEFAULT_REGION = "us-east-1"
 """What S3-compatible stores expect where nobody has named a region."""
@@ -191,30 +195,41 @@ class StoreSettings:
         return {name: value for name, value in properties.items() if value is not None}
 
 
-def read_settings(
-    connection: str, *, login: str | None, password: str | None, extra: Mapping[str, Any]
-) -> StoreSettings:
+def store_settings(connection_id: str | None) -> StoreSettings:
+    """The checked settings of an object store's connection; None for the default chains.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not aws, or a part of it is not
+            allowed.
+    """
+    if connection_id is None:
+        return StoreSettings()
+    found = required(connection_id, "aws", key="table.connection", example=_EXAMPLE)
+    return read_settings(connection_id, found)
+
+
+def read_settings(connection: str, given: Connection) -> StoreSettings:
     """Check the parts of a connection.
 
     Args:
         connection: Its id, for messages.
-        login: The access key.
-        password: Its secret.
-        extra: Of `ALLOWED`.
+        given: Its login is the access key, its password the secret; its extra has keys of
+            `ALLOWED`.
 
     Raises:
         ConnectionMissing: A part is missing, unknown, of the wrong form, or contradicts another.
     """
+    extra, login, password = given.extra, given.login, given.password
     _check_extra(connection, extra)
     token, role = extra.get("aws_session_token"), extra.get("role_arn")
     if bool(login) != bool(password):
         missing, beside = ("password", "login") if login else ("login", "password")
-        raise _refused(connection, missing, "missing", f"required by the {beside}, or neither")
+        raise refused(connection, missing, "missing", f"required by the {beside}, or neither")
     if token and not login:
-        raise _refused(connection, "login", "missing", "required by aws_session_token")
+        raise refused(connection, "login", "missing", "required by aws_session_token")
     if role and login:
         allowed = "none beside role_arn, which is assumed with the environment's credentials"
-        raise _refused(connection, "login", "given", allowed)
+        raise refused(connection, "login", "given", allowed)
     endpoint = extra.get("endpoint_url")
     return StoreSettings(
         connection=connection,
@@ -228,15 +243,13 @@ def read_settings(
 
 
 def _check_extra(connection: str, extra: Mapping[str, Any]) -> None:
-    unknown = sorted(set(extra) - set(ALLOWED))
-    if unknown:
-        raise _refused(connection, f"extra {unknown[0]}", "unknown", f"one of {', '.join(ALLOWED)}")
+    refuse_others(connection, extra, ALLOWED)
     for name, value in extra.items():
         if not isinstance(value, str) or not value.strip():
-            raise _refused(connection, f"extra {name}", "no text, or empty", "a text")
+            raise refused(connection, f"extra {name}", "no text, or empty", "a text")
         form, example = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):
-            raise _refused(connection, f"extra {name}", "another form", example)
+            raise refused(connection, f"extra {name}", "another form", example)
         if name.endswith("_url"):
             _check_url(connection, name, value)
 
@@ -249,16 +262,8 @@ def _check_url(connection: str, name: str, url: str) -> None:
     except ValueError:
         is_url = False
     if not is_url:
-        raise _refused(connection, f"extra {name}", without_login(repr(url)), allowed)
+        raise refused(connection, f"extra {name}", without_login(repr(url)), allowed)
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise _refused(connection, f"extra {name}", "a login, a query or a fragment", allowed)
+        raise refused(connection, f"extra {name}", "a login, a query or a fragment", allowed)
     if parts.path not in ("", "/"):
-        raise _refused(connection, f"extra {name}", "a path", allowed)
-
-
-def _refused(connection: str, name: str, actual: str, allowed: str) -> ConnectionMissing:
-    return ConnectionMissing(
-        f"connection {connection}: {name}: {actual}; allowed: {allowed}",
-        connection=connection,
-        property=name,
-    )
+        raise refused(connection, f"extra {name}", "a path", allowed)

@@ -24,8 +24,8 @@ from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.wording import first_few, shown
+from tideline.secrecy import without_login
 from tideline.stream.decoding import FOLDER
-from tideline.stream.settings import without_login
 from tideline.stream.stream import Stream
 
 MOST_BYTES = 1_000_000

@@ -74,18 +74,6 @@ def safe_uri(value: str) -> str:
     return value
 
 
-def path_shown(path: object) -> str:
-    """A path in a connection, for messages; what is none may be the file's content."""
-    text = str(path)
-    return repr(text) if text.startswith(("/", ".")) and len(text) < 300 else "no path"
-
-
-def without_login(text: str) -> str:
-    """A text with everything taken out that may be a login in an address, for messages."""
-    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", text)
-    return re.sub(r"[^/\s'\",]+@", "***@", text)
-
-
 def is_in_object_store(uri: str) -> bool:
     """Whether an address is `s3a://...`, and no folder of a file system."""
     return uri.startswith("s3a://")
