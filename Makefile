@@ -125,9 +125,6 @@ schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and 
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 
-verdicts: $(READY)  ## Write docs/verdicts.md from the table of verdicts
-	$(BIN)/python -m tideline.model.verdicts > docs/verdicts.md
-
 reference: $(READY)  ## Write docs/reference from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
 
@@ -160,4 +157,4 @@ audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package 
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .lineage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema verdicts reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

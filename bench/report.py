@@ -21,7 +21,7 @@ _COLD = ("cold", "breakdown", "levers", "dag-run", "idle-run")
 _HEAD = """# Benchmarks
 
 Written by `make bench`. First what a run costs as it comes, with no setting and no server started
-by hand; then one warm engine against another. [Earlier figures](benchmarks-earlier.md).
+by hand; then one warm engine against another. [Earlier figures](history/benchmarks.md).
 
 """
 _AGAINST = """

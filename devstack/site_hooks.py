@@ -8,6 +8,7 @@ from typing import Any
 
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)]*)\)")
 _DECISIONS = "ADRS"
+_MOVED = "# Moved\n"
 
 
 def on_config(config: Any) -> Any:
@@ -29,7 +30,12 @@ def _filled(part: Any, decisions: list[str]) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Links to files outside of the pages stay as text: the site has only the pages."""
+    """Links to files outside of the pages stay as text: the site has only the pages.
+
+    A page that only leads on is not searched.
+    """
+    if markdown.startswith(_MOVED):
+        page.meta["search"] = {"exclude": True}
     pages = Path(config["docs_dir"]).resolve()
     here = pages / Path(page.file.src_uri).parent
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from devstack.reference import PAGES
 
-FOLDER = Path(__file__).parents[2] / "docs/reference"
+DOCS = Path(__file__).parents[2] / "docs"
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
     for name, build_page in PAGES.items():
-        (FOLDER / name).write_text(build_page())
+        (DOCS / name).write_text(build_page())

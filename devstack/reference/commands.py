@@ -31,7 +31,7 @@ def build_page() -> str:
         "",
         "## Exit status",
         "",
-        "The same for every command. Classes of errors are on a [page of their own](errors.md).",
+        "The same for every command; the classes are in the [A-Z](../incidents-and-errors.md).",
         "",
         *table(("status", "meaning"), _statuses()),
     ]
@@ -98,7 +98,7 @@ _MEANINGS = {
     "PARTITION": "the partition's number",
     "OFFSET": "the record's offset",
     "ID": "an incident's id",
-    "CHOICE": "one of the [class's choices](../verdicts.md), or `fail`",
+    "CHOICE": "one of the [class's choices](../incidents-and-errors.md), or `fail`",
 }
 """Arguments that say it all by their names."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from devstack.reference.markdown import code, codes, one_line, page, table
@@ -13,17 +13,65 @@ from tideline.stream.stream import Stream
 
 _NAMES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
 _Json = dict[str, Any]
+_HEADINGS = ("key", "default", "allowed", "meaning")
+
+
+_RARE = frozenset(
+    {
+        "patience_seconds",
+        "headroom_warning_seconds",
+        "decode.quarantine.max_share",
+        "decode.event_time.earliest",
+        "decode.event_time.latest_ahead_seconds",
+        "maintenance.compact_below_mb",
+        "maintenance.target_mb",
+        "maintenance.vacuum_hours",
+        "maintenance.quarantine_days",
+        "airflow.start_date",
+    }
+)
+"""Keys that no example sets: they stand in a table of their own."""
+_MORE = {
+    "schedule": "Presets: `@hourly`, `@daily`, `@weekly`, `@monthly`, `@quarterly`, `@yearly`;"
+    " `@once` and `@continuous` have no data intervals and are refused.",
+    "limits": "They are shared fairly over the partitions.",
+    "ledger": "[Which one](../concepts.md#two-locations-for-the-ledger).",
+    "ledger_uri": "It lies neither inside the table's folder nor around it.",
+    "kafka.connection": "[Its properties](../brokers-security.md#the-connection).",
+    "table.connection": "[Its parts](../object-stores.md#the-connection).",
+    "spark.connection": "Or of type [spark_connect](../spark.md).",
+    "registry.connection": "Needed with a `subject`. [Its parts](../decoding.md#the-registry).",
+    "decode.transform": "[What it may do](../decoding.md#how-it-works).",
+    "decode.value.message": "[What such a record has to be]"
+    "(../decoding.md#what-a-protobuf-record-has-to-be).",
+    "decode.value.fields": "[How](../decoding.md#choosing-columns).",
+    "maintenance.vacuum_hours": "Longer than any reader reads an older version.",
+    "airflow.access_control": "`can_edit` is for `DAGs` only, `can_create` and `menu_access` for"
+    " `DAG Runs` only. [Rights](../rights.md).",
+}
+"""What the models' own words leave to other pages, by key."""
 
 
 def build_page() -> str:
     """The text of docs/reference/stream-file.md."""
     schema = Stream.model_json_schema()
+    sections = _Sections(schema["$defs"])
     lines = [
-        "The form for editors is [`stream.schema.json`](../stream.schema.json). Unknown keys are",
-        "refused. More about some keys, and what the connections hold, is in the",
-        "[reference](../reference.md#stream-file).",
+        "One YAML file for each stream, in `dags/streams/` or the folder that",
+        "[`TIDELINE_STREAMS`](variables.md) names; editors check it with",
+        "[`stream.schema.json`](../stream.schema.json). Unknown keys, wrong types and",
+        "contradictions are refused with file, line, key, value and what is allowed; so are",
+        "anchors and aliases, more than 20 levels, and more than 1,000,000 bytes. In Airflow a",
+        "refused file becomes a Dag without a schedule, named like the file and tagged `refused`,",
+        "whose notes and only task say what is wrong; the other streams go on. Watch for that",
+        "tag, or run `tideline validate` before you deploy files.",
         "",
-        *_Sections(schema["$defs"]).lines("The file", schema, ""),
+        *sections.lines("The file", schema, ""),
+        "## Rarely needed",
+        "",
+        "No example sets these; the defaults are meant for all but a few streams.",
+        "",
+        *table(_HEADINGS, sections.rare),
     ]
     return page("Stream file", "`stream/stream.py`", *lines)
 
@@ -38,6 +86,7 @@ class _Sections:
     def __init__(self, names: _Json) -> None:
         self._names = names
         self._told: dict[str, str] = {}
+        self.rare: list[Sequence[str]] = []
 
     def lines(self, title: str, schema: _Json, path: str) -> Iterator[str]:
         """The object at a path, which ends in a dot, and those in it."""
@@ -46,18 +95,17 @@ class _Sections:
         yield from (f"## {title}", "")
         if path:
             yield from (one_line(schema["description"]), "")
-        yield from table(
-            ("key", "default", "allowed", "meaning"),
-            (
-                (
-                    code(f"{path}{key}"),
-                    "required" if key in required else _default(value),
-                    self._allowed(value),
-                    _meaning(key, value),
-                )
-                for key, value in known.items()
-            ),
-        )
+        usual: list[Sequence[str]] = []
+        for key, value in known.items():
+            name = f"{path}{key}"
+            default = "required" if key in required else _default(value)
+            row = (code(name), default, self._allowed(value), _meaning(name, value))
+            (self.rare if name in _RARE else usual).append(row)
+        if usual:
+            yield from table(_HEADINGS, usual)
+        if len(usual) < len(known):
+            keys = "Its other keys are" if usual else "Its keys are"
+            yield from (f"{keys if path else 'Others are'} [rarely needed](#rarely-needed).", "")
         for key, value in known.items():
             for part in self._objects(value):
                 name = f"{path}{key}"
@@ -126,8 +174,11 @@ def _scalar(value: _Json) -> str:
     return name
 
 
-def _meaning(key: str, value: _Json) -> str:
+def _meaning(name: str, value: _Json) -> str:
     text = one_line(value.get("description", "")).replace("<", "&lt;")
-    if key in VERDICTS:
-        return f"{text} [What to do]({class_entry(key).replace('docs/', '../')})"
-    return text
+    kind = name.removeprefix("on_reset.")
+    if kind in VERDICTS:
+        more = f"[What to do]({class_entry(kind).replace('docs/', '../')})"
+    else:
+        more = _MORE.get(name, "")
+    return f"{text.rstrip('.')}. {more}" if more else text

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from devstack.reference.markdown import code, one_line, page, table
+from devstack.reference.docstrings import meanings, summary
+from devstack.reference.markdown import code, page, table
 from tideline.ledger.delta_files import SCHEMA
 from tideline.ledger.history import ENTRIES
 from tideline.ledger.port import Kept
@@ -33,10 +32,9 @@ _MEANINGS = {
     "event_date": "the day of `decode.event_time`",
     "decode_plan_id": "the plan that decoded the record",
     "part": "which part cannot be decoded: `key` or `value`",
-    "error_class": "[what is wrong](../reference.md#typed-tables)",
+    "error_class": "[what is wrong](../decoding.md#error-classes)",
     "error": "the same in words",
 }
-_ARGUMENT = re.compile(r"^    ([\w, ]+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def build_page() -> str:
@@ -44,7 +42,17 @@ def build_page() -> str:
     lines = [
         "## Raw table",
         "",
-        "A table may have further columns that may be null; they are kept.",
+        "A tombstone is a row whose value is null. `plan_id` is for people: audits and checks go",
+        "by coordinates. A file's statistics name the plan until the first compaction only, and a",
+        "rewind or a restore may leave rows whose run was planned anew.",
+        "",
+        "You may give the table further columns that may be null, and properties: they are kept,",
+        "and new rows have no value there. Constraints, and features that ask for Delta's own",
+        "writer, halt the stream until they are gone",
+        "([R13](../rules.md#r13-watch-the-table-too)). Each commit's user metadata names plan,",
+        "run, token and ranges. Data files lie in folders of the attempts that wrote them,",
+        "`landed-<plan>-<token>/`. The table properties `tideline.stream` and",
+        "`tideline.ledger_id` tie the table to its ledger.",
         "",
         *_columns(COLUMNS),
         "## Typed table",
@@ -115,12 +123,7 @@ def _collect(kind: Any, found: list[type]) -> None:
 
 def _keys(cls: type) -> Iterator[str]:
     """What a document is, and its keys with what the docstring says of them."""
-    summary, _, arguments = (inspect.getdoc(cls) or "").partition("Args:\n")
-    said = {
-        name: one_line(text)
-        for names, text in _ARGUMENT.findall(arguments.partition("\n\n")[0])
-        for name in names.split(", ")
-    }
-    yield from (f"## {cls.__name__}", "", one_line(summary.split("\n\n")[0]), "")
+    said = meanings(cls)
+    yield from (f"## {cls.__name__}", "", summary(cls), "")
     rows = ((code(f.name), code(f.type), said.get(f.name, "")) for f in fields(cls))
     yield from table(("key", "type", "meaning"), rows)

@@ -163,7 +163,7 @@ def test_an_open_incident(visitor):
     ):
         expect(card).to_contain_text(text)
     runbook = card.get_by_role("link", name="retention_loss")
-    address = "https://docs.example/tideline/runbook/incidents/#retention_loss"
+    address = "https://docs.example/tideline/incidents-and-errors/#retention_loss"
     assert runbook.get_attribute("href") == address
     closed = page.locator("#closed details").first
     closed.locator("summary").click()

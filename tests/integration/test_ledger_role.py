@@ -1,4 +1,4 @@
-"""The role of docs/reference.md: everything that a ledger does, and nothing of Airflow's."""
+"""The role of docs/install.md: everything that a ledger does, and nothing of Airflow's."""
 
 import re
 from pathlib import Path
@@ -13,14 +13,14 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+INSTALL = Path(__file__).parents[2] / "docs" / "install.md"
 AIRFLOWS = {"connection": "password", "ab_user": "password", "variable": "val", "dag_run": "conf"}
 """Tables of Airflow's with what is secret there."""
 
 
 def statements():
     """The SQL of the document."""
-    (block,) = re.findall(r"```sql\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
+    (block,) = re.findall(r"```sql\n(.*?)```", INSTALL.read_text(), re.DOTALL)
     return [line for line in block.split(";\n") if line.strip()]
 
 

@@ -76,9 +76,9 @@ def test_a_server_refuses_another_token_and_the_connection_is_named(
     assert table_rows(stream) == []
 
 
-def test_the_reference_starts_a_server_as_closed_as_ours():
+def test_the_page_starts_a_server_as_closed_as_ours():
     """Its command is what people copy."""
-    text = (Path(__file__).parents[2] / "docs/reference.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/spark.md").read_text()
     (command,) = [part for part in text.split("```") if "SparkConnectServer" in part]
     for needed in (
         "spark.connect.grpc.binding.address=127.0.0.1",

@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_takes_its_job_along(harness, warm, sockets):
 
 @pytest.mark.slow
 def test_memory_of_a_driver_without_work(harness, warm, sockets):
-    """The heap is given back; docs/reference.md names the figure."""
+    """The heap is given back; docs/spark.md names the figure."""
     harness.send(50_000)
     harness.run(warm, "one", None)
     (driver,), (jvm,) = drivers(sockets), jvms(sockets)

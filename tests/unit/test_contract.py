@@ -110,7 +110,7 @@ def test_a_run_with_everything():
         "closed_at": ISO,
         "outcome": "6 offsets lost",
         "removed_in_version": 7,
-        "runbook": "docs/runbook/incidents.md#retention_loss",
+        "runbook": "docs/incidents-and-errors.md#retention_loss",
     }
 
 
@@ -158,7 +158,7 @@ def test_an_error():
         "message": "away",
         "retriable": True,
         "incidents": [],
-        "runbook": ["docs/runbook/errors.md#serviceaway"],
+        "runbook": ["docs/incidents-and-errors.md#serviceaway"],
     }
     problem = {
         "file": "f.yaml",

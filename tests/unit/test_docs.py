@@ -21,6 +21,7 @@ _RULE = re.compile(r"\bR(\d{1,2})\b")
 _NAMED = re.compile(r"([\w./-]+\.py)::(\w+)")
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s]+)\)")
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+\.svg)\)")
+_VARIABLE = re.compile(r"\bTIDELINE_[A-Z_]*[A-Z]\b")
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|yaml|md|json))`")
 
 
@@ -37,7 +38,7 @@ def prose(page):
 @cache
 def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    titles = (_LINK.sub(r"\1", t) for t in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
@@ -126,6 +127,27 @@ def test_every_path_that_a_page_mentions_exists(page):
     """A module that moved takes its mentions along."""
     paths = set(_PATH.findall(prose(page)))
     assert not {path for path in paths if found_at(path, ROOT / "docs", ROOT / "tests") is None}
+
+
+def test_addresses_of_earlier_versions_lead_on():
+    """Messages, bookmarks and alerts may name them; each old heading is a link now."""
+    moved = [page for page in PAGES if page.read_text().startswith("# Moved\n")]
+    names = {str(page.relative_to(ROOT / "docs")) for page in moved}
+    assert names >= {"runbook.md", "runbook/incidents.md", "runbook/errors.md", "verdicts.md"}
+    for page in moved:
+        titles = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
+        assert all(_LINK.fullmatch(title) for title in titles), page
+        assert _LINK.search(page.read_text()), page
+    incidents = anchors(ROOT / "docs/runbook/incidents.md")
+    assert incidents == anchors(ROOT / "docs/verdicts.md") > {"moved", "retention_loss"}
+    assert anchors(ROOT / "docs/runbook/errors.md") > {"tidelineerror", "serviceaway"}
+
+
+def test_every_variable_is_on_its_page():
+    """Those for users, and those that are internal; none that is gone."""
+    sources = [*PACKAGE.rglob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
+    known = {name for f in sources for name in _VARIABLE.findall(f.read_text())}
+    assert set(_VARIABLE.findall(prose(ROOT / "docs/reference/variables.md"))) == known
 
 
 def test_every_picture_can_be_heard_and_fetches_nothing():

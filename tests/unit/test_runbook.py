@@ -1,4 +1,4 @@
-"""The runbook has an entry for each error and each class of findings, and messages name it."""
+"""The A-Z has an entry for each error and each class of findings, and messages name it."""
 
 import re
 from functools import cache
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from devstack.reference.entries import PROSE
 from tests.unit.build import ID, NOW
 from tideline.airflow import approval
 from tideline.cli import reading as command
@@ -16,7 +17,7 @@ from tideline.model.verdicts import VERDICTS
 from tideline.rules.incidents import where_to_read
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["Means", "At stake", "Look", "Do", "Verify"]
+PAGE = "docs/incidents-and-errors.md"
 
 
 def tree():
@@ -33,9 +34,15 @@ def entries(page):
     return dict(zip((title.lower() for title in parts[1::2]), parts[2::2], strict=True))
 
 
-def resolves(link):
+def text_of(link):
+    """The entry that a message names."""
     page, _, anchor = link.partition("#")
-    return anchor in entries(page)
+    return entries(page).get(anchor)
+
+
+def parts_of(link):
+    """The parts of an entry in which something stands."""
+    return re.findall(r"^- \*\*(.+?):\*\* \S", text_of(link), re.MULTILINE)
 
 
 def incident(kind, number=1):
@@ -45,16 +52,19 @@ def incident(kind, number=1):
 @pytest.mark.parametrize("cls", tree())
 def test_each_error_has_an_entry_with_all_its_parts(cls):
     """What it means, what is at stake, where to look, what to do, how to see that it is over."""
-    page, _, anchor = error_entry(cls).partition("#")
-    assert re.findall(r"^- \*\*(.+?):\*\* \S", entries(page)[anchor], re.MULTILINE) == PARTS
+    parts = parts_of(error_entry(cls))
+    assert set(PROSE) <= set(parts)
+    assert set(parts) - set(PROSE) <= {"Evidence"}
 
 
 @pytest.mark.parametrize("kind", VERDICTS)
 def test_each_class_of_findings_has_an_entry_with_all_its_parts(kind):
-    """And it names no choice that the class does not have."""
-    page, _, anchor = class_entry(kind).partition("#")
-    text = entries(page)[anchor]
-    assert re.findall(r"^- \*\*(.+?):\*\* \S", text, re.MULTILINE) == PARTS
+    """With its evidence and choices; and it names no choice that the class does not have."""
+    text = text_of(class_entry(kind))
+    choices = ["Choices"] if VERDICTS[kind].choices else []
+    assert parts_of(class_entry(kind)) == [
+        *("Means", "Evidence", "At stake", "Look", *choices, "Do", "Verify")
+    ]
     every = {choice for verdict in VERDICTS.values() for choice in verdict.choices}
     named = {choice for choice in every if f"`{choice}`" in text}
     assert named <= set(VERDICTS[kind].choices)
@@ -62,9 +72,8 @@ def test_each_class_of_findings_has_an_entry_with_all_its_parts(kind):
 
 
 def test_no_entry_is_about_something_that_is_gone():
-    """A class that was renamed takes its entry along."""
-    assert list(entries("docs/runbook/incidents.md")) == list(VERDICTS)
-    assert set(entries("docs/runbook/errors.md")) == {cls.__name__.lower() for cls in tree()}
+    """A class that was renamed takes its entry along; they stand from A to Z."""
+    assert list(entries(PAGE)) == sorted({*VERDICTS, *(cls.__name__.lower() for cls in tree())})
 
 
 def test_a_halted_run_names_the_classes_of_its_incidents_once():
@@ -83,7 +92,7 @@ def test_a_command_that_fails_names_its_entry(cls, capsys):
     Output(as_json=False).error(cls("orders-0: gone"))
     said = capsys.readouterr().err
     assert said == f"orders-0: gone\nrunbook: {error_entry(cls)}\n"
-    assert resolves(said.split()[-1])
+    assert text_of(said.split()[-1])
     Output(as_json=True).error(cls("orders-0: gone"))
     assert f'"runbook": ["{error_entry(cls)}"]' in capsys.readouterr().out
 
@@ -95,11 +104,12 @@ def test_an_incident_names_its_entry_wherever_it_is_shown(kind):
     assert command._lines([], known)[-1] == f"  {where_to_read(known)}"
     assert where_to_read(known) == f"Runbook: {class_entry(kind)}"
     assert f"- runbook: {class_entry(kind)}\n" in approval.body_for([known])
-    assert resolves(class_entry(kind))
+    assert text_of(class_entry(kind))
 
 
 def test_no_message_names_a_page_in_another_way():
-    """The folder stands in one place: whoever moves the pages changes one line."""
+    """The page stands in one place: whoever moves it changes one line."""
     package = ROOT / "plugins/tideline"
-    naming = [f.name for f in package.rglob("*.py") if "docs/runbook" in f.read_text()]
+    naming = [f.name for f in package.rglob("*.py") if f'"{PAGE}' in f.read_text()]
     assert naming == ["incident.py"]
+    assert not [f.name for f in package.rglob("*.py") if "docs/runbook" in f.read_text()]

@@ -354,19 +354,19 @@ def one_interval(start_offset: int, end_offset: int) -> Intervals:
     return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()
 
 
-RUNBOOK = "docs/runbook"
-"""Folder of the pages in a checkout. On the docs' site `docs/runbook/errors.md#x` is
-`runbook/errors/#x`."""
+RUNBOOK = "docs/incidents-and-errors.md"
+"""Page of the entries in a checkout. On the docs' site `docs/incidents-and-errors.md#x` is
+`incidents-and-errors/#x`."""
 
 
 def class_entry(kind: FindingClass) -> str:
     """Page and anchor of a class of findings."""
-    return f"{RUNBOOK}/incidents.md#{kind}"
+    return f"{RUNBOOK}#{kind}"
 
 
 def error_entry(error: type[TidelineError]) -> str:
     """Page and anchor of a class of errors."""
-    return f"{RUNBOOK}/errors.md#{error.__name__.lower()}"
+    return f"{RUNBOOK}#{error.__name__.lower()}"
 
 
 def entries_for(error: TidelineError) -> tuple[str, ...]:

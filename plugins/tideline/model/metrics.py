@@ -73,7 +73,8 @@ SUCCEEDED_AT = Metric(
 OPEN_INCIDENTS = Metric(
     "tideline.open_incidents",
     "incidents",
-    "how many are open; each [class](verdicts.md) is set, those without an incident to 0",
+    "how many are open; each [class](incidents-and-errors.md) is set, those without an incident"
+    " to 0",
     "`detect_earliest_reset`, `resolve_reset`, every task that halts",
     ("stream", "class"),
 )
@@ -96,7 +97,7 @@ QUARANTINED = Metric(
     "tideline.quarantined",
     "records",
     "records that went into quarantine; the tag is the"
-    " [error class](reference.md#typed-tables), those without a record are set to 0",
+    " [error class](decoding.md#error-classes), those without a record are set to 0",
     "`verify_decoded`",
     ("stream", "class"),
 )

@@ -1,7 +1,6 @@
 """Every class of finding: what it means, what to do, and which decisions are valid (R9).
 
-Messages, policies, forms and docs/verdicts.md all use this one table. Run this module to print the
-page.
+Messages, policies, forms and docs/incidents-and-errors.md all use this one table.
 """
 
 from __future__ import annotations
@@ -205,35 +204,3 @@ def valid_choices(kind: str, decidable: bool = True) -> tuple[str, ...]:
     """
     choices = VERDICTS[kind].choices if decidable else {}  # type: ignore[index]
     return (*choices, "fail")
-
-
-def build_page() -> str:
-    """The text of docs/verdicts.md."""
-    lines = [
-        "# Verdicts",
-        "",
-        "`make verdicts` writes this page from `model/verdicts.py`; a test compares the two.",
-        "",
-        "A message reads `incident-N: PLACE: CLASS: CAUSE. Expected ..., found ... Offsets at",
-        "stake: [START, END) ... Next: ...`. Decide with `tideline resolve FILE --incident",
-        "incident-N --choice CHOICE --reason TEXT`, or in Airflow's form if `on_reset.CLASS` is",
-        "`approve`. Then clear the halted run, or wait for the next one. `fail` is always valid:",
-        "the incident stays open.",
-        "",
-    ]
-    for kind, verdict in VERDICTS.items():
-        lines += [f"## {kind}", "", f"{_sentence(verdict.cause)}.", ""]
-        lines += [f"- Evidence: {verdict.told_by}.", f"- Next: {verdict.next_step}."]
-        lines += [f"- `{choice}`: {text}." for choice, text in verdict.choices.items()]
-        if kind == "transient":
-            lines += ["- Not an incident: the run ends with exit status 4 and Airflow tries again."]
-        lines += [""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-if __name__ == "__main__":
-    print(build_page(), end="")

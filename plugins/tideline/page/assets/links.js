@@ -31,7 +31,7 @@ function address(url) {
 /**
  * An entry of the runbook: a link where the address of the docs' site is known, otherwise its path.
  * @param {string|null} site
- * @param {string} entry `docs/runbook/incidents.md#retention_loss`
+ * @param {string} entry `docs/incidents-and-errors.md#retention_loss`
  * @param {string} name
  * @returns {Node}
  */
