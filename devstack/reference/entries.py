@@ -30,8 +30,8 @@ def build_page() -> str:
         "`error` is its class, `retriable` says whether a later try may succeed, and `runbook`",
         "names the entry.",
         "",
-        "After all of them **no position has moved** past the last green task, and the same run",
-        "may be tried again. `FILE` is the stream file.",
+        "What holds after each of them, and the order in which to go about it:",
+        "[when something is wrong](when-something-is-wrong.md). `FILE` is the stream file.",
         "",
         *table(("", "entries"), _index(errors.values())),
     ]

@@ -129,6 +129,28 @@ def test_every_path_that_a_page_mentions_exists(page):
     assert not {path for path in paths if found_at(path, ROOT / "docs", ROOT / "tests") is None}
 
 
+def test_the_six_files_of_a_run_are_the_ones_that_the_package_names():
+    """In the same order, with the same words; and then the two side doors."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    told = re.findall(r"^\d\. \[`[\w/]+/(\w+)\.py`\]\(.+?\): (.+(?:\n   .+)*)", page, re.MULTILINE)
+    drawn = ast.get_docstring(ast.parse((PACKAGE / "pipeline/__init__.py").read_text())) or ""
+    known = re.findall(r"^    (\w+) +(?:\(in `.+?`\) )?(.+)$", drawn, re.MULTILINE)
+    assert [name for name, _ in known] == [name for name, _ in told][:6]
+    for (_, words), (_, text) in zip(known, told, strict=False):
+        assert " ".join(text.split()).startswith(words), words
+
+
+def test_every_room_and_single_module_has_a_line_in_the_layout():
+    """A newcomer finds what each is for; none that is gone is left."""
+    _, _, layout = (ROOT / "docs/architecture.md").read_text().partition("\n## The rooms\n")
+    layout, _, _ = layout.partition("\n## ")
+    lines = re.findall(r"^\| (`.+?`) \|", layout, re.MULTILINE)
+    told = {name for line in lines for name in re.findall(r"`(.+?)`", line)}
+    rooms = {f"{found.parent.name}/" for found in PACKAGE.glob("*/__init__.py")}
+    modules = {found.name for found in PACKAGE.glob("*.py") if not found.name.startswith("__")}
+    assert told == rooms | modules
+
+
 def test_addresses_of_earlier_versions_lead_on():
     """Messages, bookmarks and alerts may name them; each old heading is a link now."""
     moved = [page for page in PAGES if page.read_text().startswith("# Moved\n")]
