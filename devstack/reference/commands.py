@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from devstack.reference.docstrings import summary
 from devstack.reference.markdown import code, codes, one_line, page, table
 from tideline.cli.main import build_parser
 from tideline.errors import TidelineError
@@ -108,5 +109,5 @@ def _statuses() -> Iterator[tuple[str, str]]:
     yield "1", "a bug of Tideline"
     for cls in TidelineError.__subclasses__():
         link = f"[`{cls.__name__}`]({error_entry(cls).replace('docs/', '../')})"
-        yield str(cls.exit_code), f"{link}: {one_line(cls.__doc__ or '')}"
+        yield str(cls.exit_code), f"{link}: {summary(cls)}"
     yield "130", _NOT_ERRORS[130]
