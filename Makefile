@@ -125,7 +125,7 @@ schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and 
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 
-reference: $(READY)  ## Write docs/reference from the models, the command line, errors and tables
+reference: $(READY)  ## Write docs/reference and the A-Z of errors from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
 
 metrics: $(READY)  ## Write the table of metrics into docs/observability.md
