@@ -84,7 +84,6 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     """Have Spark decode a plan into files of both tables; nothing is committed.
 
     Args:
-        run: This run.
         attempt: Plan and token.
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
 

@@ -98,7 +98,6 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
     one whose records carry no ids, asks the registry.
 
     Args:
-        run: This run.
         decoding: How the parts were decoded before.
         afresh: Whether schemas that did not fit, or were another subject's, are looked at again.
 
@@ -131,7 +130,6 @@ def parts_with(
     """The parts of a plan with the schemas whose ids records have brought.
 
     Args:
-        run: This run.
         plan: A redrive never halts: its records are in quarantine already.
         new_ids: By part.
 
@@ -268,7 +266,6 @@ def _merged(
     Where new fields halt, schemas that bring some are left out as well: no column comes unasked.
 
     Args:
-        run: This run.
         part: What it was read as before, if it was.
         writers: As the registry has them.
         others: The other part: its columns' names are taken.

@@ -193,7 +193,6 @@ class TypedTable:
     Args:
         key: Key of the stream file that names it.
         uri: Its address there.
-        seen: The table.
     """
 
     key: str

@@ -51,7 +51,6 @@ def plan_decoding(
     somebody decided so. Any other plan is new, and not frozen yet.
 
     Args:
-        run: This run.
         state: The ledger, under the decoder's lease.
         only_removals: Whether nothing is decoded.
 
@@ -82,7 +81,6 @@ def new_plan(
     """A plan with the stream file and the schemas of now.
 
     Args:
-        run: This run.
         state: The ledger, under the decoder's lease.
         ranges: What is decoded.
         removes: Whose decoded rows go.
@@ -132,7 +130,6 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
     its own plan once more: the same records with the same schemas give the same rows.
 
     Args:
-        run: This run.
         only_removals: Whether only rows go whose raw rows have gone, as after a rewind.
 
     Returns:

@@ -63,7 +63,6 @@ def removal(
     """The change that removes the rows at coordinates.
 
     Args:
-        run: This run.
         attempt: Its token.
         name: What is removed: a plan's id, or a rewind's.
         ranges: Whose rows are removed.
@@ -75,7 +74,6 @@ def fence(run: RunContext, attempt: Attempt, name: str) -> TableChange:
     """The change that touches no row: its token keeps older attempts out (R5).
 
     Args:
-        run: This run.
         attempt: Its token.
         name: The id of the plan that they may still execute.
     """
@@ -111,7 +109,6 @@ def read_job(
     """What Spark is given to read a plan.
 
     Args:
-        run: This run.
         attempt: Its ledger knows which offsets cannot be read.
         change: Says where the files go.
         plan: Whose rows are read.
@@ -141,7 +138,6 @@ def hand_over(
     """Give a job to Spark, and wait until its application has ended.
 
     Args:
-        run: This run.
         job: What to do; the path of the result is set here.
         kind: What the application answers.
 
@@ -167,7 +163,6 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
     """Run one Spark application to its end.
 
     Args:
-        run: This run.
         job: What to do; the path of the result is set here.
 
     Raises:

@@ -28,7 +28,6 @@ def close_plan(
     The replay of a closed run moves no position: only its record learns the new version.
 
     Args:
-        run: This run.
         record: Of the run that executes the plan: this one, or one that it recovers.
         plan: The frozen plan.
         commit: The commit that holds its rows.
@@ -95,7 +94,6 @@ def can_be_given_up(
     matter.
 
     Args:
-        run: This run.
         record: Its record.
         landed: What the table holds at the plan's coordinates.
     """

@@ -31,7 +31,6 @@ def open_incidents(
     """Open an incident per finding, or attach to the one that is open already (R8).
 
     Args:
-        run: This run.
         state: The ledger that the findings were made against.
         findings: Of one observation.
         plan: The landed plan whose ranges the findings leave unverified, if there is one.

@@ -138,7 +138,6 @@ def adopt(run: RunContext, head: Head, observation: Observation) -> Head:
     Topics that the stream file does not mean any more are noted in it.
 
     Args:
-        run: This run.
         head: What the ledger knows.
         observation: Taken before any look-up by time, so that no record falls between.
 
@@ -173,7 +172,6 @@ def measure_headroom(
     """When retention may reach what is unread; a courtesy, so it never fails a run.
 
     Args:
-        run: This run.
         head: Where the live lane stands.
         observation: One observation of the cluster.
         most: At most that many partitions, the furthest behind first; None for all.

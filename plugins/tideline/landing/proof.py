@@ -110,7 +110,6 @@ def foreign_changes(
     Asked before each write to the table, and before the head's table version grows.
 
     Args:
-        run: This run.
         state: The ledger; its head knows the table after the first verified commit.
         plan: What the first plan knows of the table until then, unless that table was given up;
             None where nothing is landed.
@@ -143,7 +142,6 @@ def count_rows(
     missing offsets.
 
     Args:
-        run: This run.
         record: Of the run that executes the plan; holds evidence that was gathered before.
         ranges: The part of its plan that is meant.
         head: Holds the accepted losses.
@@ -341,7 +339,6 @@ def unreadable_without_rows(
     """The offsets that Spark cannot read and at which no good row stands: their loss is a loss.
 
     Args:
-        run: This run.
         plan: What is landed; its run is open.
         found: What Spark named.
 

@@ -46,7 +46,6 @@ class Target:
     """A table that is written to.
 
     Args:
-        table: The table.
         uri: Its address, for messages.
         look: Gives the table as it is now, and what others did to it.
         halt: Halts where others have done something; called when it is sure that the attempt has
@@ -70,7 +69,6 @@ def commit_checked(
 
     Args:
         target: What is written to.
-        change: The attempt.
         files: Its data files.
         check: Raises, or gives what is to be committed on a version.
         after_version: The table's version before the attempt.
@@ -134,8 +132,6 @@ class Landing:
     Args:
         state: The ledger under the writer's lease.
         record: Of the run that executes the plan.
-        plan: The plan.
-        change: The attempt.
         written: Its data files and what they hold.
         left_out: What Spark was told not to read, since it cannot.
     """
@@ -196,7 +192,6 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
 
     Args:
         run: This run; holds the writer's lease.
-        change: The attempt.
         after_version: The table's version before the attempt.
 
     Returns:

@@ -118,7 +118,6 @@ def maintain_stream(
     What is done stays done if it ends early: the next call goes on from there.
 
     Args:
-        run: This run.
         tables: Those of the stream, as `model.maintenance.tables_of` names them.
         dry_run: Whether to find out only what would be done.
 
@@ -162,7 +161,6 @@ class _Upkeep:
     Args:
         run: With that table.
         role: Which one it is.
-        table: The table.
     """
 
     def __init__(self, run: RunContext, role: TableRole, table: MaintainedTablePort) -> None:

@@ -43,7 +43,6 @@ def with_losses(
     """How many rows go, and which of them Kafka can no longer serve, by the plans' own epochs.
 
     Args:
-        run: This run.
         rewind: What is meant.
         ranges: Whose rows go, by the cluster that served them.
         version: Of the table.

@@ -71,7 +71,6 @@ def rows_removed_by_others(
     A later version is not looked at: what somebody removed there is nobody's decision yet.
 
     Args:
-        run: This run.
         head: Read before that observation.
         version: The table's version then; None if the table is gone.
 
@@ -123,7 +122,6 @@ def counted_again(run: RunContext, incident: Incident) -> Incident:
     """A gap's incident as it is when its decision is carried out: a backfill may have landed rows.
 
     Args:
-        run: This run.
         incident: Of a class of gaps.
     """
     version = run.table.observe().version
@@ -138,8 +136,6 @@ def standing_table_incidents(
     """Open incidents about the table as it is now; closed where it is as it should be again.
 
     Args:
-        run: This run.
-        state: The ledger now.
         plan: The run's own, which may know the table before the head does.
     """
     known = state.incidents_of_table()
@@ -215,7 +211,6 @@ def decide_unverified_rows(
     then no plan would come back for them. Every other decision removes the rows.
 
     Args:
-        run: This run.
         state: The ledger that the decision was made on.
         head: As decisions left it so far.
         incident: With a decision.

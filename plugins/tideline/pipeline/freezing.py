@@ -39,7 +39,6 @@ def freeze_live(
     """Freeze a live plan of the partitions that no incident concerns.
 
     Args:
-        run: This run.
         state: What the ledger held when the proposal was made.
         proposal: What the run would read if there were no incident.
         left_open: Incidents that stay open.
@@ -117,7 +116,6 @@ def freeze_run(
     Head, incidents and plan move in one compare-and-swap on the head that was observed (R9).
 
     Args:
-        run: This run.
         state: What the ledger held when the proposal was made.
         proposal: What to freeze.
         moved_head: From the head that is there to the one to store; None leaves it as it is.

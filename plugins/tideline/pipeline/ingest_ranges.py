@@ -185,7 +185,6 @@ def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident
     """Open incidents about records that Spark cannot read and that have no row, and halt.
 
     Args:
-        run: This run.
         error: What Spark found.
 
     Returns:

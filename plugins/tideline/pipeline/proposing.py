@@ -61,7 +61,6 @@ def draft(
     """Observe, and work out what the run would read.
 
     Args:
-        run: This run.
         head: What the ledger knows.
         blocked: Partitions that an open incident keeps from moving.
         keep: Whether a backfill's times, resolved here, go into the ledger.
@@ -96,7 +95,6 @@ def propose(
     First positions of new partitions are stored with the proposal, before any plan (R10).
 
     Args:
-        run: This run.
         state: The ledger, with no open plan of another run in the way.
         earlier: This run's record as the caller found it; None if there was none.
 
@@ -164,8 +162,6 @@ def stable_proposal(
     """A fresh proposal made from today's head, and findings on which observations agree.
 
     Args:
-        run: This run.
-        state: The ledger.
         record: The run's, proposed; its proposal counts as the first observation if it is fresh.
 
     Returns:
@@ -215,7 +211,6 @@ def _asked_offsets(
     """What a backfill is about, by partition.
 
     Args:
-        run: This run.
         head: With a position for everything that is followed; topics that are set aside have none
             of the window.
         observation: Taken before this call.

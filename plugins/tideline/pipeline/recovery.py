@@ -49,8 +49,6 @@ def replan(
     Every step up to the freezing may have to: a live proposal of another run deletes this one's.
 
     Args:
-        run: This run.
-        state: The ledger now.
         earlier: This run's record as the caller found it; None if there was none.
 
     Returns:
@@ -66,10 +64,6 @@ def replan(
 
 def recover(run: RunContext, state: LedgerState) -> LedgerState:
     """Deal with the open plan of another live run.
-
-    Args:
-        run: This run.
-        state: The ledger now.
 
     Returns:
         The ledger without that plan in the way; or with this run's record, if it finishes it.
@@ -138,8 +132,6 @@ def close_partially(
     Runs that execute this plan become superseded; a run that came upon it plans again.
 
     Args:
-        run: This run.
-        state: The ledger now.
         record: Of the run that executes the plan: its own, or one that set out to finish it.
         held: The plan's open incidents.
 

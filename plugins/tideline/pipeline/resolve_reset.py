@@ -98,8 +98,6 @@ def _resolve_found(
     """One round: carry decisions out, or freeze the plan where none is left to carry out.
 
     Args:
-        run: This run.
-        state: The ledger.
         record: The run's record, proposed.
         granted: Decisions of earlier rounds by incident key: the log may have moved on since, and
             they count for what it has lost meanwhile.
