@@ -37,8 +37,6 @@ table:
   uri: {lake}/{stream}
 decode:
   value: {{format: json, schema: {stream}.schema.json}}
-  table: {{uri: {lake}/{stream}_decoded}}
-  quarantine: {{uri: {lake}/{stream}_quarantine}}
 schedule: "* * * * *"
 limits:
   max_records_per_run: 50_000

@@ -161,5 +161,6 @@ class DecodedLake:
         return {table.table_uri.rstrip("/").rpartition("/")[2]: table.version() for table in found}
 
     def _open(self, table: str) -> DeltaTable:
-        uri = self.decode[table]["uri"]  # type: ignore[index]
+        typed = self.run("look").typed
+        uri = (typed.decoded if table == "table" else typed.quarantine).uri
         return DeltaTable(uri, storage_options=self.options)

@@ -10,6 +10,7 @@ from kafka import KafkaProducer
 
 from tideline.model.request import RunRequest
 from tideline.pipeline.run_batch import decode_batch
+from tideline.stream.stream import tables_of
 from tideline.wiring import open_run
 
 V1 = {
@@ -29,7 +30,7 @@ def avro(schema_id, schema, record):
 
 
 class Typed:
-    """A stream with typed tables on a topic of its own."""
+    """A stream with typed tables on a topic of its own; their addresses are the defaults."""
 
     def __init__(self, harness, registry, spark, name, **decode):
         self.harness, self.registry, self.spark = harness, registry, spark
@@ -37,8 +38,8 @@ class Typed:
         harness.create(partitions=2)
         self.section = {
             "value": {"format": "avro", "subject": self.subject},
-            "table": {"uri": f"{harness.lake}/{name}_typed"},
-            "quarantine": {"uri": f"{harness.lake}/{name}_bad", "max_share": 0.5},
+            "table": {},
+            "quarantine": {"max_share": 0.5},
             **decode,
         }
         self.name = name
@@ -57,6 +58,11 @@ class Typed:
             registry={"connection": "registry_of_tests"},
             decode=self.section,
         )
+
+    @property
+    def tables(self):
+        """The address of each table, by what it holds."""
+        return tables_of(self.stream)
 
     def register(self, schema):
         self.ids[json.dumps(schema)] = self.registry.register(self.subject, json.dumps(schema))
@@ -82,10 +88,10 @@ class Typed:
             return run.decoded
 
     def rows(self, *columns):
-        return rows_of(self.section["table"]["uri"], "partition", "offset", *columns)
+        return rows_of(self.tables["decoded"], "partition", "offset", *columns)
 
     def bad(self, *columns):
-        return rows_of(self.section["quarantine"]["uri"], "partition", "offset", *columns)
+        return rows_of(self.tables["quarantine"], "partition", "offset", *columns)
 
 
 def rows_of(uri, *columns):

@@ -101,8 +101,8 @@ class TypedCrash(Typed):
     def places(self) -> Counter[tuple[int, int, object]]:
         """Partition, offset and place of every row in both tables; empty without tables."""
         found: Counter[tuple[int, int, object]] = Counter()
-        for table, column in (("table", "id"), ("quarantine", "error_class")):
-            uri = self.section[table]["uri"]
+        for table, column in (("decoded", "id"), ("quarantine", "error_class")):
+            uri = self.tables[table]
             if DeltaTable.is_deltatable(uri):
                 columns = ["partition", "offset", column]
                 rows = DeltaTable(uri).to_pyarrow_table(columns=columns).to_pydict()

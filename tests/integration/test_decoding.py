@@ -123,6 +123,23 @@ def test_two_new_tables_are_a_new_beginning(lake):
         lake.decodes("three")
 
 
+def test_tables_beside_the_raw_one_may_be_named_later(tmp_path):
+    """Without addresses they lie there; a file that names just these has the same tables."""
+    lake = DecodedLake(tmp_path, table={}, quarantine={"max_share": 1.0})
+    first = lake.register(ID, NOTE)
+    lake.lands(value_of(first), None, b"nonsense")
+    lake.decodes("one")
+    before = lake.versions()
+    assert set(before) == {"raw_decoded", "raw_quarantine"}
+    moved(lake, table="raw_decoded", quarantine="raw_quarantine")
+    assert lake.decodes("idle") is None
+    assert before == lake.versions()
+    lake.lands(value_of(first))
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.audits().clean
+
+
 def test_tables_that_are_deleted_are_decoded_again(lake):
     """By hand, with everything in them; one alone is refused until the other goes as well."""
     lake.lands(None)

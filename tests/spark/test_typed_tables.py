@@ -184,7 +184,7 @@ def test_an_audit_names_what_is_wrong_in_the_typed_tables(typed):
     at.send(V1, *({"id": n, "note": "a"} for n in range(5)))
     at.run("one")
     assert is_clean(at.harness, at.stream)
-    uri = at.section["table"]["uri"]
+    uri = at.tables["decoded"]
     DeltaTable(uri).delete("offset = 1")
     rows = DeltaTable(uri).to_pyarrow_table()
     write_deltalake(uri, rows.slice(0, 1), mode="append")
@@ -241,7 +241,7 @@ def test_documents_without_a_schema_are_variants(typed):
     at.run("one")
     at.send_bytes(b'"text"', b"null")
     at.run("two")
-    table = DeltaTable(at.section["table"]["uri"])
+    table = DeltaTable(at.tables["decoded"])
     assert table.protocol().reader_features == ["variantType"]
     assert at.bad("error_class") == [(0, 1, "duplicate_field")]
     wanted = {0: {"a": [1, "x"]}, 2: None, 3: "text", 4: None}
@@ -258,7 +258,7 @@ def test_documents_without_a_schema_are_variants(typed):
 
 def variants(at):
     """The documents by offset, as Spark reads the table's files with the table's types."""
-    files = DeltaTable(at.section["table"]["uri"]).file_uris()
+    files = DeltaTable(at.tables["decoded"]).file_uris()
     read = at.spark.session.read.schema("offset BIGINT, value VARIANT").parquet(*files)
     rows = read.selectExpr("offset", "to_json(value) AS text")
     return {r["offset"]: json.loads(r["text"] or "null") for r in rows.collect()}
@@ -301,7 +301,7 @@ def test_dropped_tombstones_in_a_table_by_days(typed):
     at.section["table"]["partition_by"] = []
     at.send(V1, {"id": 3, "note": "c"}, partition=1)
     at.run("two")
-    table = DeltaTable(at.section["table"]["uri"])
+    table = DeltaTable(at.tables["decoded"])
     assert table.metadata().partition_columns == ["event_date"]
     assert None not in [day for _, _, day in at.rows("event_date")]
     audit, _ = at.harness.audit(at.stream)
@@ -321,14 +321,14 @@ def test_a_table_by_days_is_compacted(typed):
     at = typed(event_time={"field": "at", "outside": "catch_all"})
     at.section["table"]["partition_by"] = ["event_date"]
     at.register(event)
-    optimize = f"OPTIMIZE delta.`{at.section['table']['uri']}`"
+    optimize = f"OPTIMIZE delta.`{at.tables['decoded']}`"
 
     def lands(run_id):
         at.send(event, *({"id": n, "at": times[n]} for n in range(3)))
         at.run(run_id)
 
     def files():
-        actions = DeltaTable(at.section["table"]["uri"]).get_add_actions(flatten=True)
+        actions = DeltaTable(at.tables["decoded"]).get_add_actions(flatten=True)
         return sorted(pa.table(actions).column("partition.event_date").to_pylist(), key=str)
 
     def maintain():

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
 from tideline.stream.files import _types_in, parse_stream, read_stream
-from tideline.stream.stream import Stream
+from tideline.stream.stream import Stream, tables_of
 
 GOOD = """\
 stream: orders
@@ -28,6 +28,7 @@ decode:
 """
 )
 
+BESIDE = DECODED[: DECODED.index("  table: {uri: /data/lake/orders_decoded")]
 LISTED = DECODED.replace("subject: orders-value}", "subject: orders-value, fields: %s}")
 OWN = DECODED.replace("orders_decoded}", "orders_decoded, own_columns: %s}")
 
@@ -217,6 +218,48 @@ BROKEN = {
         "registry",
         "decode names the subject orders-value",
     ),
+    "nothing to decode": (
+        GOOD + "decode: {}\n",
+        6,
+        "decode",
+        "value and key both have format none",
+    ),
+    "a typed table at no address": (
+        DECODED.replace("/data/lake/orders_decoded", "''"),
+        9,
+        "decode.table.uri",
+        "needs an absolute path",
+    ),
+    "a typed table where quarantined rows go by default": (
+        BESIDE + "  table: {uri: /data/lake/orders_quarantine}\n",
+        7,
+        "decode",
+        "neither decode.table.uri nor decode.quarantine.uri may lie inside the other",
+    ),
+    "quarantined rows where typed ones go by default": (
+        BESIDE + "  quarantine: {uri: /data/lake/orders_decoded/}\n",
+        7,
+        "decode",
+        "neither decode.table.uri nor decode.quarantine.uri may lie inside the other",
+    ),
+    "a ledger where typed rows go by default": (
+        BESIDE + "ledger_uri: /data/lake/orders_decoded\n",
+        7,
+        "decode",
+        "neither ledger_uri nor decode.table.uri may lie inside the other",
+    ),
+    "a ledger where quarantined rows go by default": (
+        BESIDE + "ledger_uri: /data/lake/orders_quarantine/ledger\n",
+        7,
+        "decode",
+        "neither ledger_uri nor decode.quarantine.uri may lie inside the other",
+    ),
+    "a raw table that has nothing beside it": (
+        BESIDE.replace("/data/lake/orders", "/") + "ledger: airflow\n",
+        7,
+        "decode",
+        "neither table.uri nor decode.table.uri may lie inside the other",
+    ),
     "a quarantine's age without a quarantine": (
         GOOD + "maintenance: {quarantine_days: 90}\n",
         6,
@@ -405,6 +448,52 @@ def test_a_stream_with_typed_tables_has_defaults_too():
     assert (stream.decode.key.format, stream.decode.event_time) == ("none", None)
     assert stream.decode.value.listed == ()
     assert stream.decode.table.own_columns == ["topic", "timestamp", "is_tombstone", "schema_id"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "beside"),
+    [
+        ("/data/lake/orders", "/data/lake/orders"),
+        ("/data/lake/orders/", "/data/lake/orders"),
+        ("file:///data/lake/orders/", "file:///data/lake/orders"),
+        ("s3a://lake/orders", "s3a://lake/orders"),
+        ("s3a://lake/orders/", "s3a://lake/orders"),
+    ],
+)
+def test_typed_and_quarantined_rows_go_beside_the_raw_ones(raw, beside):
+    """A file that names the addresses is the same stream as one that does not."""
+    text = BESIDE.replace("/data/lake/orders", raw)
+    stream = parse_stream(text, "f.yaml")
+    named = f"  table: {{uri: {beside}_decoded}}\n  quarantine: {{uri: {beside}_quarantine}}\n"
+    assert stream == parse_stream(text + named, "f.yaml")
+    assert tables_of(stream) == {
+        "raw": raw,
+        "decoded": f"{beside}_decoded",
+        "quarantine": f"{beside}_quarantine",
+    }
+
+
+def test_one_address_of_two_may_be_named():
+    """The other one has its default, and so have the other keys of a section."""
+    stream = parse_stream(BESIDE + "  table: {uri: /data/typed}\n", "f.yaml")
+    assert tables_of(stream)["decoded"] == "/data/typed"
+    assert tables_of(stream)["quarantine"] == "/data/lake/orders_quarantine"
+    stream = parse_stream(BESIDE + "  quarantine: {max_share: 1}\n", "f.yaml")
+    assert stream.decode.quarantine.uri == "/data/lake/orders_quarantine"
+    assert stream.decode.quarantine.max_share == 1
+
+
+def test_tables_beside_one_in_a_store_are_in_the_store():
+    """The stream's connection is for them, too."""
+    text = BESIDE.replace("/data/lake", "s3a://lake") + "ledger: airflow\n"
+    beside = ("s3a://lake/orders_decoded", "s3a://lake/orders_quarantine")
+    assert parse_stream(text, "f.yaml").store_addresses == ("s3a://lake/orders", *beside)
+
+
+def test_only_the_keys_may_be_decoded():
+    """The values stay bytes."""
+    stream = parse_stream(GOOD + "decode: {key: {format: json}}\n", "f.yaml")
+    assert (stream.decode.key.format, stream.decode.value.format) == ("json", "none")
 
 
 def test_fields_are_listed_by_path_and_by_name():

@@ -158,7 +158,11 @@ def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
 class DecodedTable(Section):
     """Where the typed rows go."""
 
-    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    uri: str = Field(
+        default_factory=str,
+        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
+        " <table.uri>_decoded",
+    )
     partition_by: list[ColumnName] = Field(
         default_factory=list,
         description="Partition columns, in order: event_date, topic_id, generation, topic,"
@@ -196,7 +200,11 @@ class DecodedTable(Section):
 class Quarantine(Section):
     """Where records go that cannot be decoded."""
 
-    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    uri: str = Field(
+        default_factory=str,
+        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
+        " <table.uri>_quarantine",
+    )
     max_share: float = Field(
         0.05, ge=0, le=1, description="A larger share of a run's records halts the decoding."
     )
@@ -243,10 +251,10 @@ class EventTime(Section):
 class Decode(Section):
     """Typed tables from the raw one."""
 
-    value: Part
+    value: Part = Part()
     key: Part = Part()
-    table: DecodedTable
-    quarantine: Quarantine
+    table: DecodedTable = Field(default_factory=DecodedTable)
+    quarantine: Quarantine = Field(default_factory=Quarantine)
     on_schema: OnSchema = OnSchema()
     event_time: EventTime | None = None
     tombstones: Literal["keep", "drop"] = Field(
@@ -283,6 +291,19 @@ class Decode(Section):
         if "event_date" in self.table.partition_by and self.event_time is None:
             raise ValueError("table.partition_by names event_date, which needs event_time")
         return self
+
+    def beside(self, raw: str) -> Decode:
+        """The same with an address for each table that got none, beside that of the raw table."""
+        table, quarantine = self.table, self.quarantine
+        raw = raw.rstrip("/")
+        return self.model_copy(
+            update={
+                "table": table.model_copy(update={"uri": table.uri or f"{raw}_decoded"}),
+                "quarantine": quarantine.model_copy(
+                    update={"uri": quarantine.uri or f"{raw}_quarantine"}
+                ),
+            }
+        )
 
     def window(self, now: datetime) -> tuple[date, date] | None:
         """First and last day (both inclusive) of the events that a run accepts.

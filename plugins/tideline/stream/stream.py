@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 from zoneinfo import available_timezones
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
@@ -110,6 +110,14 @@ class Stream(Section):
     @classmethod
     def _safe_ledger_address(cls, value: str | None) -> str | None:
         return None if value is None else safe_uri(value)
+
+    @field_validator("decode")
+    @classmethod
+    def _tables_beside_the_raw_one(
+        cls, value: Decode | None, info: ValidationInfo
+    ) -> Decode | None:
+        raw = info.data.get("table")  # absent where it is refused, and so the whole file
+        return value if value is None or raw is None else value.beside(raw.uri)
 
     @whole(mode="after")
     def _one_location_of_the_ledger(self) -> Stream:
