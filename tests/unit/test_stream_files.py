@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
-from tideline.stream.files import _types_in, parse_stream, read_stream
+from tideline.stream.files import parse_stream, read_stream, types_in
 from tideline.stream.stream import Stream, tables_of
 
 GOOD = """\
@@ -399,7 +399,7 @@ def test_no_file_costs_others_their_time_or_their_dag(name):
 def numbers_of(model):
     """Key and bounds of each number of a section and of those below."""
     for name, field in model.model_fields.items():
-        kinds = list(_types_in(field.annotation))
+        kinds = list(types_in(field.annotation))
         bounds = {type(m).__name__ for m in field.metadata}
         if {int, float} & set(kinds) and dict not in kinds and "dict" not in str(field.annotation):
             yield f"{model.__name__}.{name}", bounds

@@ -1,4 +1,8 @@
-"""The sections of a stream file that make typed rows of raw bytes, and look after the tables."""
+"""The sections of a stream file about typed tables, and the one about looking after all tables.
+
+registry and decode belong together: a subject of `decode` is looked up in `registry`. The columns
+that a schema makes are not known here; that they fit is checked when a run has the schemas.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn
-from tideline.stream.settings import TEN_YEARS, ConnectionId, Section, given_twice, safe_uri
+from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
 
 Format = Literal["avro", "json", "protobuf", "none"]
 Framing = Literal["confluent", "plain"]
@@ -58,6 +62,10 @@ FieldItem = Annotated[
 ]
 
 
+def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
+    return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
+
+
 class Part(Section):
     """How the keys, or the values, of the records are written."""
 
@@ -91,6 +99,7 @@ class Part(Section):
         if value is None:
             return None
         path = Path((info.context or {}).get(FOLDER, "."), value).absolute()
+        # looked at while the file is read: a Dag shows what is wrong before any run
         if not path.is_file():
             raise ValueError(f"no such file: {path}")
         return str(path)
@@ -117,30 +126,12 @@ class Part(Section):
         """Whether documents come without any schema, and become one column each."""
         return self.format != "none" and self.subject is None and self.schema_file is None
 
-    def _refuse_what_needs_a_schema(self) -> None:
-        if self.format != "json":
-            raise ValueError("give either subject or schema, and only one of them")
-        if self.framing == "confluent":
-            raise ValueError("framing confluent needs a subject: its ids name schemas")
-        if self.fields is not None:
-            raise ValueError("fields are chosen of a schema's; give subject or schema")
-
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none":
-            given = [
-                name
-                for name, value in (
-                    ("framing", self.framing),
-                    ("subject", self.subject),
-                    ("schema", self.schema_file),
-                    ("message", self.message),
-                    ("fields", self.fields),
-                )
-                if value is not None
-            ]
-            if given:
-                raise ValueError(f"format none takes no {given[0]}")
+            for key, value in self.model_dump(by_alias=True, exclude={"format"}).items():
+                if value is not None:
+                    raise ValueError(f"format none takes no {key}")
             return self
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
@@ -150,16 +141,20 @@ class Part(Section):
             raise ValueError("message is for format protobuf only")
         return self
 
-
-def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
-    return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
+    def _refuse_what_needs_a_schema(self) -> None:
+        if self.format != "json":
+            raise ValueError("give either subject or schema, and only one of them")
+        if self.framing == "confluent":
+            raise ValueError("framing confluent needs a subject: its ids name schemas")
+        if self.fields is not None:
+            raise ValueError("fields are chosen of a schema's; give subject or schema")
 
 
 class DecodedTable(Section):
     """Where the typed rows go."""
 
-    uri: str = Field(
-        default_factory=str,
+    uri: Address = Field(
+        default_factory=str,  # until `Decode.beside` has filled it in
         description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
         " <table.uri>_decoded",
     )
@@ -173,26 +168,18 @@ class DecodedTable(Section):
         description="Columns of the table's own that it gets beside the coordinates.",
     )
 
-    @field_validator("uri")
-    @classmethod
-    def _safe_address(cls, value: str) -> str:
-        return safe_uri(value)
-
-    @field_validator("own_columns")
-    @classmethod
-    def _each_once(cls, value: list[str]) -> list[str]:
-        if len(set(value)) < len(value):
-            raise ValueError("each column once")
-        return value
-
     @field_validator("partition_by")
     @classmethod
     def _known_columns(cls, value: list[str]) -> list[str]:
         allowed = ("event_date", "topic_id", "generation", "topic", "partition")
-        for name in value:
-            if name not in allowed:
-                raise ValueError(f"allowed: {', '.join(allowed)}")
-        if len(set(value)) < len(value):
+        if not set(value).issubset(allowed):
+            raise ValueError(f"allowed: {', '.join(allowed)}")
+        return value
+
+    @field_validator("partition_by", "own_columns")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        if given_twice(value):
             raise ValueError("each column once")
         return value
 
@@ -200,19 +187,14 @@ class DecodedTable(Section):
 class Quarantine(Section):
     """Where records go that cannot be decoded."""
 
-    uri: str = Field(
-        default_factory=str,
+    uri: Address = Field(
+        default_factory=str,  # until `Decode.beside` has filled it in
         description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
         " <table.uri>_quarantine",
     )
     max_share: float = Field(
         0.05, ge=0, le=1, description="A larger share of a run's records halts the decoding."
     )
-
-    @field_validator("uri")
-    @classmethod
-    def _safe_address(cls, value: str) -> str:
-        return safe_uri(value)
 
 
 class OnSchema(Section):
@@ -272,20 +254,17 @@ class Decode(Section):
         return value
 
     @whole(mode="after")
-    def _columns_fit(self) -> Decode:
+    def _fits_together(self) -> Decode:
         own = self.table.own_columns
         if self.tombstones == "keep" and "is_tombstone" not in own:
             raise ValueError("table.own_columns lacks is_tombstone, which tombstones: keep needs")
         if "topic" in self.table.partition_by and "topic" not in own:
             raise ValueError("table.own_columns lacks topic, which table.partition_by names")
         listed = [f.column for part in (self.value, self.key) for f in part.listed]
+        # in lower case: Delta and Spark take `a` and `A` for one column
         names = [name.lower() for name in listed if name is not None]
         if twice := given_twice(names):
             raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
-        return self
-
-    @whole(mode="after")
-    def _has_work(self) -> Decode:
         if self.value.format == "none" and self.key.format == "none":
             raise ValueError("value and key both have format none: nothing is decoded")
         if "event_date" in self.table.partition_by and self.event_time is None:
@@ -341,6 +320,7 @@ class Maintenance(Section):
 
     @whole(mode="after")
     def _grows(self) -> Maintenance:
+        # merged files would be merged again and again
         if self.compact_below_mb > self.target_mb:
             raise ValueError("compact_below_mb is above target_mb")
         return self

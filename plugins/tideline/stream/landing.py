@@ -1,7 +1,4 @@
-"""Sections of a stream file about landing: kafka, table, start, limits, on_reset, spark.
-
-Those about decoding are in `model.stream_decoding`, that about Airflow in `model.airflow_settings`.
-"""
+"""The sections of a stream file about landing: kafka, table, start, limits, on_reset, spark."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
-from tideline.model.verdicts import VERDICTS, FindingClass
+from tideline.model.verdicts import POLICIES, VERDICTS, FindingClass
 from tideline.model.wording import first_few
 from tideline.stream.settings import (
     LARGEST_OFFSET,
     LARGEST_PARTITION,
+    Address,
     ConnectionId,
     Section,
     given_twice,
-    safe_uri,
 )
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -82,7 +79,7 @@ class Kafka(Section):
 class Table(Section):
     """Where the rows go."""
 
-    uri: str = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    uri: Address = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
     connection: ConnectionId | None = Field(
         None,
         description="Airflow connection of type aws for every s3a:// address of the stream. Without"
@@ -91,11 +88,6 @@ class Table(Section):
     partition_by: list[PartitionColumn] = Field(
         default=["topic_id"], description="Partition columns of the table, in order."
     )
-
-    @field_validator("uri")
-    @classmethod
-    def _safe_address(cls, value: str) -> str:
-        return safe_uri(value)
 
 
 class StartAt(Section):
@@ -134,6 +126,7 @@ class StartAt(Section):
 
 
 def _start_form(value: Any) -> str:
+    # the form is told by the type: otherwise an error in one form is an error of both
     return "place" if isinstance(value, dict | StartAt) else "word"
 
 
@@ -175,6 +168,10 @@ class OnReset(Section):
     unreadable_record: Literal["fail", "approve", "accept_loss"] = _policy("unreadable_record")
     table_changed: Literal["fail", "approve"] = _policy("table_changed")
     unknown: Literal["fail", "approve"] = _policy("unknown")
+
+
+# the policy of a finding is looked up by its class
+assert set(OnReset.model_fields) == set(POLICIES)
 
 
 class Spark(Section):

@@ -1,10 +1,7 @@
-"""The base of every section of a stream file.
+"""What the sections of a stream file share, and the two that are about no record.
 
-Addresses of tables: which are safe to use, and which lie inside each other.
-
-Where a stream's ledger is stored, and the marker at a location that no longer holds it.
-
-The section of a stream file that Airflow is told: how the Dag looks and behaves.
+In this order: the base of each section and bounds of its values; addresses of tables, which go to
+Spark, delta-rs and SQL unquoted; where the ledger is; what Airflow is told of the Dag.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 TEN_YEARS = 315_360_000
 """Seconds; the most that any setting takes."""
@@ -39,9 +36,6 @@ def given_twice(values: Iterable[str]) -> list[str]:
 
 def safe_uri(value: str) -> str:
     """Check an address that is passed to Spark, delta-rs and SQL.
-
-    Args:
-        value: Absolute path, `file:///...` or `s3a://bucket/...`.
 
     Returns:
         The address, unchanged.
@@ -67,11 +61,15 @@ def safe_uri(value: str) -> str:
             raise ValueError(
                 "needs a bucket and a path without empty parts, as in s3a://lake/orders"
             )
+    # two spellings of one folder would pass for two tables
     if ".." in PurePosixPath(path).parts:
         raise ValueError("'..' is not allowed")
     if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
         raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
     return value
+
+
+Address = Annotated[str, AfterValidator(safe_uri)]
 
 
 def is_in_object_store(uri: str) -> bool:
@@ -158,13 +156,13 @@ OPERATION_DAGS = ("tideline_audit", "tideline_rewind", "tideline_maintenance", "
 """Ids of the Dags that work on any stream; no stream may be called so."""
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
 RoleName = Annotated[str, Field(min_length=1, max_length=64)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Resource = Literal["DAGs", "DAG Runs"]
 Action = Literal["can_read", "can_edit", "can_create", "can_delete", "menu_access"]
 _ACTIONS = {
     "DAGs": {"can_read", "can_edit", "can_delete"},
     "DAG Runs": {"can_read", "can_create", "can_delete", "menu_access"},
 }
-Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class AirflowSettings(Section):

@@ -1,9 +1,8 @@
-"""A stream: topics of one cluster that land in one table. The model of a stream file.
+"""A whole stream file: topics of one cluster that land in one table.
 
-Every field states its unit and default; unknown keys are errors. `tideline.stream.files` reads the
-files and adds line numbers to the errors.
-
-The JSON Schema of stream files, for editors; `make schema` writes it.
+What one key may be is checked in its section; here is what the sections say of each other. A check
+of the whole file gives the key that it is about as the error's type: `tideline.stream.files` finds
+the line by it. Run this module to print the JSON Schema (`make schema`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
 from tideline.model.maintenance import TableRole
-from tideline.model.verdicts import POLICIES
 from tideline.stream.decoding import Decode, Maintenance, Registry
 from tideline.stream.landing import Kafka, Limits, Name, OnReset, Spark, Start, Table
 from tideline.stream.settings import (
     DEFAULT_CONNECTION,
     OPERATION_DAGS,
     TEN_YEARS,
+    Address,
     AirflowSettings,
     ConnectionId,
     LedgerKind,
@@ -32,7 +31,6 @@ from tideline.stream.settings import (
     Section,
     is_in_object_store,
     one_inside_the_other,
-    safe_uri,
 )
 
 
@@ -80,7 +78,7 @@ class Stream(Section):
     ledger: LedgerKind = Field(
         "delta", description="Where plans and positions are: a Delta table, or a database."
     )
-    ledger_uri: str | None = Field(
+    ledger_uri: Address | None = Field(
         None, description="Only with ledger: delta. Default: <table.uri>.ledger"
     )
     ledger_connection: ConnectionId | None = Field(
@@ -106,11 +104,6 @@ class Stream(Section):
             raise ValueError("not a time zone of the IANA database, for example Europe/Berlin")
         return value
 
-    @field_validator("ledger_uri")
-    @classmethod
-    def _safe_ledger_address(cls, value: str | None) -> str | None:
-        return None if value is None else safe_uri(value)
-
     @field_validator("decode")
     @classmethod
     def _tables_beside_the_raw_one(
@@ -126,7 +119,7 @@ class Stream(Section):
             other, key = "delta", "ledger_uri"
         if getattr(self, key) is not None:
             raise PydanticCustomError(
-                key,  # the key that the whole file's check is about
+                key,
                 "only with ledger: {other}; here ledger is {ledger}",
                 {"other": other, "ledger": self.ledger},
             )
@@ -138,8 +131,7 @@ class Stream(Section):
             return self
         if one_inside_the_other(self.table.uri, str(self.ledger_location)):
             raise PydanticCustomError(
-                "ledger_uri",  # the key that the whole file's check is about
-                "neither ledger nor table may lie inside the other",
+                "ledger_uri", "neither ledger nor table may lie inside the other"
             )
         return self
 
@@ -154,6 +146,7 @@ class Stream(Section):
             "decode.quarantine.uri": self.decode.quarantine.uri,
         }
         for (one, uri), (other, beside) in combinations(places.items(), 2):
+            # the raw table and the ledger were held against each other above
             if other != "ledger_uri" and one_inside_the_other(uri, beside):
                 raise PydanticCustomError(
                     "decode",
@@ -207,7 +200,13 @@ class Stream(Section):
         return LedgerLocation(self.ledger, address, self.stream)
 
 
-assert set(OnReset.model_fields) == set(POLICIES)
+def tables_of(stream: Stream) -> dict[TableRole, str]:
+    """Address of each table that a stream's rows are in."""
+    found: dict[TableRole, str] = {"raw": stream.table.uri}
+    if stream.decode is not None:
+        found["decoded"] = stream.decode.table.uri
+        found["quarantine"] = stream.decode.quarantine.uri
+    return found
 
 
 def stream_schema() -> str:
@@ -221,12 +220,3 @@ def stream_schema() -> str:
 
 if __name__ == "__main__":
     print(stream_schema(), end="")
-
-
-def tables_of(stream: Stream) -> dict[TableRole, str]:
-    """Address of each table that a stream's rows are in."""
-    found: dict[TableRole, str] = {"raw": stream.table.uri}
-    if stream.decode is not None:
-        found["decoded"] = stream.decode.table.uri
-        found["quarantine"] = stream.decode.quarantine.uri
-    return found
