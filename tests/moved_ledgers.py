@@ -7,7 +7,8 @@ from tests.unit.build import ID
 from tideline.ledger.history import KINDS
 from tideline.ledger.ledger import Ledger
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.incident import Finding, one_interval
+from tideline.model.incident import Finding
+from tideline.model.offsets import one_interval
 from tideline.model.run import RunRecord
 from tideline.wiring import open_store
 

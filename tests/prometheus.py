@@ -13,12 +13,21 @@ import pytest
 import yaml
 
 from devstack.go_programs import GoProgram
+from tideline.model.metrics import Metric
 from tideline.versions import PROMTOOL
 
 OBSERVABILITY = Path(__file__).parents[1] / "docs/observability"
 RULES = OBSERVABILITY / "alerts.yaml"
 DASHBOARD = OBSERVABILITY / "dashboard.json"
 _PROGRAM = GoProgram(*PROMTOOL)
+
+
+def name_of(metric: Metric) -> str:
+    """The name that Prometheus knows, by way of StatsD or of OpenTelemetry.
+
+    Airflow puts its prefix before it, unless `[metrics] statsd_prefix` or `otel_prefix` differ.
+    """
+    return f"airflow.{metric.name}".replace(".", "_")
 
 
 def rules() -> list[dict[str, str]]:

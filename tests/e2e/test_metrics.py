@@ -6,7 +6,7 @@ import time
 import pytest
 
 from devstack.airflow_harness import started, states
-from tests.prometheus import Evaluation, panels
+from tests.prometheus import Evaluation, name_of, panels
 from tideline.model.metrics import METRICS, STEP_SECONDS, SUCCEEDED_AT
 from tideline.wiring import open_ledger
 
@@ -14,7 +14,7 @@ from tideline.wiring import open_ledger
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PHASE = 60
 """Minutes that each state lasts: every rule's `for` is over by its end."""
-PUBLISHED = {m.prometheus_name for m in METRICS if m.when != "`verify_decoded`"}
+PUBLISHED = {name_of(m) for m in METRICS if m.when != "`verify_decoded`"}
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def test_a_recreated_topic_fires_its_alert_and_a_decision_ends_it(
     assert landed['airflow_tideline_rows{stream="watched"}'] == 100
     assert landed['airflow_tideline_offset_lag{stream="watched"}'] == 0
     assert landed['airflow_tideline_bytes{stream="watched"}'] > 100
-    assert {s for s in landed if s.startswith(STEP_SECONDS.prometheus_name)} == {
-        f'{STEP_SECONDS.prometheus_name}{{step="{step}",stream="watched"}}'
+    assert {s for s in landed if s.startswith(name_of(STEP_SECONDS))} == {
+        f'{name_of(STEP_SECONDS)}{{step="{step}",stream="watched"}}'
         for step, was in states(client, "watched", "first").items()
         if was == "success"
     }
@@ -84,7 +84,7 @@ def in_series(phases, began):
     """Each phase's values for an hour; times are counted from the beginning, as promtool does."""
     texts = {}
     for key in phases[-1]:
-        offset = began if key.startswith(SUCCEEDED_AT.prometheus_name) else 0
+        offset = began if key.startswith(name_of(SUCCEEDED_AT)) else 0
         hours = [
             f"{phase[key] - offset}x{PHASE - 1}" if key in phase else f"_x{PHASE}"
             for phase in phases

@@ -17,7 +17,8 @@ from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
 from tideline.model.decoding import WriterSchema
 from tideline.model.head import Head
-from tideline.model.incident import Finding, one_interval
+from tideline.model.incident import Finding
+from tideline.model.offsets import one_interval
 from tideline.model.run import Rewind, RunRecord
 
 _numbers = itertools.count(1)

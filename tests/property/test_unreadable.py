@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.build import planned
-from tideline.model.incident import readable_layers
+from tideline.model.spark_job import readable_layers
 from tideline.rules.incidents import narrow
 
 places = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 39)), max_size=12)

@@ -10,9 +10,8 @@ from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
 from tests.simulation.table import Row, TableState
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
-from tideline.model.incident import Unreadable, readable_layers
 from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import SparkJob, SparkResult
+from tideline.model.spark_job import SparkJob, SparkResult, Unreadable, readable_layers
 
 MOST_FOUND = 2
 """Broken records that one application names."""

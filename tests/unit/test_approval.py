@@ -5,7 +5,8 @@ import pytest
 from tests.unit.build import ID, NOW
 from tideline.airflow import approval
 from tideline.errors import BadInput
-from tideline.model.incident import Finding, Incident, one_interval
+from tideline.model.incident import Finding, Incident
+from tideline.model.offsets import one_interval
 
 
 def incident(kind, partition=0, number=1):

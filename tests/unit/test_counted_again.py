@@ -8,9 +8,9 @@ import pytest
 from tests.unit.build import ID, NOW, head, planned
 from tideline.errors import StreamBusy
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
 from tideline.model.plan import LandedRange
 from tideline.pipeline.decisions import accept_gaps, counted_again
 from tideline.pipeline.resolve_reset import _refuse_landed

@@ -17,9 +17,9 @@ from tests.unit.build import (
     topic,
 )
 from tideline.model.head import KnownCommit
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
 from tideline.model.verdicts import HALTING, VERDICTS
 from tideline.rules.resolution import execute, next_generation
 

@@ -10,9 +10,16 @@ from tests.unit.build import seen as shown
 from tideline.documents import FORMAT, dump, load
 from tideline.errors import StreamBusy, VerificationFailed
 from tideline.model.head import Head
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Gap
-from tideline.model.offsets import Beginning, Coverage, Generations, OffsetRange, PartitionIdentity
+from tideline.model.offsets import (
+    Beginning,
+    Coverage,
+    Generations,
+    OffsetRange,
+    PartitionIdentity,
+    one_interval,
+)
 from tideline.model.plan import LandedRange, Mismatch
 from tideline.model.run import Lost, Rewind, TableCommit
 from tideline.rules.advance import advance_head

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from tests.prometheus import DASHBOARD, OBSERVABILITY, RULES, panels, rules
+from tests.prometheus import DASHBOARD, OBSERVABILITY, RULES, name_of, panels, rules
 from tests.statsd_server import statsd_server
 from tideline.model.metrics import BEGIN, METRICS, with_table
 
 PAGE = OBSERVABILITY.parent / "observability.md"
-TAGS = {metric.prometheus_name: set(metric.tags) for metric in METRICS}
+TAGS = {name_of(metric): set(metric.tags) for metric in METRICS}
 PROMQL = {
     "and", "by", "last_over_time", "max", "min", "on", "or", "sum", "time",
 }  # fmt: skip

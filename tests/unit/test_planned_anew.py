@@ -14,9 +14,9 @@ from tideline.landing.context import RunContext
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
 from tideline.model.plan import LandedRange, VerifiedRange, freeze
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import Rewind, RunRecord, TableCommit

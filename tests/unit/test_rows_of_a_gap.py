@@ -7,9 +7,9 @@ import pytest
 from tests.unit.build import ID, NOW, head, plan, planned, position
 from tideline.landing.proof import Counted
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Gap, TableObservation
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
 from tideline.model.plan import Mismatch, VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.pipeline import decisions

@@ -11,7 +11,8 @@ from tests.unit.build import ID, NOW, head, plan, planned, position
 from tideline.landing.context import RunContext
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.model.incident import Finding, one_interval
+from tideline.model.incident import Finding
+from tideline.model.offsets import one_interval
 from tideline.model.request import read_form
 from tideline.model.run import RunRecord
 from tideline.pipeline.ingest_ranges import ingest_ranges

@@ -6,10 +6,11 @@ import pytest
 
 from tests.unit.build import NOW, head, plan, planned, position
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.incident import Decision, Incident, Unreadable, readable_layers, within
-from tideline.model.offsets import Coverage, OffsetRange
+from tideline.model.incident import Decision, Incident
+from tideline.model.offsets import Coverage, OffsetRange, by_log
+from tideline.model.spark_job import Unreadable, readable_layers, within
 from tideline.model.verdicts import POLICIES, valid_choices
-from tideline.rules.incidents import by_log, halves, narrow, unreadable_findings, without_rows
+from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
 from tideline.spark.failures import reason_at_a_record
 

@@ -11,10 +11,9 @@ from tideline.errors import ServiceAway, UnreadableRecords, reported_error
 from tideline.landing.context import RunContext
 from tideline.launch.job import PrivateFolder
 from tideline.ledger.state import LedgerState
-from tideline.model.incident import within
 from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.plan import BatchPlan
-from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult, within
 from tideline.model.wording import first_few
 from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
 

@@ -13,7 +13,7 @@ from tideline.landing.context import RunContext, log
 from tideline.landing.observing import observe_until_stable
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
-from tideline.model.incident import Finding, Incident, Unreadable, incident_key
+from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import (
     CoordinateRange,
@@ -21,15 +21,17 @@ from tideline.model.offsets import (
     PartitionIdentity,
     TopicPartition,
     by_identity,
+    by_log,
     intersect,
     subtract,
     union,
 )
 from tideline.model.plan import BatchPlan, ClusterRanges, Mismatch, PlannedRange, VerifiedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
+from tideline.model.spark_job import Unreadable
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.foreign_changes import table_findings
-from tideline.rules.incidents import by_log, without_rows
+from tideline.rules.incidents import without_rows
 from tideline.rules.replay import (
     Known,
     Obstacle,

@@ -1,11 +1,9 @@
-"""Which columns a typed table has, and which of them a stream file may choose. Pure.
+"""What decoding freezes, and what the ledger knows of it.
 
-What decoding freezes, and what the ledger knows of it. Pure.
-
-ReaderSchema    columns of the typed table, and what gives them their values
 WriterSchema    a schema that records were written with, by its id in the registry
+ReaderSchema    columns of the typed table, and what gives them their values
 DecodePlan      the frozen input of one decoding: coordinates, raw version, schemas
-DecodedRange    how many rows of one partition became what
+DecodeRecord    that plan, and how many rows of each partition became what
 Decoding        the decoding's own head: what is decoded, the plan that is open, the schemas
 """
 
@@ -24,12 +22,28 @@ from tideline.model.offsets import (
     by_identity,
 )
 
+RecordPart = Literal["key", "value"]
+ErrorClass = Literal[
+    "framing",
+    "unknown_schema",
+    "wrong_subject",
+    "malformed",
+    "too_large",
+    "trailing_bytes",
+    "invalid_utf8",
+    "duplicate_field",
+    "type_mismatch",
+    "out_of_range",
+    "event_time",
+    "transform",
+]
+PLAIN_ID = -1
+"""Stands for the id of the one schema of records that carry none."""
+
 OwnColumn = Literal["topic", "timestamp", "is_tombstone", "schema_id", "headers"]
 """The table's own columns that one may keep or drop, in the table's order."""
-
 CHOOSABLE: tuple[str, ...] = get_args(OwnColumn)
 KEPT_BY_DEFAULT: tuple[OwnColumn, ...] = ("topic", "timestamp", "is_tombstone", "schema_id")
-
 OWN_COLUMNS = (
     "topic_id",
     "generation",
@@ -78,25 +92,6 @@ class TypedColumn:
     steps: tuple[str, ...]
     type: object
     is_given: bool = False
-
-
-RecordPart = Literal["key", "value"]
-ErrorClass = Literal[
-    "framing",
-    "unknown_schema",
-    "wrong_subject",
-    "malformed",
-    "too_large",
-    "trailing_bytes",
-    "invalid_utf8",
-    "duplicate_field",
-    "type_mismatch",
-    "out_of_range",
-    "event_time",
-    "transform",
-]
-PLAIN_ID = -1
-"""Stands for the id of the one schema of records that carry none."""
 
 
 @dataclass(frozen=True, slots=True)

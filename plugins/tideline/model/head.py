@@ -1,9 +1,8 @@
-"""How long until retention reaches the next offset to read. Pure.
+"""The head: what a live plan starts from, first of all the next offset in each partition.
 
-Retention deletes a segment when its newest record is older than `retention.ms` (Kafka's topic
-configuration). So the age of the oldest unread record gives a lower bound of the time left.
-
-The head: the live lane's next offset in each partition.
+Headroom is the time until retention reaches that offset. Retention deletes a segment when its
+newest record is older than `retention.ms` (Kafka's topic configuration), so the age of the oldest
+unread record gives a lower bound of the time left.
 """
 
 from __future__ import annotations
@@ -29,14 +28,15 @@ from tideline.model.offsets import (
 from tideline.model.run import TableCommit
 from tideline.model.wording import duration_text
 
+_RANGES_SHOWN = 5
+_COMMITS_KEPT = 3
+_DAYS_KEPT = 14
+
 
 def reaches_text(topic: str, partition: int, next_offset: int, seconds_left: float | None) -> str:
     """When retention may reach an offset, for people.
 
     Args:
-        topic: Topic name.
-        partition: Partition number.
-        next_offset: The oldest unread offset.
         seconds_left: Seconds until then; below 0 if overdue, None if not known.
     """
     place = f"{topic}-{partition}: retention"
@@ -79,11 +79,6 @@ class Headroom:
     def seconds_left(self, now: datetime) -> float | None:
         """Seconds from `now` (UTC-aware) to `expires_at`; below 0 if overdue, None if not known."""
         return None if self.expires_at is None else (self.expires_at - now).total_seconds()
-
-
-_RANGES_SHOWN = 5
-_COMMITS_KEPT = 3
-_DAYS_KEPT = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +234,15 @@ class Head:
     backfilled: tuple[Coverage, ...] = ()
     days: tuple[LandedDay, ...] = ()
 
+    def __post_init__(self) -> None:
+        seen: dict[tuple[str, int, int], PartitionPosition] = {}
+        for position in self.positions:
+            key = (position.topic_id, position.generation, position.partition)
+            if (other := seen.setdefault(key, position)) is not position:
+                raise ValueError(f"positions of {other} and {position} have one identity: {key}")
+        if len({c.identity for c in self.coverage}) < len(self.coverage):
+            raise ValueError("two entries of coverage have one identity")
+
     def with_rows_of(self, day: date, rows: int, size: int) -> Head:
         """The head that counts rows, and the bytes of their files, on a day; unchanged for none."""
         if not rows:
@@ -264,16 +268,8 @@ class Head:
         """The table version after which (exclusive) commits are looked at; None for no commit."""
         if self.table_version is None:
             return None
+        # the kept commits once more: one that somebody has overwritten since is missed (R13)
         return min([self.table_version, *(c.version - 1 for c in self.commits)])
-
-    def __post_init__(self) -> None:
-        seen: dict[tuple[str, int, int], PartitionPosition] = {}
-        for position in self.positions:
-            key = (position.topic_id, position.generation, position.partition)
-            if (other := seen.setdefault(key, position)) is not position:
-                raise ValueError(f"positions of {other} and {position} have one identity: {key}")
-        if len({c.identity for c in self.coverage}) < len(self.coverage):
-            raise ValueError("two entries of coverage have one identity")
 
     @property
     def digest(self) -> str:

@@ -1,10 +1,8 @@
-"""Offsets that Spark cannot read, and what is left of ranges without them. Pure.
+"""Notices, findings, incidents and decisions: what a run reports, why it halted, who decided what.
 
-Notices: what a run reports without halting, such as new partitions. Pure.
-
-Findings, incidents and decisions: why a run halted, and who decided what. Pure.
-
-Where the runbook says what to do: an entry for each error and each class of findings.
+A finding is a difference that was seen. An incident is a finding that halted a run, and stays until
+a run has executed a decision about it. The runbook has an entry for each class of findings and each
+class of errors.
 """
 
 from __future__ import annotations
@@ -15,69 +13,10 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.errors import TidelineError
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    Intervals,
-    OffsetRange,
-    TopicPartition,
-    by_identity,
-    intersect,
-    subtract,
-    total,
-)
+from tideline.model.offsets import Intervals, TopicPartition, total
 from tideline.model.plan import PlannedRange
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Offsets of one partition that Spark cannot read, and the error that comes again there."""
-
-    range: CoordinateRange
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.range}: {self.reason}"
-
-
-def readable_layers(
-    ranges: Iterable[CoordinateRange], unreadable: Iterable[CoordinateRange]
-) -> tuple[tuple[CoordinateRange, ...], ...]:
-    """Ranges without unreadable offsets, in layers with at most one piece per partition.
-
-    Args:
-        ranges: What is wanted.
-        unreadable: Offsets to leave out, as `within` gives them.
-    """
-    left_out: dict[TopicPartition, list[OffsetRange]] = {}
-    for skipped in unreadable:
-        left_out.setdefault(skipped.topic_partition, []).append(skipped.offsets)
-    layers: list[list[CoordinateRange]] = []
-    depths: dict[TopicPartition, int] = {}
-    for wanted in ranges:
-        for piece in subtract([wanted.offsets], left_out.get(wanted.topic_partition, ())):
-            depth = depths.get(wanted.topic_partition, 0)
-            depths[wanted.topic_partition] = depth + 1
-            if depth == len(layers):
-                layers.append([])
-            layers[depth].append(
-                replace(wanted, start_offset=piece.start_offset, end_offset=piece.end_offset)
-            )
-    return tuple(map(tuple, layers))
-
-
-def within(
-    ranges: Iterable[CoordinateRange], known: Iterable[Coverage]
-) -> tuple[CoordinateRange, ...]:
-    """The known offsets that lie inside the ranges, as coordinates."""
-    intervals = by_identity(known)
-    return tuple(
-        replace(wanted.as_coordinates, start_offset=r.start_offset, end_offset=r.end_offset)
-        for wanted in ranges
-        for r in intersect([wanted.offsets], intervals.get(wanted.identity, ()))
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +244,7 @@ class Incident:
         return (*self.earlier, UnverifiedRows(self.plan_id, str(self.plan_run_id), self.unverified))
 
     def of(self, *plans: UnverifiedRows) -> Incident:
-        """The incident with the rows of these plans in doubt, and of no other.
-
-        Args:
-            plans: The newest last.
-        """
+        """The incident with the rows of these plans (the newest last) in doubt, and of no other."""
         if not plans:
             return replace(self, plan_id=None, plan_run_id=None, unverified=(), earlier=())
         *earlier, newest = plans
@@ -347,11 +282,6 @@ def incident_key(finding: Finding) -> tuple[object, ...]:
     """Two findings with the same key belong to one incident."""
     place = (finding.topic, finding.topic_id, finding.partition)
     return (finding.kind, *place, finding.backfill)
-
-
-def one_interval(start_offset: int, end_offset: int) -> Intervals:
-    """The offsets `[start_offset, end_offset)` as intervals; empty if the end is not above."""
-    return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()
 
 
 RUNBOOK = "docs/incidents-and-errors.md"

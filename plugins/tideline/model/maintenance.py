@@ -1,7 +1,4 @@
-"""Quarantined rows that are old enough to go, and those that have gone. Pure.
-
-A table's data files as maintenance sees them, and what it did to them. Pure.
-"""
+"""A table's data files as maintenance sees them, what it did to them, and rows that it lets go."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from typing import Literal
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, total
 from tideline.model.wording import size_text
 
+TableRole = Literal["raw", "decoded", "quarantine"]
+"""Which of a stream's tables."""
 Places = Mapping[PartitionIdentity, Intervals]
 
 
@@ -86,10 +85,6 @@ class PlannedRows:
             for i in sorted(places)
             for r in places[i]
         )
-
-
-TableRole = Literal["raw", "decoded", "quarantine"]
-"""Which of a stream's tables."""
 
 
 @dataclass(frozen=True, slots=True)

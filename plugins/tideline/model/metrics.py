@@ -12,8 +12,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-PREFIX = "airflow"
-"""What Airflow puts before each name, unless `[metrics] statsd_prefix` or `otel_prefix` differ."""
 BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"
 
 
@@ -23,8 +21,6 @@ class Metric:
 
     Args:
         name: As Airflow is told; it puts a prefix before it.
-        unit: What is counted or measured.
-        meaning: What the value says, in a sentence.
         when: The tasks that set it.
         tags: Names of its tags; `stream` is the stream's name.
     """
@@ -34,11 +30,6 @@ class Metric:
     meaning: str
     when: str
     tags: tuple[str, ...] = ("stream",)
-
-    @property
-    def prometheus_name(self) -> str:
-        """The name that Prometheus knows, by way of StatsD or of OpenTelemetry."""
-        return f"{PREFIX}.{self.name}".replace(".", "_")
 
 
 OFFSET_LAG = Metric(

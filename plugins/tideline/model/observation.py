@@ -1,6 +1,7 @@
-"""Why an offset has no row: the possible reasons, and the batches that give evidence of them.
+"""What was seen of cluster, log and table at one time, as plain facts without a verdict.
 
-Observations: the state of the cluster and of the table at one time, as plain facts.
+First the log's batches, which tell why an offset has no row; then the answers about topics and the
+table that a plan depends on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Offset ranges, and the partitions and logs that they belong to.
+"""Offset ranges, the logs that they belong to, their arithmetic, and the generations of a log.
 
 Every range is half-open, `[start_offset, end_offset)`. Every stored position is the next offset to
 read, as in Kafka's committed offsets (KafkaConsumer, "Offsets and Consumer Position").
 
-Interval arithmetic over half-open offset ranges.
-
-A normalized sequence is sorted, disjoint and non-adjacent; every function here takes any
-ranges and returns a normalized tuple.
-
-Where the generations of a partition begin, and of which of them its log consists. Pure.
+Intervals are normalized: sorted, disjoint and non-adjacent. The functions take any ranges, and
+return intervals.
 
 A generation begins at an offset. Below it the log is what it was, so that an older generation is
 meant there: the one with the highest number among those that begin at or below an offset.
@@ -19,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from uuid import UUID
 
 _LONGEST_ID = 64
+_NO_END = 2**63 - 1
+"""Above every offset of Kafka."""
 
 
 @lru_cache(maxsize=4096)
@@ -153,11 +151,21 @@ class CoordinateRange:
         """The offsets, without topic and partition."""
         return OffsetRange(self.start_offset, self.end_offset)
 
+    def at(self, offsets: OffsetRange) -> Self:
+        """The same with other offsets of the log."""
+        return replace(self, start_offset=offsets.start_offset, end_offset=offsets.end_offset)
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} {self.offsets}"
 
 
 Intervals = tuple[OffsetRange, ...]
+Piece = tuple[PartitionIdentity, OffsetRange]
+
+
+def one_interval(start_offset: int, end_offset: int) -> Intervals:
+    """The offsets `[start_offset, end_offset)` as intervals; empty if the end is not above."""
+    return (OffsetRange(start_offset, end_offset),) if end_offset > start_offset else ()
 
 
 def union(*groups: Iterable[OffsetRange]) -> Intervals:
@@ -265,7 +273,6 @@ def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
 
     Args:
         coverage: Verified ranges of one partition.
-        next_offset: Where to begin (inclusive).
     """
     for item in union(coverage):
         if item.start_offset <= next_offset < item.end_offset:
@@ -282,12 +289,6 @@ def uncovered_from(coverage: Iterable[OffsetRange], start: int, end: int) -> int
         end: Answer if nothing from `start` on is covered (exclusive); no upper bound otherwise.
     """
     return min((r.start_offset for r in union(coverage) if start < r.start_offset), default=end)
-
-
-_NO_END = 2**63 - 1
-"""Above every offset of Kafka."""
-
-Piece = tuple[PartitionIdentity, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)

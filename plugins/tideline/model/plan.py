@@ -1,6 +1,6 @@
-"""Proposals and plans: the input of one run, before and after it is frozen.
+"""The input of one run, before and after it is frozen, and what the table holds of it.
 
-The rows of a planned range in the table, and the result of comparing them with the plan.
+BatchProposal -> freeze -> BatchPlan -> WrittenRows -> VerifiedRange | Mismatch
 """
 
 from __future__ import annotations
@@ -167,15 +167,10 @@ def freeze(
     """The plan that a proposal becomes after reset detection.
 
     Args:
-        proposal: What the run would read.
-        stream: Name of the stream.
-        ledger_id: Id of the ledger; part of the plan's id.
-        run_id: The run that freezes it; part of the plan's id.
-        request: What was requested of the run.
-        table_uri: Address of the target table.
         now: The time, UTC-aware.
         replaces: The run's earlier plan, which must keep its id for itself; None if there is none.
     """
+    # of the run and not of the ranges: whoever freezes it, it is the run's one plan (R1)
     name = json.dumps([ledger_id, stream, run_id, *([] if replaces is None else [replaces])])
     return BatchPlan(
         plan_id=hashlib.sha256(name.encode()).hexdigest()[:32],

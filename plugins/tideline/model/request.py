@@ -1,10 +1,9 @@
-"""Windows of time as offsets (R11). Pure.
+"""What is requested of a run: nothing for a live run, a window of time or ranges for a backfill.
 
-Each instant is resolved once. The window that ends there and the one that begins there share the
-result, so windows tile. Kafka's look-up by time (ListOffsets) finds the first record, by offset,
-that is not older than an instant. It cannot know the records that retention has deleted.
-
-What is requested of a run: nothing for a live run, a window or ranges for a backfill. Pure.
+A window's instants become offsets (R11). Each instant is resolved once: the window that ends there
+and the one that begins there share the result, so windows tile. Kafka's look-up by time
+(ListOffsets) finds the first record, by offset, that is not older than an instant. It cannot know
+the records that retention has deleted.
 """
 
 from __future__ import annotations
@@ -20,6 +19,13 @@ from tideline.errors import BadInput
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.wording import key_shown, reason_problem, shown
 
+Lane = Literal["live", "backfill"]
+FORM = ("from", "to", "ranges", "plan_only", "reason")
+"""Keys of a manual trigger's form."""
+MOST_RANGES = 10_000
+"""Of one request; a range is for one partition."""
+_LARGEST = 2**63 - 1
+_RANGE = ("topic", "partition", "start_offset", "end_offset")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,10 +97,7 @@ class ResolvedTimestamp:
 
 
 def in_utc(at: datetime) -> datetime:
-    """An instant in UTC.
-
-    Args:
-        at: With its offset from UTC.
+    """An instant, given with its offset from UTC, in UTC.
 
     Raises:
         ValueError: Kafka has no such time. To its look-up -1 stands for the log's end, -2 for its
@@ -112,15 +115,6 @@ def in_utc(at: datetime) -> datetime:
 def utc_text(at: datetime) -> str:
     """A time in UTC, as ISO 8601 with `Z`."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-Lane = Literal["live", "backfill"]
-FORM = ("from", "to", "ranges", "plan_only", "reason")
-"""Keys of a manual trigger's form."""
-MOST_RANGES = 10_000
-"""Of one request; a range is for one partition."""
-_LARGEST = 2**63 - 1
-_RANGE = ("topic", "partition", "start_offset", "end_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +211,7 @@ def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
 
 
 def make_window(start: datetime, end: datetime, now: datetime) -> Window:
-    """A window that has ended, in UTC.
-
-    Args:
-        start: First instant (inclusive), UTC-aware.
-        end: End (exclusive), UTC-aware.
-        now: The time, UTC-aware.
+    """A window that has ended, in UTC; all three times are UTC-aware, and its end is exclusive.
 
     Raises:
         BadInput: The end is not after the start, or is after `now`.
@@ -235,7 +224,7 @@ def make_window(start: datetime, end: datetime, now: datetime) -> Window:
 
 
 def read_time(key: str, value: Any) -> datetime:
-    """A time of a form.
+    """A time of a form, in UTC.
 
     Args:
         key: Its key, for the message.
@@ -243,9 +232,6 @@ def read_time(key: str, value: Any) -> datetime:
 
     Raises:
         BadInput: It is no time, has no offset from UTC, or is none of Kafka's.
-
-    Returns:
-        The time in UTC.
     """
     allowed = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
     try:

@@ -1,9 +1,4 @@
-"""The outcome of one run, and the record that the ledger keeps of it.
-
-How a run's record names the rewind that has undone it.
-
-Rewinds as the ledger records them: the intent first, then the outcome. Pure.
-"""
+"""What the ledger keeps of a run and of a rewind: of both the intent first, then the outcome."""
 
 from __future__ import annotations
 
@@ -16,6 +11,9 @@ from tideline.model.observation import Gap
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan, BatchProposal, ReadRange, RunStatus, VerifiedRange
 from tideline.model.request import Lane, RunRequest
+
+_LABEL = re.compile(r"rewind-\d+ \(.*\)", re.DOTALL)
+"""What `Rewind.label` makes, beside run ids, which stand in the same place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,8 @@ class RunRecord:
     @property
     def is_undone(self) -> bool:
         """Whether a rewind has taken away what the run did."""
-        return self.status == "superseded" and is_label(self.superseded_by or "")
+        by = self.superseded_by or ""
+        return self.status == "superseded" and _LABEL.fullmatch(by) is not None
 
     @property
     def is_to_replan(self) -> bool:
@@ -109,19 +108,6 @@ class RunRecord:
         over what a backfill was asked for, or what a rewind has undone.
         """
         return self.status == "superseded" and (self.lane == "backfill" or self.is_undone)
-
-
-_LABEL = re.compile(r"rewind-\d+ \(.*\)", re.DOTALL)
-
-
-def label_of(rewind_id: str, reason: str) -> str:
-    """The `superseded_by` of a record that a rewind undoes."""
-    return f"{rewind_id} ({reason})"
-
-
-def is_label(superseded_by: str) -> bool:
-    """Whether a record's `superseded_by` names a rewind."""
-    return _LABEL.fullmatch(superseded_by) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +186,7 @@ class Rewind:
     @property
     def label(self) -> str:
         """The `superseded_by` of the records that it undoes."""
-        return label_of(self.rewind_id, self.reason)
+        return f"{self.rewind_id} ({self.reason})"
 
     def __str__(self) -> str:
         state = "UNFINISHED" if self.finished_at is None else f"{self.rows} rows removed"

@@ -1,14 +1,27 @@
-"""TODO."""
+"""What a run gives Spark to do, and what Spark answers: files between two processes.
+
+    SparkJob    ranges of Kafka     ->  SparkResult
+    DecodeJob   rows of a version   ->  DecodeResult
+
+A job holds all that its application needs: the driver may run on another machine, and asks nobody.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tideline.model.decoding import DecodePlan
-from tideline.model.incident import Unreadable
-from tideline.model.offsets import CoordinateRange
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    OffsetRange,
+    TopicPartition,
+    by_identity,
+    intersect,
+    subtract,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,51 @@ class SparkJob:
     result_path: str = ""
     unreadable: tuple[CoordinateRange, ...] = ()
     store_options: Mapping[str, str] = field(default_factory=dict)
+
+
+def readable_layers(
+    ranges: Iterable[CoordinateRange], unreadable: Iterable[CoordinateRange]
+) -> tuple[tuple[CoordinateRange, ...], ...]:
+    """Ranges without unreadable offsets, in layers with at most one piece per partition.
+
+    Spark's source takes one range per partition, so every layer is read by itself.
+    """
+    left_out: dict[TopicPartition, list[OffsetRange]] = {}
+    for skipped in unreadable:
+        left_out.setdefault(skipped.topic_partition, []).append(skipped.offsets)
+    layers: list[list[CoordinateRange]] = []
+    depths: dict[TopicPartition, int] = {}
+    for wanted in ranges:
+        for piece in subtract([wanted.offsets], left_out.get(wanted.topic_partition, ())):
+            depth = depths.get(wanted.topic_partition, 0)
+            depths[wanted.topic_partition] = depth + 1
+            if depth == len(layers):
+                layers.append([])
+            layers[depth].append(wanted.at(piece))
+    return tuple(map(tuple, layers))
+
+
+def within(
+    ranges: Iterable[CoordinateRange], known: Iterable[Coverage]
+) -> tuple[CoordinateRange, ...]:
+    """The known offsets that lie inside the ranges, as coordinates."""
+    intervals = by_identity(known)
+    return tuple(
+        wanted.as_coordinates.at(r)
+        for wanted in ranges
+        for r in intersect([wanted.offsets], intervals.get(wanted.identity, ()))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Offsets of one partition that Spark cannot read, and the error that comes again there."""
+
+    range: CoordinateRange
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.range}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Answers to a question at a glance: how a stream is doing, and what became of a record."""
+"""Answers to whoever looks: how a stream is doing, what became of a record, what a run would read.
+
+Nothing of this is stored: it is made of head, observation and history when somebody asks.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,10 @@ from tideline.model.plan import BatchProposal
 
 StreamState = Literal["never_run", "up_to_date", "behind", "waiting", "halted"]
 """`waiting`: a person has been asked. `halted`: an incident is open, and nobody was asked."""
-
-
-Outcome = Literal[
-    "landed",
-    "no_row",
-    "accepted_loss",
-    "in_flight",
-    "unread",
-    "gap",
-    "not_followed",
-]
+Outcome = Literal["landed", "no_row", "accepted_loss", "in_flight", "unread", "gap", "not_followed"]
+BandKind = Literal["landed", "backfilled", "accepted_loss", "at_stake", "open", "unread", "gap"]
+"""`at_stake`: an open incident is about them. `open`: in a frozen plan, and not verified yet.
+`gap`: between verified offsets, and nobody has accounted for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,6 @@ class Status:
     """A stream in a few numbers.
 
     Args:
-        stream: Its name.
         state: What a person has to know first.
         partitions: Number of followed partitions.
         offset_lag: Offsets from the next ones to the logs' ends: now, or, where the brokers did
@@ -69,9 +64,6 @@ class Explanation:
     """What the ledger knows of one offset.
 
     Args:
-        topic: Topic name.
-        partition: Partition number.
-        offset: The record's.
         outcome: `landed`: its row is in the table. `no_row`: a run has read past it, and the log
             explains why there is none. `accepted_loss`: a person has accepted that it is lost.
             `in_flight`: an open run is to read it. `unread`: at or above the next offset. `gap`:
@@ -105,19 +97,9 @@ class Explanation:
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
-BandKind = Literal["landed", "backfilled", "accepted_loss", "at_stake", "open", "unread", "gap"]
-"""`at_stake`: an open incident is about them. `open`: in a frozen plan, and not verified yet.
-`gap`: between verified offsets, and nobody has accounted for them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Offsets that share a fate.
-
-    Args:
-        kind: Which.
-        offsets: As a half-open range.
-    """
+    """Offsets that share a fate."""
 
     kind: BandKind
     offsets: OffsetRange
@@ -144,7 +126,6 @@ class Standing:
 
     Args:
         topic: Its name; None where the ledger no longer knows it.
-        partition: Its number.
         position: The live lane's; None where it is no longer followed.
         log_start_offset: The oldest readable offset, as the brokers said last; None if unknown.
         end_offset: The end (exclusive) of what a run would read, as they said last, or as the last

@@ -199,7 +199,6 @@ def valid_choices(kind: str, decidable: bool = True) -> tuple[str, ...]:
     """The decisions that are valid for a finding.
 
     Args:
-        kind: The class of the finding.
         decidable: Whether a decision other than `fail` can be executed.
     """
     choices = VERDICTS[kind].choices if decidable else {}  # type: ignore[index]

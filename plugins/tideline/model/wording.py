@@ -1,8 +1,7 @@
-"""Lists and values as messages show them, and how long a person's own words may be.
+"""How messages say things: lists, values that somebody gave, reasons, sizes and lengths of time.
 
-Sizes as people say them.
-
-Lengths of time as people say them.
+Whatever comes from outside is bounded here, however long or deep it is: a message stands in logs,
+in notes of Airflow and in the ledger.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ than tab and new line, halves of characters, and changes of direction."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
 _SHORT.maxlevel = 3
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_DURATIONS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> str:
@@ -29,9 +30,7 @@ def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> 
     Every message that may have a long list in it uses this.
 
     Args:
-        items: What is listed; empty gives an empty text.
-        most: How many of them are named.
-        separator: What stands between them: `"; "` where one of them may hold a comma.
+        separator: `"; "` where one of the items may hold a comma.
     """
     every = list(items)
     more = f" and {len(every) - most} more" if len(every) > most else ""
@@ -42,7 +41,6 @@ def shown(value: object, most: int = 80) -> str:
     """A value that somebody gave, as `repr` shows it, but never long and never too deep.
 
     Args:
-        value: It may be of any size and nested as deeply as memory allows.
         most: Characters.
     """
     try:
@@ -73,24 +71,16 @@ def reason_problem(text: str) -> str | None:
     return None
 
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
 def size_text(size_bytes: float) -> str:
     """A size in the largest unit that it fills, for example `1.2 GB`; a unit is 1,000 of the last.
 
     Every message that shows a size uses this; JSON has bytes.
-
-    Args:
-        size_bytes: Bytes, 0 or more.
     """
     size, unit = float(size_bytes), 0
-    while round(size, 1) >= 1000 and unit < len(_UNITS) - 1:
+    # rounded first: 999.96 would be shown as 1,000.0 of a unit
+    while round(size, 1) >= 1000 and unit < len(_SIZES) - 1:
         size, unit = size / 1000, unit + 1
-    return f"{size:.0f} B" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
-
-
-_DURATIONS_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    return f"{size:.0f} B" if unit == 0 else f"{size:,.1f} {_SIZES[unit]}"
 
 
 def duration_text(seconds: float) -> str:
@@ -98,9 +88,6 @@ def duration_text(seconds: float) -> str:
 
     It is rounded down, so that nobody waits for something that is over; only below ten seconds are
     tenths shown. Every message that shows a length of time uses this; JSON has seconds.
-
-    Args:
-        seconds: Seconds; a negative length has a minus sign.
     """
     if seconds < 0:
         return f"-{duration_text(-seconds)}"
@@ -109,7 +96,7 @@ def duration_text(seconds: float) -> str:
         return f"{tenths / 10} s"
     left = tenths // 10
     counts = []
-    for size, name in _DURATIONS_UNITS:
+    for size, name in _DURATIONS:
         count, left = divmod(left, size)
         counts.append((count, name))
     first = next((i for i, (count, _) in enumerate(counts) if count), None)

@@ -1,7 +1,4 @@
-"""Move the head over a verified plan. Pure.
-
-How long until retention reaches the next offset to read.
-"""
+"""Move the head over a verified plan, and measure how soon retention reaches its next offsets."""
 
 from __future__ import annotations
 
@@ -36,11 +33,6 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     A backfill adds coverage and moves no position. If it landed offsets beyond a position, the
     position takes the newer leader epoch, so that their truncation is detected (R12).
 
-    Args:
-        head: The head in the ledger now.
-        plan: The frozen plan.
-        table_commit: The verified commit.
-
     Raises:
         StreamBusy: A position is neither at the start (or where coverage leads from there) nor at
             or past the end of its range, or the commit was made to another table than the head's.
@@ -51,30 +43,11 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
             f" table {head.table_id}; no position has moved"
         )
     positions = {p.topic_partition: p for p in head.positions}
-    logs = head.logs
     moved = False
     if plan.lane == "live":
-        coverage = head.landed
-        lost = head.of_logs(head.accepted_loss)
-        for item in plan.ranges:
-            key = item.topic_partition
-            position = positions.get(key)
-            if position is None or not _is_of(logs, item):
-                raise _refused(item, position)
-            if position.next_offset >= item.end_offset:
-                continue
-            covered, gone = (known.get(position.identity, ()) for known in (coverage, lost))
-            if not _leads_to(position, item, covered, gone):
-                raise _refused(item, position)
-            positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
-            moved = True
+        moved = _move(positions, head, plan)
     else:
-        for item in plan.ranges:
-            position = positions.get(item.topic_partition)
-            if position is None or not _is_of(logs, item):
-                continue  # the log is another one by now, or was cut
-            if item.end_offset > position.next_offset:
-                positions[item.topic_partition] = _seen(position, item)
+        _learn(positions, head, plan)
     return replace(
         head,
         positions=tuple(positions[key] for key in sorted(positions)),
@@ -92,37 +65,40 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     )
 
 
-def count_landed(
-    head: Head, plan: BatchPlan, commit: TableCommit, verified: Iterable[VerifiedRange], today: date
-) -> Head:
-    """The head that counts a closing plan's rows, and knows which offsets a backfill has landed.
+def _move(positions: dict[TopicPartition, PartitionPosition], head: Head, plan: BatchPlan) -> bool:
+    """Move positions over a live plan; whether there was one to move."""
+    logs, coverage, lost = head.logs, head.landed, head.of_logs(head.accepted_loss)
+    moved = False
+    for item in plan.ranges:
+        key = item.topic_partition
+        position = positions.get(key)
+        if position is None or not _is_of(logs, item):
+            raise _refused(item, position)
+        if position.next_offset >= item.end_offset:
+            continue  # a replay, or a decision has moved it over the range
+        covered, gone = (known.get(position.identity, ()) for known in (coverage, lost))
+        if not _leads_to(position, item, covered, gone):
+            raise _refused(item, position)
+        positions[key] = _seen(replace(position, next_offset=item.end_offset), item)
+        moved = True
+    return moved
 
-    Args:
-        head: After the plan's ranges are covered.
-        plan: That of a run that was open until now.
-        commit: The commit that holds its rows.
-        verified: Those of its ranges that are verified.
-        today: The day, in UTC.
-    """
-    ranges = tuple(verified)
-    rows = sum(v.rows for v in ranges)
-    size = round(commit.bytes * rows / commit.rows) if commit.rows else 0
-    head = head.with_rows_of(today, rows, size)
-    if plan.lane != "backfill":
-        return head
-    landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
-    return replace(head, backfilled=add_coverage(head.backfilled, landed))
+
+def _learn(positions: dict[TopicPartition, PartitionPosition], head: Head, plan: BatchPlan) -> None:
+    """Take the epochs of a backfill's ranges that reach beyond positions."""
+    logs = head.logs
+    for item in plan.ranges:
+        position = positions.get(item.topic_partition)
+        if position is None or not _is_of(logs, item):
+            continue  # the log is another one by now, or was cut
+        if item.end_offset > position.next_offset:
+            positions[item.topic_partition] = _seen(position, item)
 
 
 def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) -> bool:
     """Whether a range is part of a log that is followed today, in the generation meant there."""
     there = logs.get(item.identity)
     return there is not None and there.holds(item.offsets)
-
-
-def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
-    """The head that knows a plan's commit, also where no position moves: a replay."""
-    return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
 
 
 def _leads_to(
@@ -163,6 +139,32 @@ def _refused(item: object, position: PartitionPosition | None) -> StreamBusy:
     )
 
 
+def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
+    """The head that knows a plan's commit, also where no position moves: a replay."""
+    return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
+
+
+def count_landed(
+    head: Head, plan: BatchPlan, commit: TableCommit, verified: Iterable[VerifiedRange], today: date
+) -> Head:
+    """The head that counts a closing plan's rows, and knows which offsets a backfill has landed.
+
+    Args:
+        head: After the plan's ranges are covered.
+        plan: That of a run that was open until now: rows of a replay were counted before.
+        today: In UTC.
+    """
+    ranges = tuple(verified)
+    rows = sum(v.rows for v in ranges)
+    # the commit's bytes by the share of its rows that are verified now
+    size = round(commit.bytes * rows / commit.rows) if commit.rows else 0
+    head = head.with_rows_of(today, rows, size)
+    if plan.lane != "backfill":
+        return head
+    landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
+    return replace(head, backfilled=add_coverage(head.backfilled, landed))
+
+
 def unread_places(
     positions: Iterable[PartitionPosition], observation: Observation, most: int | None = None
 ) -> dict[TopicPartition, int]:
@@ -172,8 +174,6 @@ def unread_places(
     retention are left out.
 
     Args:
-        positions: The live lane's positions.
-        observation: One observation of the cluster.
         most: Maximum number of partitions; None for all.
     """
     behind = []
@@ -221,9 +221,8 @@ def scarce(
     """The partitions that retention reaches soon.
 
     Args:
-        headroom: The headroom of all partitions.
         within_seconds: How soon, in seconds from now (exclusive).
-        now: The time, UTC-aware.
+        now: UTC-aware.
     """
     return tuple(
         h for h in headroom if (left := h.seconds_left(now)) is not None and left < within_seconds

@@ -1,6 +1,9 @@
-"""Hold the typed table and the quarantine against the raw rows: each in one of them, once. Pure.
+"""Compare what stands in the tables with the ledger: every record once, and nothing else.
 
-Compare the table with the ledger: every verified offset once, and nothing else. Pure.
+    audit         the raw table: every verified offset has a row, or a reason
+    audit_typed   typed table and quarantine: every decoded row of the raw table is in one of them
+
+Both name what is wrong and change nothing; a row is held against coordinates, never against values.
 """
 
 from __future__ import annotations
@@ -27,118 +30,6 @@ from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
 Held = Mapping[PartitionIdentity, Intervals]
-
-
-@dataclass(frozen=True, slots=True)
-class TypedAudit:
-    """What an audit of the typed tables found.
-
-    Args:
-        rows: Rows in the typed table.
-        quarantined: Rows in quarantine.
-        pending: Landed offsets that are not decoded yet; no flaw.
-        dropped: Tombstones in neither table, where they are dropped.
-        let_go: Records in neither table that the quarantine has lost for their age.
-        missing: Decoded coordinates whose raw row is in neither table.
-        doubled: Coordinates with more than one row, in one table or in both.
-        foreign: Rows at coordinates that nobody has decoded, or that have no raw row.
-        damaged: Data files that are gone or cannot be read.
-    """
-
-    rows: int
-    quarantined: int
-    pending: int
-    dropped: int
-    let_go: int
-    missing: tuple[Flaw, ...]
-    doubled: tuple[Flaw, ...]
-    foreign: tuple[Flaw, ...]
-    damaged: tuple[DamagedFile, ...]
-
-    @property
-    def clean(self) -> bool:
-        """Whether there is no flaw."""
-        return not (self.missing or self.doubled or self.foreign or self.damaged)
-
-    def __str__(self) -> str:
-        kinds = ("missing", "doubled", "foreign", "damaged")
-        found = ((kind, getattr(self, kind)) for kind in kinds)
-        return "; ".join(f"typed tables: {kind}: {first_few(f)}" for kind, f in found if f)
-
-
-def audit_typed(
-    covered: Held,
-    under_way: Iterable[CoordinateRange],
-    landed: Held,
-    raw: Mapping[PartitionIdentity, LandedRange],
-    typed: Iterable[Stored | DamagedFile],
-    quarantined: Iterable[Stored | DamagedFile],
-    *,
-    dropped_tombstones: Held | None,
-    let_go: Held | None = None,
-) -> TypedAudit:
-    """Compare three tables, coordinate by coordinate.
-
-    Args:
-        covered: What is decoded and verified.
-        under_way: Coordinates of a plan that is open: rows may stand there already.
-        landed: What is landed and verified.
-        raw: The raw rows at the decoded coordinates.
-        typed: The typed table, file by file.
-        quarantined: The quarantine, file by file.
-        dropped_tombstones: Raw rows without a value, where they are dropped; any other raw row has
-            to be in one of the two. None where tombstones are kept.
-        let_go: Coordinates whose rows may have left the quarantine for their age.
-    """
-    good, bad = _Held(typed), _Held(quarantined)
-    open_now = by_log(under_way)
-    missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
-    for identity in sorted({*covered, *good.offsets, *bad.offsets}):
-        planned = open_now.get(identity, ())
-        allowed = subtract(covered.get(identity, ()), planned)
-        there = raw[identity].offsets if identity in raw else ()
-        ours = union(good.offsets[identity], bad.offsets[identity])
-        unseen = subtract(intersect(there, allowed), ours)
-        tombstones = (dropped_tombstones or {}).get(identity, ())
-        gone = subtract((let_go or {}).get(identity, ()), tombstones)
-        missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))
-        expired += total(intersect(unseen, gone))
-        dropped += total(intersect(unseen, tombstones))
-        twice = intersect(good.offsets[identity], bad.offsets[identity])
-        twice = union(twice, good.copies[identity], bad.copies[identity])
-        doubled += _flaws(identity, subtract(twice, planned))
-        known = union(intersect(allowed, there), planned)
-        foreign += _flaws(identity, subtract(ours, known))
-    pending = sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
-    damaged = (*good.damaged, *bad.damaged)
-    flaws = (tuple(missing), tuple(doubled), tuple(foreign), damaged)
-    return TypedAudit(good.rows, bad.rows, pending, dropped, expired, *flaws)
-
-
-class _Held:
-    """What one table holds."""
-
-    def __init__(self, items: Iterable[Stored | DamagedFile]) -> None:
-        self.rows = 0
-        self.damaged: list[DamagedFile] = []
-        self.copies: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-        self.offsets: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
-        pieces: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-        for item in items:
-            if isinstance(item, DamagedFile):
-                self.damaged.append(item)
-                continue
-            self.rows += item.rows
-            pieces[item.identity] += item.offsets
-            self.copies[item.identity] += (r for r, _ in item.copies)
-        for identity, found in pieces.items():
-            self.copies[identity] += overlaps(found)
-            self.offsets[identity] = union(found)
-
-
-def _flaws(identity: PartitionIdentity, intervals: Intervals) -> list[Flaw]:
-    place = (None, identity.topic_id, identity.generation, identity.partition)
-    return [Flaw(*place, r.start_offset, r.end_offset, len(r)) for r in intervals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +97,43 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedAudit:
+    """What an audit of the typed tables found.
+
+    Args:
+        rows: Rows in the typed table.
+        quarantined: Rows in quarantine.
+        pending: Landed offsets that are not decoded yet; no flaw.
+        dropped: Tombstones in neither table, where they are dropped.
+        let_go: Records in neither table that the quarantine has lost for their age.
+        missing: Decoded coordinates whose raw row is in neither table.
+        doubled: Coordinates with more than one row, in one table or in both.
+        foreign: Rows at coordinates that nobody has decoded, or that have no raw row.
+        damaged: Data files that are gone or cannot be read.
+    """
+
+    rows: int
+    quarantined: int
+    pending: int
+    dropped: int
+    let_go: int
+    missing: tuple[Flaw, ...]
+    doubled: tuple[Flaw, ...]
+    foreign: tuple[Flaw, ...]
+    damaged: tuple[DamagedFile, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is no flaw."""
+        return not (self.missing or self.doubled or self.foreign or self.damaged)
+
+    def __str__(self) -> str:
+        kinds = ("missing", "doubled", "foreign", "damaged")
+        found = ((kind, getattr(self, kind)) for kind in kinds)
+        return "; ".join(f"typed tables: {kind}: {first_few(f)}" for kind, f in found if f)
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """The result of an audit.
 
@@ -251,33 +179,6 @@ class Audit:
         return "; ".join(found)
 
 
-class _Partition:
-    """Everything that ledger and table hold of one partition identity."""
-
-    def __init__(self) -> None:
-        self.live: list[OffsetRange] = []
-        self.verified: list[OffsetRange] = []
-        self.accounted: list[OffsetRange] = []
-        self.accepted_loss: list[OffsetRange] = []
-        self.markers: list[OffsetRange] = []
-        self.open: list[OffsetRange] = []
-        self.stored: list[Stored] = []
-        self.topic: str | None = None
-        self.next_offset: int | None = None
-        self.below: Intervals = ()
-        self.twice: Intervals = ()
-
-    @property
-    def present(self) -> Intervals:
-        """Offsets with a row."""
-        return union(r for piece in self.stored for r in piece.offsets)
-
-    @property
-    def covered(self) -> Intervals:
-        """Offsets in the head's coverage or in a closed run: neither kind makes a row foreign."""
-        return union(self.verified, self.accounted)
-
-
 def audit(
     head: Head,
     closed: Iterable[RunRecord],
@@ -287,7 +188,6 @@ def audit(
     """Compare the ledger with the table.
 
     Args:
-        head: The live lane's positions, and the coverage of both lanes.
         closed: Every closed run with its verified ranges; an undone run has none.
         open_runs: Runs whose plan is neither verified nor superseded yet.
         stored: What the table's data files hold.
@@ -326,6 +226,33 @@ def audit(
         partition.topic = partition.topic or names.get(identity.topic_id)
     _compare_generations(partitions, head)
     return replace(_judge(rows, partitions), damaged=tuple(damaged))
+
+
+class _Partition:
+    """Everything that ledger and table hold of one partition identity."""
+
+    def __init__(self) -> None:
+        self.live: list[OffsetRange] = []
+        self.verified: list[OffsetRange] = []
+        self.accounted: list[OffsetRange] = []
+        self.accepted_loss: list[OffsetRange] = []
+        self.markers: list[OffsetRange] = []
+        self.open: list[OffsetRange] = []
+        self.stored: list[Stored] = []
+        self.topic: str | None = None
+        self.next_offset: int | None = None
+        self.below: Intervals = ()
+        self.twice: Intervals = ()
+
+    @property
+    def present(self) -> Intervals:
+        """Offsets with a row."""
+        return union(r for piece in self.stored for r in piece.offsets)
+
+    @property
+    def covered(self) -> Intervals:
+        """Offsets in the head's coverage or in a closed run: neither kind makes a row foreign."""
+        return union(self.verified, self.accounted)
 
 
 def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
@@ -379,7 +306,7 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
             ),
             "unverified": intersect(unplanned, known.open),
         }.items():
-            flaws[kind] += [_flaw(identity, known.topic, r, len(r)) for r in intervals]
+            flaws[kind] += _flaws(identity, intervals, known.topic)
         flaws["duplicates"] += _duplicates(identity, known)
     return Audit(
         rows,
@@ -393,12 +320,13 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
 
 
 def _uncovered(known: _Partition) -> Intervals:
+    """Where head and closed runs disagree, and what lies below the position without any account."""
     disagreed = union(
         subtract(known.accounted, known.verified), subtract(known.verified, known.accounted)
     )
     if not known.live or known.next_offset is None:
         return disagreed
-    first = min(r.start_offset for r in known.live)
+    first = min(r.start_offset for r in known.live)  # a stream need not begin at the log's start
     behind = [OffsetRange(first, max(first, known.next_offset))]
     return union(disagreed, subtract(subtract(behind, known.covered), known.accepted_loss))
 
@@ -407,16 +335,90 @@ def _duplicates(identity: PartitionIdentity, known: _Partition) -> list[Flaw]:
     within = [_flaw(identity, known.topic, r, n) for p in known.stored for r, n in p.copies]
     across = overlaps(r for piece in known.stored for r in piece.offsets)
     again = (*across, *known.twice)
-    return within + [_flaw(identity, known.topic, r, len(r)) for r in again]
+    return within + _flaws(identity, again, known.topic)
+
+
+def audit_typed(
+    covered: Held,
+    under_way: Iterable[CoordinateRange],
+    landed: Held,
+    raw: Mapping[PartitionIdentity, LandedRange],
+    typed: Iterable[Stored | DamagedFile],
+    quarantined: Iterable[Stored | DamagedFile],
+    *,
+    dropped_tombstones: Held | None,
+    let_go: Held | None = None,
+) -> TypedAudit:
+    """Compare three tables, coordinate by coordinate.
+
+    Args:
+        covered: What is decoded and verified.
+        under_way: Coordinates of a plan that is open: rows may stand there already.
+        landed: What is landed and verified.
+        raw: The raw rows at the decoded coordinates.
+        dropped_tombstones: Raw rows without a value, where they are dropped; any other raw row has
+            to be in one of the two. None where tombstones are kept.
+        let_go: Coordinates whose rows may have left the quarantine for their age.
+    """
+    good, bad = _Held(typed), _Held(quarantined)
+    open_now = by_log(under_way)
+    missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
+    for identity in sorted({*covered, *good.offsets, *bad.offsets}):
+        planned = open_now.get(identity, ())
+        allowed = subtract(covered.get(identity, ()), planned)
+        there = raw[identity].offsets if identity in raw else ()
+        ours = union(good.offsets[identity], bad.offsets[identity])
+        unseen = subtract(intersect(there, allowed), ours)
+        tombstones = (dropped_tombstones or {}).get(identity, ())
+        gone = subtract((let_go or {}).get(identity, ()), tombstones)
+        missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))
+        expired += total(intersect(unseen, gone))
+        dropped += total(intersect(unseen, tombstones))
+        twice = intersect(good.offsets[identity], bad.offsets[identity])
+        twice = union(twice, good.copies[identity], bad.copies[identity])
+        doubled += _flaws(identity, subtract(twice, planned))
+        known = union(intersect(allowed, there), planned)
+        foreign += _flaws(identity, subtract(ours, known))
+    pending = sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
+    damaged = (*good.damaged, *bad.damaged)
+    flaws = (tuple(missing), tuple(doubled), tuple(foreign), damaged)
+    return TypedAudit(good.rows, bad.rows, pending, dropped, expired, *flaws)
+
+
+class _Held:
+    """What one table holds."""
+
+    def __init__(self, items: Iterable[Stored | DamagedFile]) -> None:
+        self.rows = 0
+        self.damaged: list[DamagedFile] = []
+        self.copies: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+        self.offsets: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
+        pieces: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+        for item in items:
+            if isinstance(item, DamagedFile):
+                self.damaged.append(item)
+                continue
+            self.rows += item.rows
+            pieces[item.identity] += item.offsets
+            self.copies[item.identity] += (r for r, _ in item.copies)
+        for identity, found in pieces.items():
+            self.copies[identity] += overlaps(found)
+            self.offsets[identity] = union(found)
+
+
+def _flaws(
+    identity: PartitionIdentity, offsets: Iterable[OffsetRange], topic: str | None = None
+) -> list[Flaw]:
+    return [_flaw(identity, topic, r, len(r)) for r in offsets]
 
 
 def _flaw(identity: PartitionIdentity, topic: str | None, offsets: OffsetRange, count: int) -> Flaw:
     return Flaw(
-        topic=topic,
-        topic_id=identity.topic_id,
-        generation=identity.generation,
-        partition=identity.partition,
-        start_offset=offsets.start_offset,
-        end_offset=offsets.end_offset,
-        offsets=count,
+        topic,
+        identity.topic_id,
+        identity.generation,
+        identity.partition,
+        offsets.start_offset,
+        offsets.end_offset,
+        count,
     )

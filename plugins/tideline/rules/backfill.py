@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 from tideline.errors import BadInput, ServiceAway, WindowUnavailable
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.incident import Finding, one_interval
+from tideline.model.incident import Finding
 from tideline.model.observation import Observation, PartitionObservation, TimedOffset
-from tideline.model.offsets import Intervals, TopicPartition, subtract, union
+from tideline.model.offsets import Intervals, TopicPartition, one_interval, subtract, union
 from tideline.model.plan import BatchProposal, Gone, PlannedRange
 from tideline.model.request import (
     RequestedRange,

@@ -1,6 +1,8 @@
-"""Find the offsets at which reading fails, and say what was found. Pure.
+"""From failed reads to findings about unreadable records; and what an incident says to people.
 
-What an incident touches in the table, and how a person answers it, in words.
+Spark names no offset where it fails, so failing ranges are read in halves until single offsets are
+left. An offset counts if it fails twice by itself; an error that may pass is raised and proves
+nothing.
 """
 
 from __future__ import annotations
@@ -8,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tideline.model.incident import Finding, Incident, Unreadable, class_entry
+from tideline.model.incident import Finding, Incident, class_entry
 from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
-    OffsetRange,
     PartitionIdentity,
     intersect,
     subtract,
@@ -20,6 +21,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord
+from tideline.model.spark_job import Unreadable
 from tideline.model.wording import first_few
 
 Attempt = Callable[[Sequence[CoordinateRange]], str | None]
@@ -82,13 +84,23 @@ def halves(
     return tuple(r for r in first if len(r.offsets)), tuple(r for r in second if len(r.offsets))
 
 
-def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[Finding, ...]:
-    """One finding per partition.
+def _joined(found: Sequence[Unreadable]) -> tuple[Unreadable, ...]:
+    by_place: dict[tuple[CoordinateRange, str], list[Unreadable]] = {}
+    for item in found:
+        by_place.setdefault((_place(item.range), item.reason), []).append(item)
+    return tuple(
+        Unreadable(place.at(r), reason)
+        for (place, reason), items in by_place.items()
+        for r in union(item.range.offsets for item in items)
+    )
 
-    Args:
-        found: What Spark cannot read.
-        plan: Its plan; what a backfill cannot read does not stop the live lane.
-    """
+
+def _place(at: CoordinateRange) -> CoordinateRange:
+    return replace(at, start_offset=0, end_offset=0)
+
+
+def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[Finding, ...]:
+    """One finding per partition; what a backfill cannot read does not stop the live lane."""
     by_place: dict[CoordinateRange, list[Unreadable]] = {}
     for item in found:
         by_place.setdefault(_place(item.range), []).append(item)
@@ -107,39 +119,14 @@ def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[F
     )
 
 
-def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
-    """The offsets of coordinates, by the log that they belong to."""
-    offsets: dict[PartitionIdentity, list[OffsetRange]] = {}
-    for item in ranges:
-        offsets.setdefault(item.identity, []).append(item.offsets)
-    return {identity: union(items) for identity, items in offsets.items()}
-
-
 def without_rows(
     found: Iterable[Unreadable], standing: Mapping[PartitionIdentity, Intervals]
 ) -> tuple[Unreadable, ...]:
     """What is left of unreadable offsets without those whose row stands in the table."""
     return tuple(
-        replace(
-            item, range=replace(item.range, start_offset=r.start_offset, end_offset=r.end_offset)
-        )
+        replace(item, range=item.range.at(r))
         for item in found
         for r in subtract([item.range.offsets], standing.get(item.range.identity, ()))
-    )
-
-
-def _place(at: CoordinateRange) -> CoordinateRange:
-    return replace(at, start_offset=0, end_offset=0)
-
-
-def _joined(found: Sequence[Unreadable]) -> tuple[Unreadable, ...]:
-    by_place: dict[tuple[CoordinateRange, str], list[Unreadable]] = {}
-    for item in found:
-        by_place.setdefault((_place(item.range), item.reason), []).append(item)
-    return tuple(
-        Unreadable(replace(place, start_offset=r.start_offset, end_offset=r.end_offset), reason)
-        for (place, reason), items in by_place.items()
-        for r in union(item.range.offsets for item in items)
     )
 
 
@@ -166,10 +153,6 @@ def affected_versions(
 
     After a truncation these are rows that the log no longer has. After a retention loss there are
     none.
-
-    Args:
-        closed: Every closed run.
-        incident: What was found.
     """
     finding = incident.finding
     if not finding.intervals and finding.kind not in ("topic_recreated", "topic_missing"):

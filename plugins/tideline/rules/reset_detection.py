@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tideline.model.head import Head, PartitionPosition, by_topic
-from tideline.model.incident import Decision, Finding, Incident, one_interval
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
     Observation,
@@ -39,6 +39,7 @@ from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
+    one_interval,
     subtract,
 )
 from tideline.model.plan import ClusterRanges

@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 from tideline.kafka.refusals import refusal_in_java
 from tideline.kafka.settings import MSK_IAM_CLASSES
 from tideline.launch.java import PREFIX as COMMITTER_PREFIX
-from tideline.model.incident import Unreadable
 from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult, Unreadable
 from tideline.rules.incidents import narrow
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 
 from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
-from tideline.model.incident import readable_layers
 from tideline.model.offsets import CoordinateRange, TopicPartition
-from tideline.model.spark_job import Output, SparkJob, SparkResult
+from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
 from tideline.table.schema import COLUMNS
 
 Transform = Callable[[DataFrame], DataFrame]
