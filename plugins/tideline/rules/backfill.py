@@ -1,9 +1,8 @@
-"""From a window or requested ranges to the ranges that a backfill reads. Pure.
+"""From a window or requested ranges to the ranges that a backfill reads.
 
-From look-ups by time to the boundary offsets of windows (R11). Pure.
-
-Kafka's look-up by time (ListOffsets) finds the first record, by offset, that is not older than an
-instant. It cannot know the records that retention has deleted.
+find_window_boundary, in_order     the offset of an instant, looked up once (R11)
+asked_by_window, asked_by_ranges   the offsets that are wanted, per partition
+plan_backfill                      the ranges that Kafka still has, and what is gone
 """
 
 from __future__ import annotations
@@ -29,13 +28,86 @@ from tideline.model.wording import first_few
 from tideline.rules.planning import by_generation, readable_range
 
 
+def find_window_boundary(
+    at: datetime,
+    position: PartitionPosition,
+    seen: PartitionObservation,
+    found: TimedOffset | None,
+    now: datetime,
+) -> WindowBoundary:
+    """The offset of an instant in one partition.
+
+    Args:
+        at: UTC-aware; not later than now.
+        seen: Observed **before** the look-up, so that its end is not past records that the look-up
+            did not see.
+        found: The answer of the look-up; None if every record is older than the instant.
+        now: UTC-aware.
+
+    Raises:
+        WindowUnavailable: The timestamp of the record is in the future. Later offsets may hold
+            records of any time, so the look-up proves nothing.
+    """
+    assert seen.log_start_offset is not None
+    assert seen.high_watermark is not None
+    start, end = seen.log_start_offset, seen.high_watermark
+    if found is None:
+        # an empty log that has lost unread records: the instant may have been among them
+        unread = position.next_offset < start
+        return WindowBoundary(
+            position.topic, position.identity, end, expired=end == start > 0 and unread
+        )
+    if found.timestamp_ms > now.timestamp() * 1000:
+        raise WindowUnavailable(
+            f"{position}: the first record at or after {utc_text(at)}, at offset {found.offset},"
+            f" has timestamp {_when(found.timestamp_ms)}, in the future: this log is not in time"
+            f" order. Request offsets instead, for example"
+            f' ranges=[{{"topic": "{position.topic}", "partition": {position.partition},'
+            f' "start_offset": {start}, "end_offset": {end}}}]',
+            partition=str(position),
+            offset=found.offset,
+            timestamp_ms=found.timestamp_ms,
+        )
+    return WindowBoundary(
+        position.topic, position.identity, found.offset, expired=0 < start >= found.offset
+    )
+
+
+def in_order(
+    boundary: WindowBoundary, at: datetime, known: Iterable[ResolvedTimestamp], start: int
+) -> WindowBoundary:
+    """The boundary, not lower than that of an earlier instant, not higher than that of a later one.
+
+    Windows tile only if boundaries are in the order of their instants. Without this, retention or a
+    log that is not in time order could change their order.
+
+    Args:
+        known: Every instant that is resolved already.
+        start: Log start (inclusive) observed before the look-up.
+    """
+    earlier, later = [boundary.offset], [boundary.offset]
+    for instant in known:
+        other = instant.of(boundary.identity)
+        if other is not None and instant.at != at:
+            (earlier if instant.at < at else later).append(other.offset)
+    offset = min(max(earlier), min(later))
+    if offset == boundary.offset:
+        return boundary
+    return replace(boundary, offset=offset, expired=boundary.expired or offset < start)
+
+
+def _when(timestamp_ms: int) -> str:
+    try:
+        return utc_text(datetime.fromtimestamp(timestamp_ms / 1000, UTC))
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Offsets `[start_offset, end_offset)` of one partition that a backfill requests.
 
     Args:
-        start_offset: First offset (inclusive).
-        end_offset: End (exclusive).
         uncertain: The true start is unknown and may be lower: the log already began at or after
             this offset when the window's start was looked up.
     """
@@ -48,16 +120,7 @@ class Asked:
 def asked_by_window(
     positions: Iterable[PartitionPosition], first: ResolvedTimestamp, last: ResolvedTimestamp
 ) -> dict[TopicPartition, Asked]:
-    """The offsets between two instants, per partition.
-
-    Args:
-        positions: The partitions that the stream follows.
-        first: Start of the window (inclusive).
-        last: End of the window (exclusive).
-
-    Returns:
-        One entry per partition in which both instants are resolved.
-    """
+    """The offsets between two instants, per followed partition in which both are resolved."""
     requested = {}
     for position in positions:
         start, end = first.of(position.identity), last.of(position.identity)
@@ -74,8 +137,6 @@ def asked_by_ranges(
     Args:
         ranges: At most one per partition.
         head: Its positions are the partitions that the stream follows.
-        observation: One observation of the cluster.
-        isolation_level: `read_committed` stops at the last stable offset.
 
     Raises:
         BadInput: The stream does not follow a partition, or a range ends past what can be read.
@@ -110,12 +171,6 @@ def plan_backfill(
     A range is split where a generation begins. Below that offset the log is what it was, so its
     records belong to the older generation, in which they may stand already.
     Partitions that did not answer, or have another topic id, get no range; detection reports them.
-
-    Args:
-        head: Its positions are the partitions that the stream follows; none of them moves.
-        observation: One observation of the cluster.
-        asked: Requested offsets per partition.
-        isolation_level: `read_committed` stops at the last stable offset.
 
     Raises:
         ServiceAway: The requested end cannot be read yet: a transaction is open, or the leader's
@@ -166,15 +221,17 @@ def plan_backfill(
     )
 
 
+def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:
+    # of an uncertain start nobody can tell: everything below the log start may have been meant
+    lowest = 0 if asked.uncertain else asked.start_offset
+    return subtract(one_interval(lowest, min(asked.end_offset, log_start_offset)), covered)
+
+
 def findings_against(findings: Iterable[Finding], request: RunRequest) -> tuple[Finding, ...]:
     """The findings that concern a backfill: those about the logs that it reads.
 
     A retention loss of the live lane does not matter here. The proposal says which offsets of the
-    backfill itself are gone.
-
-    Args:
-        findings: Everything that detection reports.
-        request: A window concerns every partition, ranges concern theirs.
+    backfill itself are gone. A window concerns every partition, ranges concern theirs.
     """
     asked = [r.topic_partition for r in request.ranges]
     return tuple(
@@ -188,85 +245,3 @@ def is_about(head: Head, ranges: Iterable[PlannedRange]) -> bool:
     """Whether planned ranges belong to the logs that the head follows, each in its generation."""
     logs = head.logs
     return all(r.identity in logs and logs[r.identity].holds(r.offsets) for r in ranges)
-
-
-def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:
-    lowest = 0 if asked.uncertain else asked.start_offset
-    return subtract(one_interval(lowest, min(asked.end_offset, log_start_offset)), covered)
-
-
-def find_window_boundary(
-    at: datetime,
-    position: PartitionPosition,
-    seen: PartitionObservation,
-    found: TimedOffset | None,
-    now: datetime,
-) -> WindowBoundary:
-    """The offset of an instant in one partition.
-
-    Args:
-        at: The instant, UTC-aware; not later than now.
-        position: The live lane's position in the partition.
-        seen: Observed **before** the look-up, so that its end is not past records that the look-up
-            did not see.
-        found: The answer of the look-up; None if every record is older than the instant.
-        now: The time, UTC-aware.
-
-    Raises:
-        WindowUnavailable: The timestamp of the record is in the future. Later offsets may hold
-            records of any time, so the look-up proves nothing.
-    """
-    assert seen.log_start_offset is not None
-    assert seen.high_watermark is not None
-    start, end = seen.log_start_offset, seen.high_watermark
-    if found is None:
-        unread = position.next_offset < start
-        return WindowBoundary(
-            position.topic, position.identity, end, expired=end == start > 0 and unread
-        )
-    if found.timestamp_ms > now.timestamp() * 1000:
-        raise WindowUnavailable(
-            f"{position}: the first record at or after {utc_text(at)}, at offset {found.offset},"
-            f" has timestamp {_when(found.timestamp_ms)}, in the future: this log is not in time"
-            f" order. Request offsets instead, for example"
-            f' ranges=[{{"topic": "{position.topic}", "partition": {position.partition},'
-            f' "start_offset": {start}, "end_offset": {end}}}]',
-            partition=str(position),
-            offset=found.offset,
-            timestamp_ms=found.timestamp_ms,
-        )
-    return WindowBoundary(
-        position.topic, position.identity, found.offset, expired=0 < start >= found.offset
-    )
-
-
-def in_order(
-    boundary: WindowBoundary, at: datetime, known: Iterable[ResolvedTimestamp], start: int
-) -> WindowBoundary:
-    """The boundary, not lower than that of an earlier instant, not higher than that of a later one.
-
-    Windows tile only if boundaries are in the order of their instants. Without this, retention or a
-    log that is not in time order could change their order.
-
-    Args:
-        boundary: As just looked up.
-        at: Its instant, UTC-aware.
-        known: Every instant that is resolved already.
-        start: Log start (inclusive) observed before the look-up.
-    """
-    earlier, later = [boundary.offset], [boundary.offset]
-    for instant in known:
-        other = instant.of(boundary.identity)
-        if other is not None and instant.at != at:
-            (earlier if instant.at < at else later).append(other.offset)
-    offset = min(max(earlier), min(later))
-    if offset == boundary.offset:
-        return boundary
-    return replace(boundary, offset=offset, expired=boundary.expired or offset < start)
-
-
-def _when(timestamp_ms: int) -> str:
-    try:
-        return utc_text(datetime.fromtimestamp(timestamp_ms / 1000, UTC))
-    except (ValueError, OverflowError, OSError):
-        return f"{timestamp_ms} ms"

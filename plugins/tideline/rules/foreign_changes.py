@@ -1,11 +1,9 @@
-"""Whether the table at the address is the one that the ledger knows (R13). Pure.
+"""Whether the table at the address is the one that the ledger knows, and may be written to (R13).
 
 The table's properties hold the stream's name and the ledger's id. So a table or a ledger that was
 replaced, shared or created anew is detected. Every commit after the last known version is checked:
 those of the ledger carry its id in their commit metadata. Of others it counts whether their actions
 took rows away: what somebody called the operation proves nothing.
-
-What a table may ask of its writers, and which of it Tideline refuses to write to (R13). Pure.
 
 Tideline adds and removes whole data files through delta-rs, and counts rows by the files' footers
 and statistics. A table that asks for more, or hides rows from such counts, is refused by name
@@ -25,6 +23,7 @@ from tideline.model.observation import LoggedCommit, TableObservation
 from tideline.model.wording import first_few
 
 _SHOWN = 3
+"""Commits of others in a message."""
 
 
 def table_findings(
@@ -37,11 +36,11 @@ def table_findings(
 ) -> Iterator[Finding]:
     """Every reason not to write to the table (R13).
 
+    Only the first that applies is told: where the table is another one, the others mean nothing.
+
     Args:
         known_id: The table's id as the ledger knows it; None before the first commit.
         table: The table now, with the commits after `known_version`, and from `commits` on.
-        stream: Name of this stream, expected in the table's properties.
-        ledger_id: Id of this ledger, expected in the table's properties.
         known_version: Newest version known to hold only what the ledger knows; commits after it
             (exclusive) are checked. None before the first commit: none is checked.
         commits: This ledger's newest commits, which the table has to show for good.
@@ -93,7 +92,6 @@ def vanished(commits: Iterable[KnownCommit], table: TableObservation) -> tuple[K
     has that version, the table's newest token tells: it never sinks.
 
     Args:
-        commits: As the ledger knows them.
         table: The table now, with the commits from these on, as far as the log has them.
     """
     logged = {c.version: (c.ledger_id, c.commit_id, c.token) for c in table.newer}
@@ -130,6 +128,7 @@ def _foreign_changes(
     unseen = [v for v in range(known_version + 1, newest + 1) if v not in seen]
     foreign = [c for c in table.newer if not _is_harmless(c, known_version, ledger_id)]
     gone = vanished(commits, table)
+    # first: who approves it has to know which runs to repeat, whatever else happened
     if gone:
         yield _vanished(gone, foreign, table, known_version)
     elif unseen:
@@ -214,7 +213,6 @@ class Refusal:
     """One thing that keeps Tideline from writing to a table.
 
     Args:
-        name: The feature, property or column.
         why: What Tideline would do wrong.
         remedy: What takes it away; `t` stands for the table.
     """
@@ -309,11 +307,7 @@ _COLUMNS = {
 
 
 def refusals(table: TableObservation) -> Iterator[Refusal]:
-    """Everything about a table that Tideline cannot write to, by name.
-
-    Args:
-        table: As observed; one that does not exist is refused for nothing.
-    """
+    """Everything about a table that Tideline cannot write to, by name."""
     if table.unreadable is not None:
         why = f"it cannot even be read: {table.unreadable}"
         yield Refusal("a feature of its readers", why, "drop the feature, or restore the table")

@@ -1,10 +1,8 @@
-"""Which small data files are merged into one. Pure.
+"""Which small data files are merged into one, and which quarantined rows are old enough to go.
 
 Files are merged only with files of the same partition values, and of the same log where their
 statistics name one: a file that holds a single log proves by its statistics what it holds, and
 checks need not read it.
-
-Which quarantined rows are old enough to go, and which have gone. Pure.
 
 How long a row is kept is counted from the plan that put it there, not from the record's own time:
 whoever decodes an old topic has as long for its bad records as for any other's.
@@ -38,7 +36,6 @@ def plan_merges(
     """The files to merge.
 
     Args:
-        files: The data files of one version.
         below_bytes: Files of this size or larger are left alone.
         target_bytes: The files of a group are not larger together; at least `below_bytes`.
 
@@ -62,7 +59,6 @@ def rounds(groups: Iterable[Group], most_bytes: int) -> tuple[tuple[Group, ...],
     """Groups, split into transactions: a conflict or a crash loses one of them at most.
 
     Args:
-        groups: In any order; it stays.
         most_bytes: Of the files of one transaction, unless a single group has more.
     """
     split: list[list[Group]] = []
@@ -98,7 +94,6 @@ def plans_before(records: Iterable[DecodeRecord], now: datetime, days: int) -> f
     Args:
         records: Every closing of every plan, in any order; a plan that is cleared closes again.
         now: UTC-aware.
-        days: How long rows are kept.
     """
     newest: dict[str, datetime] = {}
     for record in records:
@@ -111,9 +106,7 @@ def plans_before(records: Iterable[DecodeRecord], now: datetime, days: int) -> f
 def hulls(gone: Places, kept: Places) -> Places:
     """Few ranges that hold all rows which go, and none that stays.
 
-    Args:
-        gone: Where the rows are that go.
-        kept: Where the table's other rows are.
+    Quarantined rows are few among many: named one by one, they would fill the ledger.
     """
     found: dict[PartitionIdentity, Intervals] = {}
     for identity, intervals in gone.items():
@@ -121,6 +114,7 @@ def hulls(gone: Places, kept: Places) -> Places:
         merged: list[OffsetRange] = []
         for piece in union(intervals):
             start = merged[-1].start_offset if merged else piece.start_offset
+            # no row that stays begins between the two
             if merged and bisect_left(others, start) == bisect_left(others, piece.start_offset):
                 merged[-1] = OffsetRange(start, piece.end_offset)
             else:
@@ -135,7 +129,7 @@ def still_expired(
     """The coordinates of rows that were let go, and not decoded again since.
 
     Args:
-        events: What was let go, and what was decoded, in the order of the ledger.
+        events: In the order of the ledger.
     """
     found: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
     for event in events:

@@ -1,7 +1,4 @@
-"""From head, observation and limits to the ranges of one run. Pure.
-
-Notices about new topics and partitions and about open transactions. Pure.
-"""
+"""From head, observation and limits to the ranges of one live run, and what is told on the way."""
 
 from __future__ import annotations
 
@@ -24,39 +21,26 @@ from tideline.model.offsets import (
 from tideline.model.plan import BatchProposal, PlannedRange
 from tideline.stream.stream import Stream
 
+HANGING_AFTER = timedelta(minutes=15)
+"""Brokers abort a transaction after `transaction.max.timeout.ms`, by default 15 minutes (broker
+configuration). An older one hangs: its coordinator has lost it (KIP-664)."""
 
-def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
-    """Split a budget over partitions by max-min fairness.
 
-    A partition with less than an equal share gets all that it has. The others share the rest
-    equally. The remainder of that division is given one by one, and each turn begins with another
-    partition.
-
-    Args:
-        available: Number of offsets ready in each partition.
-        budget: Number of offsets to take in all.
-        turn: Grows by one with every run; decides which partitions get the remainder.
-
-    Returns:
-        Number of offsets for each partition, in the order given; never more than it has.
-    """
-    shares = [0] * len(available)
-    by_size = sorted((i for i, a in enumerate(available) if a > 0), key=lambda i: available[i])
-    left, served = budget, 0
-    for index in by_size:
-        if available[index] > left // (len(by_size) - served):
-            break
-        shares[index] = available[index]
-        left -= available[index]
-        served += 1
-    larger = sorted(by_size[served:])
-    if not larger:
-        return shares
-    equal, remainder = divmod(left, len(larger))
-    first = turn % len(larger)
-    for rank, index in enumerate(larger[first:] + larger[:first]):
-        shares[index] = equal + (1 if rank < remainder else 0)
-    return shares
+def plan_live(
+    head: Head,
+    observation: Observation,
+    stream: Stream,
+    blocked: frozenset[TopicPartition] = frozenset(),
+) -> BatchProposal:
+    """What a live run of a stream would read now, by its isolation level and limits."""
+    return plan_ranges(
+        head,
+        observation,
+        isolation_level=stream.kafka.isolation_level,
+        max_records_per_run=stream.limits.max_records_per_run,
+        max_records_per_partition=stream.limits.max_records_per_partition,
+        blocked=blocked,
+    )
 
 
 def plan_ranges(
@@ -75,9 +59,6 @@ def plan_ranges(
     begins after them, or ends before them.
 
     Args:
-        head: The live lane's positions and the coverage.
-        observation: One observation of the cluster.
-        isolation_level: `read_committed` stops at the last stable offset.
         max_records_per_run: Limit over all partitions, in offsets.
         max_records_per_partition: Limit for one partition, in offsets.
         blocked: Partitions that must not move because of an open incident.
@@ -94,6 +75,7 @@ def plan_ranges(
         planned = readable_range(position, start, topics.get(position.topic), isolation_level)
         if planned is not None:
             end = uncovered_from(covered, start, planned.end_offset)
+            # one generation at a time: the position has room for one
             first = by_generation(replace(planned, end_offset=end), generations)[0]
             if first.end_offset < planned.end_offset:
                 rest = [OffsetRange(first.end_offset, planned.end_offset)]
@@ -121,52 +103,43 @@ def plan_ranges(
     )
 
 
-def plan_live(
-    head: Head,
-    observation: Observation,
-    stream: Stream,
-    blocked: frozenset[TopicPartition] = frozenset(),
-) -> BatchProposal:
-    """What a live run of a stream would read now, by its isolation level and limits."""
-    return plan_ranges(
-        head,
-        observation,
-        isolation_level=stream.kafka.isolation_level,
-        max_records_per_run=stream.limits.max_records_per_run,
-        max_records_per_partition=stream.limits.max_records_per_partition,
-        blocked=blocked,
-    )
+def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[int]:
+    """Split a budget over partitions by max-min fairness.
 
-
-def move_over_coverage(
-    head: Head, observation: Observation, blocked: frozenset[TopicPartition]
-) -> Head:
-    """The head, with each position moved to the end of the covered range around it (R12).
+    A partition with less than an equal share gets all that it has. The others share the rest
+    equally. The remainder of that division is given one by one, and each turn begins with another
+    partition.
 
     Args:
-        head: The live lane's positions and the coverage.
-        observation: One observation of the cluster; it has no findings about partitions that are
-            not blocked.
-        blocked: Partitions that must not move because of an open incident.
+        available: Number of offsets ready in each partition.
+        turn: Grows by one with every run; decides which partitions get the remainder.
+
+    Returns:
+        For each partition, in the order given; never more than it has.
     """
-    coverage = head.landed
-    moved = []
-    for position in head.positions:
-        reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
-        seen = observation.partition(position.topic_partition)
-        stays = reached == position.next_offset or position.topic_partition in blocked
-        if stays or seen is None or not seen.answered:
-            moved.append(position)
-            continue
-        moved.append(
-            replace(
-                position,
-                next_offset=reached,
-                leader_epoch=seen.leader_epoch,
-                seen_end=seen.high_watermark,
-            )
-        )
-    return replace(head, positions=tuple(moved))
+    shares = [0] * len(available)
+    by_size = sorted((i for i, a in enumerate(available) if a > 0), key=lambda i: available[i])
+    left, served = budget, 0
+    for index in by_size:
+        if available[index] > left // (len(by_size) - served):
+            break
+        shares[index] = available[index]
+        left -= available[index]
+        served += 1
+    larger = sorted(by_size[served:])
+    if not larger:
+        return shares
+    equal, remainder = divmod(left, len(larger))
+    first = turn % len(larger)
+    for rank, index in enumerate(larger[first:] + larger[:first]):
+        shares[index] = equal + (1 if rank < remainder else 0)
+    return shares
+
+
+def _shortened(planned: PlannedRange, records: int) -> PlannedRange:
+    if records == len(planned.offsets):
+        return planned
+    return replace(planned, end_offset=planned.start_offset + records)
 
 
 def readable_range(
@@ -180,7 +153,7 @@ def readable_range(
     Args:
         position: Which log is meant.
         start: First offset (inclusive).
-        topic: The topic as observed; None if it was not.
+        topic: As observed; None if it was not.
         isolation_level: `read_committed` stops at the last stable offset.
 
     Returns:
@@ -213,40 +186,46 @@ def readable_range(
 
 
 def by_generation(planned: PlannedRange, generations: Generations) -> list[PlannedRange]:
-    """A range of a log, split where a generation begins; each part has its own generation.
-
-    Args:
-        planned: Of the newest generation.
-        generations: The head's.
-    """
+    """A range of the newest generation, split where one begins; each part has its own."""
     return [
-        replace(
-            planned,
-            generation=identity.generation,
-            start_offset=part.start_offset,
-            end_offset=part.end_offset,
-        )
+        replace(planned.at(part), generation=identity.generation)
         for identity, part in generations.split(planned.identity, [planned.offsets])
     ]
 
 
-def _shortened(planned: PlannedRange, records: int) -> PlannedRange:
-    if records == len(planned.offsets):
-        return planned
-    return replace(planned, end_offset=planned.start_offset + records)
+def move_over_coverage(
+    head: Head, observation: Observation, blocked: frozenset[TopicPartition]
+) -> Head:
+    """The head, with each position moved to the end of the covered range around it (R12).
 
-
-HANGING_AFTER = timedelta(minutes=15)
-"""Brokers abort a transaction after `transaction.max.timeout.ms`, by default 15 minutes (broker
-configuration). An older one hangs: its coordinator has lost it (KIP-664)."""
+    Args:
+        observation: It has no findings about partitions that are not blocked.
+        blocked: Partitions that must not move because of an open incident.
+    """
+    coverage = head.landed
+    moved = []
+    for position in head.positions:
+        reached = covered_until(coverage.get(position.identity, ()), position.next_offset)
+        seen = observation.partition(position.topic_partition)
+        stays = reached == position.next_offset or position.topic_partition in blocked
+        if stays or seen is None or not seen.answered:
+            moved.append(position)
+            continue
+        moved.append(
+            replace(
+                position,
+                next_offset=reached,
+                leader_epoch=seen.leader_epoch,
+                seen_end=seen.high_watermark,
+            )
+        )
+    return replace(head, positions=tuple(moved))
 
 
 def new_places(before: Head, after: Head) -> tuple[Notice, ...]:
     """Notices about topics and partitions that the new head follows and the old one did not.
 
-    Args:
-        before: The old head. A stream's first head gives no notices: all of it is new.
-        after: The new head.
+    A stream's first head gives no notices: all of it is new.
     """
     if before.start is None:
         return ()
@@ -287,10 +266,9 @@ def open_transactions(
     """Notices about transactions that read_committed readers wait for.
 
     Args:
-        observation: One observation of the cluster.
         began: When the first record of each open transaction was written, UTC-aware; None if
             unknown.
-        now: The time, UTC-aware.
+        now: UTC-aware.
     """
     notices = []
     for partition, offset in stalled_places(observation).items():

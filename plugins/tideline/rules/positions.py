@@ -1,13 +1,12 @@
-"""First positions of partitions that the head does not know yet (R10). Pure.
+"""Which partitions the head has a position for: new ones (R10), and topics set aside (R14).
 
 The stream file's `start` counts once, at the stream's first observation. Topics that appear later
 begin at their log start, and new partitions of known topics at 0, so that nothing is skipped.
 
-Which of the head's topics the stream file still means, by their names alone. Pure.
-
-No broker is asked. A topic that the file means and the brokers do not list is missed (R14). One
-that the file does not mean any more is set aside: its positions stay, and nothing is asked, found
-or landed there until the file means it again.
+Which topics the file still means is told by their names alone, and no broker is asked. A topic that
+the file means and the brokers do not list is missed. One that the file does not mean any more is
+set aside: its positions stay, and nothing is asked, found or landed there until the file means it
+again.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ def adopt_new_partitions(
     adopted until every topic and partition has answered.
 
     Args:
-        head: The head so far; its `start` is None before the stream's first observation.
-        observation: One observation of the cluster.
+        head: Its `start` is None before the stream's first observation.
         start: `earliest`, `latest`, or for messages a description of the explicit start.
         isolation_level: Decides which end `latest` means.
         looked_up: Next offsets, for a start by timestamp, offsets or group; None for `earliest`
@@ -58,6 +56,7 @@ def adopt_new_partitions(
     if head.cluster_id not in (None, observation.cluster_id):
         return head
     is_first = head.start is None
+    # `start` counts once: a partition that answers later would begin at its log start
     if is_first and not all(t.answered for t in observation.topics):
         return head
     known = head.topics
@@ -68,6 +67,7 @@ def adopt_new_partitions(
         positions = known.get(topic.topic, [])
         if any(p.topic_id != topic.topic_id for p in positions):
             continue
+        # a retired partition is not adopted again: somebody has given it up
         retired = {p.partition for p in head.retired if p.topic_id == topic.topic_id}
         numbers = {p.partition for p in positions} | retired
         for seen in topic.partitions:
@@ -125,7 +125,7 @@ def _start_offset(
         )
     log_end = seen.high_watermark
     assert log_end is not None
-    # Only explicit offsets: a time or a group is looked up later, when the log may have grown.
+    # only explicit offsets: a time or a group is looked up later, when the log may have grown
     if start.startswith("offsets") and offset > log_end:
         raise BadInput(
             f"start: {start} puts {where} at {offset}, past its end {log_end}; allowed are"

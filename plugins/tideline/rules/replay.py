@@ -1,6 +1,7 @@
-"""Whether Kafka can still serve a frozen plan exactly as planned (R3, R4). Pure.
+"""Whether Kafka can still serve a frozen plan exactly as planned, and what stays if not (R3, R4).
 
-Evidence about missing offsets that was gathered before: it can expire, the gap stays.
+Nothing here lets a shorter read replace what the table holds: rows in the table may be the only
+copies that are left. Evidence about missing offsets is kept as well: it can expire, the gap stays.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from tideline.model.observation import (
 from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
-    OffsetRange,
     PartitionIdentity,
     TopicPartition,
     intersect,
@@ -33,6 +33,10 @@ from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange, ReadRange
 from tideline.model.request import Lane
 from tideline.model.run import PartitionEvidence, RunRecord
 from tideline.model.wording import first_few
+
+Known = dict[PartitionIdentity, list[Gap]]
+_FROM_THE_LOG = ("marker", "aborted")
+"""Reasons that explain an offset for good, whatever the log shows later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,6 @@ def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle,
     nothing: that is transient.
 
     Args:
-        asked: The ranges of a plan, with the cluster that served them.
         observation: Made with the ranges' epochs.
     """
     if observation.cluster_id != asked.cluster_id:
@@ -83,96 +86,6 @@ def obstacles(asked: ClusterRanges, observation: Observation) -> tuple[Obstacle,
         replace(obstacle, text=f"{planned}: {obstacle.text}", place=planned.topic_partition)
         for planned in asked.ranges
         for obstacle in _of_topic(planned, topics.get(planned.topic))
-    )
-
-
-def shorter_than_landed(
-    planned: Sequence[ReadRange],
-    read: Mapping[PartitionIdentity, LandedRange],
-    landed: Mapping[PartitionIdentity, LandedRange],
-) -> list[str]:
-    """The ranges of which a replay has not read every offset that the table holds (R4).
-
-    Args:
-        planned: The plan's ranges.
-        read: What was read.
-        landed: What the table holds inside the ranges.
-
-    Returns:
-        One sentence per such range.
-    """
-    missing = unread(planned, read, landed)
-    shorter = []
-    for item in planned:
-        lost, new = missing.get(item.identity), read.get(item.identity)
-        if lost:
-            shorter.append(
-                f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
-                f" table holds {landed[item.identity].distinct}; not read: {first_few(lost, 1)}"
-            )
-    return shorter
-
-
-def unread(
-    planned: Iterable[ReadRange],
-    read: Mapping[PartitionIdentity, LandedRange],
-    landed: Mapping[PartitionIdentity, LandedRange],
-) -> dict[PartitionIdentity, Intervals]:
-    """Offsets that the table holds inside a plan, and that were not read; empty if there are none.
-
-    Args:
-        planned: The plan's ranges.
-        read: What was read.
-        landed: What the table holds inside the ranges.
-    """
-    found = {}
-    for identity in {item.identity for item in planned}:
-        held, new = landed.get(identity), read.get(identity)
-        lost = subtract(held.offsets, new.offsets if new is not None else ()) if held else ()
-        if lost:
-            found[identity] = lost
-    return found
-
-
-def of_this_log(
-    offsets: Mapping[PartitionIdentity, Intervals], head: Head, plans: Iterable[BatchPlan]
-) -> dict[PartitionIdentity, Intervals]:
-    """The offsets whose rows are verified, or belong to plans whose log is the same.
-
-    Args:
-        offsets: By partition identity.
-        head: Its coverage is what is verified.
-        plans: Their log has not changed since they were read.
-    """
-    known = head.covered
-    for plan in plans:
-        for item in plan.ranges:
-            known[item.identity] = union(known.get(item.identity, ()), [item.offsets])
-    parts = {i: intersect(items, known.get(i, ())) for i, items in offsets.items()}
-    return {identity: part for identity, part in parts.items() if part}
-
-
-def only_copies(offsets: Intervals, shown: Iterable[Gap]) -> Intervals:
-    """The offsets at which the log has lost what was there.
-
-    Args:
-        offsets: Rows stand there.
-        shown: Why they could not be read, as the log shows it.
-    """
-    lost = union(g.offsets for g in shown if g.reason in ("hole", "compacted_batch"))
-    return intersect(offsets, lost)
-
-
-def without_offsets(
-    ranges: Iterable[CoordinateRange], kept: Mapping[PartitionIdentity, Intervals]
-) -> tuple[CoordinateRange, ...]:
-    """Ranges without the offsets whose rows stay; a range may fall into pieces."""
-    return tuple(
-        replace(item, start_offset=left.start_offset, end_offset=left.end_offset)
-        for item in ranges
-        for left in subtract(
-            [OffsetRange(item.start_offset, item.end_offset)], kept.get(item.identity, ())
-        )
     )
 
 
@@ -214,7 +127,6 @@ def _gone(planned: ReadRange, start: int, epoch_end: int | None) -> Iterator[Obs
     """What has expired, and what was truncated: a log may have lost offsets at both ends.
 
     Args:
-        planned: The range.
         start: Oldest readable offset (inclusive).
         epoch_end: End (exclusive) of the plan's leader epoch; `UNDEFINED_EPOCH_END` if the leader
             does not know it, None if it was not asked for.
@@ -237,13 +149,83 @@ def _gone(planned: ReadRange, start: int, epoch_end: int | None) -> Iterator[Obs
         yield Obstacle("gone", text, (replace(planned, start_offset=kept_end),))
 
 
-def unverified_rows_stand(head: Head, landed: Mapping[PartitionIdentity, LandedRange]) -> bool:
-    """Whether the table holds rows, at a plan's coordinates, that nobody has verified.
+def shorter_than_landed(
+    planned: Sequence[ReadRange],
+    read: Mapping[PartitionIdentity, LandedRange],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> list[str]:
+    """The ranges of which a replay has not read every offset that the table holds (R4).
+
+    Returns:
+        One sentence per such range.
+    """
+    missing = unread(planned, read, landed)
+    shorter = []
+    for item in planned:
+        lost, new = missing.get(item.identity), read.get(item.identity)
+        if lost:
+            shorter.append(
+                f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
+                f" table holds {landed[item.identity].distinct}; not read: {first_few(lost, 1)}"
+            )
+    return shorter
+
+
+def unread(
+    planned: Iterable[ReadRange],
+    read: Mapping[PartitionIdentity, LandedRange],
+    landed: Mapping[PartitionIdentity, LandedRange],
+) -> dict[PartitionIdentity, Intervals]:
+    """Offsets that the table holds inside a plan, and that were not read, by their log."""
+    found = {}
+    for identity in {item.identity for item in planned}:
+        held, new = landed.get(identity), read.get(identity)
+        lost = subtract(held.offsets, new.offsets if new is not None else ()) if held else ()
+        if lost:
+            found[identity] = lost
+    return found
+
+
+def of_this_log(
+    offsets: Mapping[PartitionIdentity, Intervals], head: Head, plans: Iterable[BatchPlan]
+) -> dict[PartitionIdentity, Intervals]:
+    """The offsets whose rows are verified, or belong to plans whose log is the same.
 
     Args:
         head: Its coverage is what is verified.
-        landed: What the table holds at the plan's coordinates.
+        plans: Their log has not changed since they were read.
     """
+    known = head.covered
+    for plan in plans:
+        for item in plan.ranges:
+            known[item.identity] = union(known.get(item.identity, ()), [item.offsets])
+    parts = {i: intersect(items, known.get(i, ())) for i, items in offsets.items()}
+    return {identity: part for identity, part in parts.items() if part}
+
+
+def only_copies(offsets: Intervals, shown: Iterable[Gap]) -> Intervals:
+    """The offsets at which rows stand, and the log has lost what was there.
+
+    Args:
+        shown: Why they could not be read, as the log shows it.
+    """
+    lost = union(g.offsets for g in shown if g.reason in ("hole", "compacted_batch"))
+    return intersect(offsets, lost)
+
+
+def without_offsets(
+    ranges: Iterable[CoordinateRange], kept: Mapping[PartitionIdentity, Intervals]
+) -> tuple[CoordinateRange, ...]:
+    """Ranges without the offsets whose rows stay; a range may fall into pieces."""
+    return tuple(
+        item.at(left)
+        for item in ranges
+        for left in subtract([item.offsets], kept.get(item.identity, ()))
+    )
+
+
+def unverified_rows_stand(head: Head, landed: Mapping[PartitionIdentity, LandedRange]) -> bool:
+    """Whether the table holds rows, at a plan's coordinates, that nobody has verified."""
     covered = head.covered
     return any(subtract(held.offsets, covered.get(i, ())) for i, held in landed.items())
 
@@ -252,7 +234,6 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, c
     """What a plan that cannot be read again leaves behind, and what to do.
 
     Args:
-        lane: Of the plan.
         landed: What the table holds inside its ranges.
         closed: Whether the plan is closed now, so that its run gets another one.
     """
@@ -271,11 +252,6 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, c
         f"{nothing}: it was never landed. The next run finds what is lost, and halts with it as an"
         " incident"
     )
-
-
-Known = dict[PartitionIdentity, list[Gap]]
-
-_FROM_THE_LOG = ("marker", "aborted")
 
 
 def known_evidence(record: RunRecord) -> Known:

@@ -1,4 +1,4 @@
-"""Compare what the ledger knows with what is observed now. Pure.
+"""Compare what the ledger knows with what is observed now, and sort what was found by who decides.
 
 The first row that applies decides (faults catalogue, decision order):
 
@@ -17,7 +17,7 @@ offset of the known leader epoch (KIP-101, KIP-320) shows the truncation. That e
 the high watermark observed with it, not only the position: truncated records that were not read
 yet are lost as well.
 
-What each open incident means for a run, by decisions and policies (R8, R9).
+`triage` then says what each open incident means for a run, by decisions and policies (R8, R9).
 """
 
 from __future__ import annotations
@@ -53,10 +53,8 @@ def find_resets(
     """Every reason not to read on from the head.
 
     Args:
-        head: What the ledger knows.
-        observation: What is observed now, made with the head's epochs.
-        stream: Name of this stream, expected in the table's properties.
-        ledger_id: Id of this ledger, expected in the table's properties.
+        observation: Made with the head's epochs.
+        stream, ledger_id: Expected in the table's properties.
 
     Returns:
         Findings about the table, then the cluster, then topics. `transient` ones need another
@@ -158,6 +156,7 @@ def _partition_findings(
         return
     log_now = f"log {OffsetRange(seen.log_start_offset, seen.high_watermark)}"
     epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
+    # the epoch goes before all offsets: of a leader that lags behind, none of them counts
     if known_epoch is not None and epoch is not None and epoch < known_epoch:
         yield Finding("transient", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
     elif epoch_end is not None and epoch_end < position.proven_end:
@@ -175,7 +174,7 @@ def _partition_findings(
             actual=f"log start {seen.log_start_offset}",
             intervals=lost,
         )
-    elif seen.high_watermark < known and known_epoch is None:
+    elif seen.high_watermark < known and known_epoch is None:  # no epoch to ask about
         yield Finding(
             "truncation",
             expected=f"an end at or past {known}",
@@ -194,7 +193,6 @@ def lost_to_retention(
     """The offsets below the log start that nothing has read.
 
     Args:
-        position: The live lane's position.
         log_start_offset: Oldest readable offset (inclusive).
         coverage: Verified offsets; those that a backfill has landed past the position are not lost.
     """
@@ -253,7 +251,6 @@ def triage(
 
     Args:
         incidents: Open ones.
-        policies: The stream's policy per class.
         proceed: Whether runs may land the other partitions while an incident is open.
         run_id: This run; it may leave open only incidents that another run opened.
         now: The time of decisions by policy, UTC-aware.
@@ -266,7 +263,7 @@ def triage(
         policy = policies[incident.finding.kind]
         undecided = incident.decision is None
         asks = policy == "approve" and len(incident.finding.choices) > 1
-        # The run that opened it asks, or the first run with a form. Cleared, that run asks again.
+        # the run that opened it asks, or the first run with a form; cleared, that run asks again
         is_its_turn = undecided and (
             incident.run_id == run_id or (can_ask and incident.asked_in is None)
         )
@@ -293,10 +290,6 @@ def without_doubted(gap: Incident, incidents: Iterable[Incident]) -> Incident:
 
     There accepting a gap proves no row: the other incident's decision removes them. It says nothing
     about rows of other plans.
-
-    Args:
-        gap: About missing offsets.
-        incidents: All that are open.
     """
     doubted = {
         (rows.plan_id, planned.identity)

@@ -1,4 +1,4 @@
-"""Execute decisions on the head, and say what is lost (R9). Pure.
+"""Execute decisions on the head, and say what is lost (R9).
 
 A decision changes only the partitions of its incident. Landed rows are never overwritten: if the
 log may hold other records at old offsets, a new generation begins. It begins at the offset where
@@ -53,9 +53,8 @@ def execute(
     """Execute an incident's decision on the head.
 
     Args:
-        head: What the ledger knows.
         incident: Its decision is valid for its finding.
-        observation: A new observation that still shows the finding.
+        observation: A new one, which still shows the finding: the loss counts as it is now.
         removed: Verified offsets that the table no longer holds (`table_changed` only).
 
     Raises:
@@ -148,6 +147,12 @@ def _past_cut(
     )
 
 
+def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
+    """Whether the table holds rows at truncated offsets, which the log may fill again."""
+    covered = head.landed.get(position.identity, ())
+    return position.next_offset > cut or any(r.end_offset > cut for r in covered)
+
+
 def _at(
     position: PartitionPosition, next_offset: int, seen: PartitionObservation
 ) -> PartitionPosition:
@@ -158,6 +163,10 @@ def _at(
         leader_epoch=seen.leader_epoch,
         seen_end=seen.high_watermark,
     )
+
+
+def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:
+    return replace(head, positions=tuple(new if p == old else p for p in head.positions))
 
 
 def _shown(lost: Intervals) -> str:
@@ -275,9 +284,7 @@ def take_table(
     them.
 
     Args:
-        head: What the ledger knows.
         table: An observation that shows this very finding.
-        finding: What was approved.
         removed: Verified offsets that the table no longer holds.
         planned_id: The table's id as the plan knows it that ran into the change.
     """
@@ -308,16 +315,6 @@ def next_generation(head: Head, identity: PartitionIdentity) -> int:
         if (k.topic_id, k.partition) == (identity.topic_id, identity.partition)
     ]
     return max(same) + 1 if same else 0
-
-
-def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
-    """Whether the table holds rows at truncated offsets, which the log may fill again."""
-    covered = head.landed.get(position.identity, ())
-    return position.next_offset > cut or any(r.end_offset > cut for r in covered)
-
-
-def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:
-    return replace(head, positions=tuple(new if p == old else p for p in head.positions))
 
 
 def _sorted(positions: Iterable[PartitionPosition]) -> tuple[PartitionPosition, ...]:

@@ -1,4 +1,4 @@
-"""What a rewind undoes, and the head and records that it leaves. Pure.
+"""What a rewind undoes, and the head and records that it leaves.
 
 A rewind restores the head that one run left. It undoes every verified offset that is not in that
 head, of both lanes, and every plan that is still open.
@@ -14,6 +14,7 @@ from datetime import datetime
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
+    Coverage,
     Intervals,
     OffsetRange,
     PartitionIdentity,
@@ -34,7 +35,6 @@ def undone_ranges(
     """The coordinates whose rows a rewind removes, with the epochs of the plans that read them.
 
     Args:
-        head: The head now.
         then: The head to restore.
         undone: Records closed after that head, oldest first, then open ones.
         names: Topic names by topic id, for coverage without a record.
@@ -65,6 +65,43 @@ def undone_ranges(
     }
 
 
+def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, ReadRange]]:
+    """Ranges of undone runs with their cluster ids: the newest verified first, then planned ones.
+
+    The first range that holds an offset is the one whose rows the table has there.
+    """
+    for record in reversed(undone):
+        for verified in record.verified:
+            assert record.plan is not None
+            yield record.plan.cluster_id, verified.planned.as_read
+    for record in reversed(undone):
+        if record.plan is not None:
+            yield from ((record.plan.cluster_id, planned.as_read) for planned in record.plan.ranges)
+
+
+def _pieces(planned: ReadRange, intervals: Intervals) -> list[ReadRange]:
+    return [planned.at(r) for r in intervals]
+
+
+def _unplanned(
+    identity: PartitionIdentity, names: Mapping[str, str], intervals: Intervals
+) -> list[ReadRange]:
+    """Coverage that no record accounts for: nobody knows the epochs that it was read with."""
+    topic = names.get(identity.topic_id, identity.topic_id)
+    return [
+        ReadRange(
+            topic,
+            identity.topic_id,
+            identity.generation,
+            identity.partition,
+            r.start_offset,
+            r.end_offset,
+            leader_epoch=None,
+        )
+        for r in intervals
+    ]
+
+
 def layers(ranges: Iterable[ReadRange]) -> Iterator[tuple[ReadRange, ...]]:
     """The ranges in groups with at most one range per partition, as one observation needs them."""
     grouped: dict[TopicPartition, list[ReadRange]] = defaultdict(list)
@@ -83,23 +120,12 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     about them twice.
 
     Args:
-        head: The head now.
         then: The head to restore.
         rewind: Its `lost` names the offsets that Kafka no longer has.
         table_version: Newest version known to hold only what the ledger knows; None without a
             table.
     """
-    kept = then.covered
-    stays = [
-        (c.identity, r)
-        for c in head.accepted_loss
-        for r in intersect(c.intervals, kept.get(c.identity, ()))
-    ]
-    unreadable = [
-        (c.identity, r)
-        for c in head.unreadable
-        for r in intersect(c.intervals, kept.get(c.identity, ()))
-    ]
+    stays, unreadable = (_inside(then, known) for known in (head.accepted_loss, head.unreadable))
     landed, generations = then.landed, then.generations
     skipped = _never_read(head, then)
     newest = {p.identity: p for p in head.positions}
@@ -131,63 +157,12 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     )
 
 
-def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord:
-    """The record of a run that is undone: it covers nothing, and clearing it succeeds (R3)."""
-    return replace(
-        record,
-        status="superseded",
-        superseded_by=rewind.label,
-        table_commit=None,
-        verified=(),
-        updated_at=now,
-    )
-
-
-def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
-    """The record of a run that stays, without ranges that were verified after that head."""
-    kept = then.covered
-    verified = tuple(
-        v
-        for v in record.verified
-        if not subtract([v.planned.offsets], kept.get(v.planned.identity, ()))
-    )
-    return record if len(verified) == len(record.verified) else replace(record, verified=verified)
-
-
-def amended_later(record: RunRecord, then: Head) -> RunRecord | None:
-    """The part of a run's record that was verified after that head; None if there is none."""
-    earlier = trimmed_record(record, then).verified
-    later = tuple(v for v in record.verified if v not in earlier)
-    if not later or record.plan is None:
-        return None
-    return replace(record, verified=later, plan=replace(record.plan, ranges=()))
-
-
-def undone_incidents(
-    incidents: Iterable[Incident], rewind: Rewind, since: datetime, version: int | None
-) -> tuple[Incident, ...]:
-    """The incidents that a rewind closes: opened since then, or about undone plans.
-
-    The next run finds again what still differs. Incidents of class `table_changed` stay open.
-
-    Args:
-        incidents: Open ones.
-        rewind: The rewind.
-        since: When the restored run closed, UTC-aware (exclusive).
-        version: Table version that removed the rows; None if none did.
-    """
-    outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; the next run checks again"
-    now = rewind.finished_at or rewind.begun_at
-    return tuple(
-        i.closed(outcome, now, removed_in_version=version if i.unverified else None)
-        for i in incidents
-        if (i.opened_at > since or _is_undone(i, rewind)) and i.finding.kind != "table_changed"
-    )
-
-
-def _is_undone(incident: Incident, rewind: Rewind) -> bool:
-    plans = incident.plans
-    return bool(plans) and all(p.plan_run_id in rewind.undone_runs for p in plans)
+def _inside(head: Head, known: Iterable[Coverage]) -> list[tuple[PartitionIdentity, OffsetRange]]:
+    """Those of some offsets that a head covers."""
+    kept = head.covered
+    return [
+        (c.identity, r) for c in known for r in intersect(c.intervals, kept.get(c.identity, ()))
+    ]
 
 
 def _never_read(head: Head, then: Head) -> dict[PartitionIdentity, Intervals]:
@@ -236,40 +211,59 @@ def _past_expired(
     return position, subtract(passed, covered)
 
 
-def _claims(undone: tuple[RunRecord, ...]) -> Iterator[tuple[str, ReadRange]]:
-    """Ranges of undone runs with their cluster ids: the newest verified first, then planned ones.
+def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord:
+    """The record of a run that is undone: it covers nothing, and clearing it succeeds (R3)."""
+    return replace(
+        record,
+        status="superseded",
+        superseded_by=rewind.label,
+        table_commit=None,
+        verified=(),
+        updated_at=now,
+    )
 
-    The first range that holds an offset is the one whose rows the table has there.
+
+def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
+    """The record of a run that stays, without ranges that were verified after that head."""
+    kept = then.covered
+    verified = tuple(
+        v
+        for v in record.verified
+        if not subtract([v.planned.offsets], kept.get(v.planned.identity, ()))
+    )
+    return record if len(verified) == len(record.verified) else replace(record, verified=verified)
+
+
+def amended_later(record: RunRecord, then: Head) -> RunRecord | None:
+    """The part of a run's record that was verified after that head; None if there is none."""
+    earlier = trimmed_record(record, then).verified
+    later = tuple(v for v in record.verified if v not in earlier)
+    if not later or record.plan is None:
+        return None
+    return replace(record, verified=later, plan=replace(record.plan, ranges=()))
+
+
+def undone_incidents(
+    incidents: Iterable[Incident], rewind: Rewind, since: datetime, version: int | None
+) -> tuple[Incident, ...]:
+    """The incidents that a rewind closes: opened since then, or about undone plans.
+
+    The next run finds again what still differs. Incidents of class `table_changed` stay open.
+
+    Args:
+        incidents: Open ones.
+        since: When the restored run closed, UTC-aware (exclusive).
+        version: Table version that removed the rows; None if none did.
     """
-    for record in reversed(undone):
-        for verified in record.verified:
-            assert record.plan is not None
-            yield record.plan.cluster_id, verified.planned.as_read
-    for record in reversed(undone):
-        if record.plan is not None:
-            yield from ((record.plan.cluster_id, planned.as_read) for planned in record.plan.ranges)
+    outcome = f"undone by {rewind.rewind_id}: {rewind.reason}; the next run checks again"
+    now = rewind.finished_at or rewind.begun_at
+    return tuple(
+        i.closed(outcome, now, removed_in_version=version if i.unverified else None)
+        for i in incidents
+        if (i.opened_at > since or _is_undone(i, rewind)) and i.finding.kind != "table_changed"
+    )
 
 
-def _pieces(planned: ReadRange, intervals: Intervals) -> list[ReadRange]:
-    return [
-        replace(planned, start_offset=r.start_offset, end_offset=r.end_offset) for r in intervals
-    ]
-
-
-def _unplanned(
-    identity: PartitionIdentity, names: Mapping[str, str], intervals: Intervals
-) -> list[ReadRange]:
-    """Coverage that no record accounts for: nobody knows the epochs that it was read with."""
-    topic = names.get(identity.topic_id, identity.topic_id)
-    return [
-        ReadRange(
-            topic,
-            identity.topic_id,
-            identity.generation,
-            identity.partition,
-            r.start_offset,
-            r.end_offset,
-            leader_epoch=None,
-        )
-        for r in intervals
-    ]
+def _is_undone(incident: Incident, rewind: Rewind) -> bool:
+    plans = incident.plans
+    return bool(plans) and all(p.plan_run_id in rewind.undone_runs for p in plans)

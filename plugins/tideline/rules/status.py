@@ -1,7 +1,4 @@
-"""How a stream is doing, in one line. Pure.
-
-What became of one record: landed by which run, lost, on its way, or not read yet. Pure.
-"""
+"""How a stream is doing, whether the brokers' answer tells it, and what became of one record."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from tideline.model.offsets import (
     subtract,
     total,
 )
-from tideline.model.plan import VerifiedRange
+from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Explanation, Outcome, Standing, Status, StreamState
 from tideline.model.wording import first_few
@@ -42,13 +39,10 @@ def summarize(
     """A stream's status.
 
     Args:
-        stream: Its name.
-        head: Where the live lane stands.
-        decoding: The head of the typed tables.
         open_incidents: Of landing and decoding.
         standings: Where its partitions stand, by that head.
         problem: Why the brokers' answer is not to be relied on; None if it is.
-        now: The time, UTC-aware.
+        now: UTC-aware.
     """
     followed = [
         s for s in standings if s.position is not None and s.position.topic not in head.set_aside
@@ -91,9 +85,7 @@ def doubt(
 
     Args:
         topics: Those that the stream file names.
-        head: Where the live lane stands.
         standings: Where its partitions stand, by that head and observation.
-        observation: What the brokers said.
         is_newer: Whether the head was read before the brokers were asked. If it may have moved on
             since, a log that ends below a next offset is not cut, only seen earlier.
     """
@@ -169,14 +161,10 @@ def explain(
     closed_runs: Iterable[RunRecord],
     closed_incidents: Iterable[Incident],
 ) -> Explanation:
-    """What became of a record.
+    """What became of the record at an offset of today's log.
 
     Args:
-        place: Its topic and partition, as they are called today.
-        offset: Its offset in today's log.
-        head: Where the live lane stands.
-        open_runs: Records that are not closed yet.
-        decoding: The head of the typed tables.
+        place: Topic and partition, as they are called today.
         closed_runs: Newest first; read as far as the one that landed it.
         closed_incidents: Newest first; read as far as the one in which a loss was accepted.
     """
@@ -209,12 +197,13 @@ class _Record:
     def explain(
         self, closed_runs: Iterable[RunRecord], closed_incidents: Iterable[Incident]
     ) -> Explanation:
+        # before what is covered: offsets that a decision gave up are covered as well
         if self._is_in(by_identity(self._head.accepted_loss).get(self._identity, ())):
-            return self._says("accepted_loss", _decided(self._deciding(closed_incidents)))
+            return self._says("accepted_loss", self._decided(closed_incidents))
         if self._is_in(self._head.covered.get(self._identity, ())):
             return self._covered(chain(self._open_runs, closed_runs))
         for record in self._open_runs:
-            if record.is_open and record.plan is not None and self._planned(record) is not None:
+            if record.is_open and record.plan is not None and self._is_planned(record.plan):
                 text = f"run {record.run_id} is to read it; it is not verified yet"
                 return self._says("in_flight", text, record)
         if self._at.start_offset >= self._position.next_offset:
@@ -255,27 +244,19 @@ class _Record:
             decoded=self._is_in(known.get(self._identity, ())) if known else None,
         )
 
-    def _planned(self, record: RunRecord) -> OffsetRange | None:
-        assert record.plan is not None
-        ranges = (r for r in record.plan.ranges if r.identity == self._identity)
-        return next((r.offsets for r in ranges if self._is_in([r.offsets])), None)
+    def _is_planned(self, plan: BatchPlan) -> bool:
+        return self._is_in(r.offsets for r in plan.ranges if r.identity == self._identity)
 
-    def _deciding(self, incidents: Iterable[Incident]) -> Incident | None:
-        """The newest closed incident about this record whose decision accepted a loss."""
+    def _decided(self, incidents: Iterable[Incident]) -> str:
+        """The decision of the newest closed incident about this record that has one."""
         for incident in incidents:
-            finding = incident.finding
+            finding, decision = incident.finding, incident.decision
             here = (finding.topic_id, finding.partition)
             mine = (self._identity.topic_id, self._identity.partition)
-            if here == mine and self._is_in(finding.intervals) and incident.decision is not None:
-                return incident
-        return None
+            if here == mine and self._is_in(finding.intervals) and decision is not None:
+                who = f"{decision.choice} by {decision.by}: {decision.reason}"
+                return f"{incident.incident_id}: {who}"
+        return "its loss was accepted"
 
     def _is_in(self, offsets: Iterable[OffsetRange]) -> bool:
         return bool(intersect(offsets, [self._at]))
-
-
-def _decided(incident: Incident | None) -> str:
-    if incident is None or incident.decision is None:
-        return "its loss was accepted"
-    decision = incident.decision
-    return f"{incident.incident_id}: {decision.choice} by {decision.by}: {decision.reason}"

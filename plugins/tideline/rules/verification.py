@@ -1,6 +1,4 @@
-"""Compare a plan with the rows that the committed table version holds. Pure.
-
-Why an offset inside a range has no row, as the batches of the log show it. Pure.
+"""Compare a plan with the rows that the committed version holds: each offset has one, or a reason.
 
 The log is a sequence of record batches (KIP-98). Two kinds of batches explain a missing row:
 
@@ -67,8 +65,7 @@ def still_missing(incident: Incident, landed: Mapping[PartitionIdentity, LandedR
     """A gap's incident with those of its offsets only that have no row by now.
 
     Args:
-        incident: With the ranges that could not be verified.
-        landed: What stands inside them.
+        landed: What stands inside the ranges that could not be verified.
     """
     left: list[OffsetRange] = []
     for planned in incident.unverified:  # a range per generation
@@ -101,8 +98,7 @@ def verify_ranges(
     """Compare every planned range with its rows: one row per offset, or an admitted reason.
 
     Args:
-        planned: The plan's ranges.
-        landed: What the committed version holds inside them.
+        landed: What the committed version holds inside the ranges.
         gaps: The stream's gap policy: `explain`, `refuse`, `transactional` or `compacted`.
         evidence: Gaps as the log shows them; only policy `explain` uses them.
         accepted_loss: Offsets whose loss a decision has accepted.
@@ -133,6 +129,19 @@ def verify_ranges(
     return tuple(good), tuple(bad)
 
 
+def assign(missing: Intervals, known: Sequence[Gap]) -> tuple[tuple[Gap, ...], Intervals]:
+    """Divide missing offsets into those with a known reason and the rest.
+
+    Args:
+        known: They may reach beyond the missing offsets.
+
+    Returns:
+        The gaps with their reasons, and the offsets without one.
+    """
+    gaps = [Gap(part, gap.reason) for gap in known for part in intersect(missing, [gap.offsets])]
+    return merge_gaps(gaps), subtract(missing, union(g.offsets for g in gaps))
+
+
 def sound_parts(
     mismatches: Iterable[Mismatch], covered: Mapping[PartitionIdentity, Intervals]
 ) -> tuple[VerifiedRange, ...]:
@@ -141,7 +150,6 @@ def sound_parts(
     Where a row stands twice, nothing of the range does.
 
     Args:
-        mismatches: Ranges with missing offsets that nothing explains.
         covered: Verified offsets: they belong to the runs that have verified them.
     """
     return tuple(
@@ -155,41 +163,31 @@ def sound_parts(
     )
 
 
+def _part(item: Mismatch, offsets: OffsetRange) -> VerifiedRange:
+    reasons = tuple(
+        Gap(r, gap.reason) for gap in item.reasons for r in intersect([gap.offsets], [offsets])
+    )
+    planned = item.planned.at(offsets)
+    return VerifiedRange(planned, len(offsets) - sum(len(g.offsets) for g in reasons), reasons)
+
+
 def verified_again(
     known: Iterable[VerifiedRange], good: Sequence[VerifiedRange]
 ) -> tuple[VerifiedRange, ...]:
     """What a record has verified, after ranges were verified anew: each offset is named once.
 
     A part that was verified before may be inside a range that verifies as a whole now.
-
-    Args:
-        known: As the record has it.
-        good: What verifies now.
     """
     again = by_log(item.planned for item in good)
     kept = (v for v in known if subtract([v.planned.offsets], again.get(v.planned.identity, ())))
     return (*kept, *good)
 
 
-def _part(item: Mismatch, offsets: OffsetRange) -> VerifiedRange:
-    reasons = tuple(
-        Gap(r, gap.reason) for gap in item.reasons for r in intersect([gap.offsets], [offsets])
-    )
-    planned = replace(
-        item.planned, start_offset=offsets.start_offset, end_offset=offsets.end_offset
-    )
-    return VerifiedRange(planned, len(offsets) - sum(len(g.offsets) for g in reasons), reasons)
-
-
 def gap_findings(mismatches: Iterable[Mismatch], plan: BatchPlan) -> tuple[Finding, ...]:
     """The findings about missing offsets without an admitted reason.
 
     They are of class `log_hole` if the log has neither record nor marker there, otherwise of class
-    `unexplained_gap`.
-
-    Args:
-        mismatches: Ranges that are not as planned.
-        plan: Their plan; gaps of a backfill do not stop the live lane.
+    `unexplained_gap`. Gaps of a backfill do not stop the live lane.
     """
     backfill = plan.plan_id if plan.lane == "backfill" else None
     partitions: dict[TopicPartition, list[Mismatch]] = defaultdict(list)
@@ -234,8 +232,7 @@ def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Ga
     state is carried from one response to the next, and batches between them may be skipped.
 
     Args:
-        missing: Half-open ranges; the parts outside of the fetched batches are ignored.
-        fetched: The batches of one Fetch response.
+        missing: The parts outside of the fetched batches are ignored.
 
     Returns:
         Gaps sorted by offset, with the reasons `marker`, `aborted`, `compacted_batch`, `record` and
@@ -287,17 +284,3 @@ class _Cursor:
                 break
             self._index += 1
         return parts
-
-
-def assign(missing: Intervals, known: Sequence[Gap]) -> tuple[tuple[Gap, ...], Intervals]:
-    """Divide missing offsets into those with a known reason and the rest.
-
-    Args:
-        missing: Half-open ranges.
-        known: Gaps with their reasons; they may reach beyond the missing offsets.
-
-    Returns:
-        The gaps with their reasons, and the offsets without one.
-    """
-    gaps = [Gap(part, gap.reason) for gap in known for part in intersect(missing, [gap.offsets])]
-    return merge_gaps(gaps), subtract(missing, union(g.offsets for g in gaps))
