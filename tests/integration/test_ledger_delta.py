@@ -6,8 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway
-from tideline.ledger import delta_files as delta_documents
-from tideline.ledger import delta_store as ledger_delta
+from tideline.ledger import delta_files, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
@@ -93,7 +92,7 @@ def test_a_history_of_before_kinds_were_apart_stays_readable(tmp_path, monkeypat
     """Nobody has to convert anything."""
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     with monkeypatch.context() as before:
-        before.setattr(ledger_delta, "segment_key", lambda kind, version: "history:00000000")
+        before.setattr(delta_store, "segment_key", lambda kind, version: "history:00000000")
         for kind in ("run", "incident"):
             store.commit(store.read(), put={}, history=[HistoryEntry(kind, "old", "{}")])
     store.commit(store.read(), put={}, history=[HistoryEntry("run", "new", "{}")])
@@ -134,13 +133,13 @@ def test_one_record_is_found_without_reading_its_segment(tmp_path, monkeypatch):
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     entries = [HistoryEntry("run", f"k{n:05}", "{}") for n in range(20_000)]
     store.commit(store.read(), put={}, history=entries)
-    read, sizes = delta_documents.read_parquet, []
+    read, sizes = delta_files.read_parquet, []
 
     def recorded(*args, **options):
         found = read(*args, **options)
         sizes.append(len(found))
         return found
 
-    monkeypatch.setattr(delta_documents, "read_parquet", recorded)
+    monkeypatch.setattr(delta_files, "read_parquet", recorded)
     assert [e.key for e in store.history("run", "k07777")] == ["k07777"]
     assert sizes == [1000]

@@ -11,9 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import CommitConflict
-from tideline.ledger import delta_files as delta_documents
-from tideline.ledger import delta_store as delta_tidying
-from tideline.ledger import delta_store as ledger_delta
+from tideline.ledger import delta_files, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore, compact, merge, tidy
 from tideline.ledger.port import HistoryEntry
 
@@ -48,17 +46,17 @@ def keys(folder, *wanted):
 def rows(folder):
     """How many records the files hold, however they are read."""
     store, table = DeltaLedgerStore(folder), DeltaTable(folder)
-    files = [p for p, key in delta_documents.active_files(table) if key.startswith("history:")]
+    files = [p for p, key in delta_files.active_files(table) if key.startswith("history:")]
     return sum(len(store._files.read(table, path)) for path in files)
 
 
 def segments(folder):
-    return [k for _, k in delta_documents.active_files(DeltaTable(folder)) if k.startswith("hist")]
+    return [k for _, k in delta_files.active_files(DeltaTable(folder)) if k.startswith("hist")]
 
 
 def small_segments(monkeypatch):
-    monkeypatch.setattr(delta_documents, "COMMITS_PER_SEGMENT", 2)
-    monkeypatch.setattr(delta_documents, "SEGMENTS_PER_COMPACTED", 2)
+    monkeypatch.setattr(delta_files, "COMMITS_PER_SEGMENT", 2)
+    monkeypatch.setattr(delta_files, "SEGMENTS_PER_COMPACTED", 2)
 
 
 WAYS = {"merge": merge, "compact": compact}
@@ -209,7 +207,7 @@ def test_a_ledger_with_every_record_twice_is_read_right_and_mended(folder):
 def test_a_past_segment_with_every_record_twice_is_mended(folder, monkeypatch):
     """However long ago it was."""
     merged_by_delta_rs(folder, 2)
-    monkeypatch.setattr(delta_documents, "COMMITS_PER_SEGMENT", 5)
+    monkeypatch.setattr(delta_files, "COMMITS_PER_SEGMENT", 5)
     write(folder, range(9, 15))
     assert rows(folder) == 24
     store = DeltaLedgerStore(folder)
@@ -221,7 +219,7 @@ def test_a_past_segment_with_every_record_twice_is_mended(folder, monkeypatch):
 def test_what_is_in_use_is_not_deleted(folder, monkeypatch):
     """Files stay a day after they were taken out; unfinished ones of others are not touched."""
     store = DeltaLedgerStore(folder)
-    files = {path for path, _ in delta_documents.active_files(DeltaTable(folder))}
+    files = {path for path, _ in delta_files.active_files(DeltaTable(folder))}
     unfinished = store._files.write(
         DeltaTable(folder), SEGMENT, [HistoryEntry("run", "x", "{}", 1)]
     )
@@ -229,18 +227,18 @@ def test_what_is_in_use_is_not_deleted(folder, monkeypatch):
     tidy(store._tables, store._files)
     assert all(os.path.exists(f"{folder}/{path}") for path in files | {unfinished.path})
     yesterday = time.time() - 25 * 3600
-    monkeypatch.setattr(delta_documents.time, "time", lambda: yesterday)
+    monkeypatch.setattr(delta_files.time, "time", lambda: yesterday)
     write(folder, [9])
     tidy(store._tables, store._files)
-    active = {path for path, _ in delta_documents.active_files(DeltaTable(folder))}
+    active = {path for path, _ in delta_files.active_files(DeltaTable(folder))}
     assert all(os.path.exists(f"{folder}/{path}") for path in active | {unfinished.path})
     assert keys(folder) == [f"{n:03}" for n in range(10)]
 
 
 def test_a_commit_counts_although_tidying_fails_after_it(folder, monkeypatch):
     """Whether it has committed must not look unknown."""
-    monkeypatch.setattr(ledger_delta, "COMMITS_PER_TIDY", 1)
-    monkeypatch.setattr(delta_tidying, "merge", partial(_fails, OSError("disk")))
+    monkeypatch.setattr(delta_store, "COMMITS_PER_TIDY", 1)
+    monkeypatch.setattr(delta_store, "merge", partial(_fails, OSError("disk")))
     write(folder, [9])
     assert keys(folder)[-1] == "009"
 
@@ -251,9 +249,9 @@ def _fails(error, *_):
 
 def test_old_segments_are_compacted(tmp_path, monkeypatch):
     """A history of any length lies in few files; everything is found, in its order."""
-    monkeypatch.setattr(delta_documents, "COMMITS_PER_SEGMENT", 5)
-    monkeypatch.setattr(delta_documents, "SEGMENTS_PER_COMPACTED", 4)
-    monkeypatch.setattr(ledger_delta, "COMMITS_PER_TIDY", 10)
+    monkeypatch.setattr(delta_files, "COMMITS_PER_SEGMENT", 5)
+    monkeypatch.setattr(delta_files, "SEGMENTS_PER_COMPACTED", 4)
+    monkeypatch.setattr(delta_store, "COMMITS_PER_TIDY", 10)
     store = DeltaLedgerStore(str(tmp_path / "ledger"))
     for number in range(130):
         entries = [HistoryEntry(kind, f"{number * 7 % 130:03}", "{}") for kind in ("run", "head")]

@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "a merge that somebody else has done is not done again",
-        "if not _all_active(table, old):",
+        "if not set(old) <= set(active_files(table)):",
         "if False:",
         TIDYING,
     ),

@@ -1,4 +1,4 @@
-"""The data files of a ledger's Delta table: their keys, and how they are written, read and merged.
+"""The data files of a ledger's Delta table, and the objects of delta-rs to reach them through.
 
 The partition column `slot` (a stored name; it holds document keys) says what a file contains:
 
@@ -10,8 +10,6 @@ The partition column `slot` (a stored name; it holds document keys) says what a 
 
 Every opening of the table lists its files, so their number has to stay small: it grows with every
 hundred thousand commits. Row group statistics find one record in a compacted segment.
-
-Table objects of delta-rs for one ledger, each lent to one caller at a time.
 
 A table object is a table at one version, and whoever uses it may move it to a newer one. delta-rs
 checks a commit for conflicts from the object's version on. So nobody may move the object between
@@ -64,11 +62,28 @@ COMMITS_PER_SEGMENT = 1000
 SEGMENTS_PER_COMPACTED = 100
 _COMMIT_ID = "tidelineCommit"
 """Among what a commit says about itself."""
+_OBJECTS_KEPT = 2
+"""The run's, and that of the thread that renews its lease."""
 
 
 def segment_key(kind: str, version: int) -> str:
     """The segment that takes the closed records of a kind in the commit of a version."""
-    return f"{HISTORY}{kind}:{_number(version)}"
+    return f"{HISTORY}{kind}:{version // COMMITS_PER_SEGMENT:08d}"
+
+
+def compacted_key(kind: str, group: int) -> str:
+    """The compacted segment of a group; "v" is for volume, the stored word for it."""
+    return f"{HISTORY}{kind}:v{group:06d}"
+
+
+def group_of(segment_number: int) -> int:
+    """The group of segments that becomes one compacted segment."""
+    return segment_number // SEGMENTS_PER_COMPACTED
+
+
+def current_group(version: int) -> int:
+    """The group that the commits of a version still write into."""
+    return group_of(version // COMMITS_PER_SEGMENT)
 
 
 def may_hold_kind(segment: str, kind: str) -> bool:
@@ -82,7 +97,6 @@ def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[st
     """Paths of active files and their document keys.
 
     Args:
-        table: The ledger's table.
         key: Leave out segments whose statistics exclude this record's key; None for all files.
     """
     actions = from_delta(table.get_add_actions(flatten=True))
@@ -105,15 +119,12 @@ def by_age(segments: Iterable[tuple[str, str]]) -> list[list[str]]:
 
     A compacted segment is as new as the last of those that it was made of, and what is left of
     those belongs to it.
-
-    Args:
-        segments: Paths, and the segments that they are of.
     """
     numbers = [(path, key.rpartition(":")[2]) for path, key in segments]
     compacted = {int(number[1:]) for _, number in numbers if number.startswith("v")}
     found: dict[int, list[str]] = defaultdict(list)
     for path, number in numbers:
-        group = int(number[1:]) if number.startswith("v") else int(number) // SEGMENTS_PER_COMPACTED
+        group = int(number[1:]) if number.startswith("v") else group_of(int(number))
         newest = (group + 1) * SEGMENTS_PER_COMPACTED - 1
         found[newest if group in compacted else int(number)].append(path)
     return [found[number] for number in sorted(found, reverse=True)]
@@ -125,12 +136,7 @@ def removal(path: str, document_key: str) -> RemoveAction:
 
 
 class LedgerFiles:
-    """Writes and reads the data files.
-
-    Args:
-        uri: Address of the ledger's own table.
-        options: delta-rs options of the object store.
-    """
+    """Writes and reads the data files; `options` are delta-rs' options of the object store."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         self._uri = uri
@@ -194,8 +200,7 @@ class LedgerFiles:
         was committed.
 
         Args:
-            table: The ledger's table, at the version that the actions were made from.
-            actions: Files to add and to remove.
+            table: At the version that the actions were made from.
             app_id: Delta transaction app id: of two commits from one version with the same id,
                 Delta refuses the second.
 
@@ -235,19 +240,10 @@ class LedgerFiles:
         )
 
 
-def _number(version: int) -> str:
-    return f"{version // COMMITS_PER_SEGMENT:08d}"
-
-
-_KEPT = 2  # the run's, and that of the thread that renews its lease
-
-
 class LedgerTables:
     """Lends table objects. Opening one costs some ten times what moving it on does: they are kept.
 
     Args:
-        uri: Address of the ledger's table.
-        options: delta-rs options of the object store.
         failure: Makes the error for a store that fails.
     """
 
@@ -257,16 +253,11 @@ class LedgerTables:
         self._uri = uri
         self._options = dict(options)
         self._failure = failure
-        self._idle: deque[DeltaTable] = deque(maxlen=_KEPT)  # its methods are atomic
+        self._idle: deque[DeltaTable] = deque(maxlen=_OBJECTS_KEPT)  # its methods are atomic
 
     @contextmanager
     def newest(self) -> Iterator[DeltaTable | None]:
-        """A table at its newest version; None where there is no table.
-
-        Raises:
-            ServiceAway: The store does not answer.
-            StoreRefused: A web server answers in its place.
-        """
+        """A table at its newest version; None where there is no table. Errors as `at_least`."""
         with self.at_least(None) as table:
             yield table
 

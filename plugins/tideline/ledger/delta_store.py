@@ -1,26 +1,22 @@
-"""Keep the files of a Delta ledger's history few, beside everybody who reads and writes it.
+"""The ledger as a small Delta table, through delta-rs: no JVM, next to the data.
 
-Every so many commits, whoever committed merges each segment that lies in several files, and then
-a hundred past segments of one kind into a compacted one. A merge is one Delta transaction that
-takes out the files that it was made from. Two that take out the same file conflict, and the second
-gives up: its work is done. delta-rs' own `optimize.compact` commits both of them (1.6.6), and every
-record then stands twice; versions of before used it. What they left doubled is merged here as well.
-
-Files that were taken out are deleted a day later, when no reader is that far behind.
-
-The ledger as a small Delta table, through delta-rs: no JVM, next to the data.
-
-One row is one document; the partition column `slot` is its key (`delta_documents`). A commit is
-one Delta transaction that removes the files of replaced documents and adds the new ones, with a
+One row is one document; the partition column `slot` is its key (`delta_files`). A commit is one
+Delta transaction that removes the files of replaced documents and adds the new ones, with a
 transaction id of our own. Two commits from one version carry the same id, and the second fails
 ("Concurrent transaction failed"): that is the compare-and-swap. Reading the state opens the
-state's files only, so it costs O(partitions), however long the history is.
+state's files only, so it costs O(partitions), however long the history is. Without conditional put
+in the object store, one race remains, inside delta-rs.
 
 A history copied from another location has larger versions than this table has commits. The
 document `ahead`, a plain number, says by how much the ledger's version is ahead of the table's.
-A commit replaces what its snapshot was read from, and is checked from that version on, whatever was
-read since (`delta_tables`). Without conditional put in the object store, one race remains, inside
-delta-rs.
+
+Every so many commits, whoever committed tidies the history: each segment that lies in several files
+becomes one file, and a hundred past segments of one kind become a compacted one. A merge is one
+Delta transaction that takes out the files that it was made from. Two that take out the same file
+conflict, and the second gives up: its work is done. delta-rs' own `optimize.compact` commits both
+of them (1.6.6), and every record then stands twice; versions of before used it. What they left
+doubled is merged here as well. Files that were taken out are deleted a day later, when no reader is
+that far behind.
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ from deltalake.transaction import AddAction, RemoveAction
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval
 from tideline.errors import BadInput, CommitConflict, ServiceAway, StoreRefused
 from tideline.failpoints import reach
-from tideline.ledger import delta_files as delta_documents
 from tideline.ledger.delta_files import (
     COMMITS_PER_TIDY,
     HISTORY,
@@ -46,6 +41,9 @@ from tideline.ledger.delta_files import (
     LedgerTables,
     active_files,
     by_age,
+    compacted_key,
+    current_group,
+    group_of,
     may_hold_kind,
     removal,
     segment_key,
@@ -54,111 +52,12 @@ from tideline.ledger.port import HistoryEntry, Snapshot
 from tideline.store.probe import refuse_unconditional_puts
 
 log = logging.getLogger("tideline")
-_APP_ID = "tideline-ledger-tidy"
+_APP_ID, _TIDY_APP_ID = "tideline-ledger", "tideline-ledger-tidy"
 _SEGMENTS_PER_TIDY = 50
 _KEEP_HOURS = 24
 _TRIES = 10
-
-
-def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
-    """Merge what lies in many files, delete what was taken out a day ago.
-
-    Failures are only logged: nobody's run fails for it, and the next tidying goes on.
-
-    Args:
-        tables: Lends the ledger's table.
-        files: Reads and writes its files.
-    """
-    try:
-        with tables.newest() as table:
-            if table is not None:
-                merge(table, files)
-                compact(table, files)
-        with tables.newest() as table:
-            if table is not None:
-                table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
-    except (delta_errors.DeltaError, ServiceAway, StoreRefused, OSError) as error:
-        log.warning("the ledger was not tidied, the next commits will: %s", error)
-
-
-def merge(table: DeltaTable, files: LedgerFiles) -> None:
-    """Bring segments of several files, or of a file that delta-rs has merged, into one file each.
-
-    Args:
-        table: The ledger's table, nobody else's object.
-        files: Reads and writes its files.
-
-    Raises:
-        DeltaError: The store, or other writers, did not let it.
-        ServiceAway: The store does not return or take a file.
-    """
-    segments: dict[str, list[str]] = defaultdict(list)
-    for path, key in active_files(table):
-        if key.startswith(HISTORY):
-            segments[key].append(path)
-    scattered = [k for k in sorted(segments) if len(segments[k]) > 1 or _is_foreign(segments[k][0])]
-    # The newest first: those grow.
-    for key in scattered[::-1][:_SEGMENTS_PER_TIDY]:
-        _replace(table, files, [(path, key) for path in segments[key]], key)
-
-
-def compact(table: DeltaTable, files: LedgerFiles) -> None:
-    """Compact a hundred past segments of one kind, if there are any.
-
-    Arguments and errors are those of `merge`.
-    """
-    current = _compacted(table.version() // delta_documents.COMMITS_PER_SEGMENT)
-    loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-    for path, key in active_files(table):
-        _, kind, number = key.split(":") if key.count(":") == 2 else ("", "", "")
-        if key.startswith(HISTORY) and number.isdecimal():
-            loose[kind, _compacted(int(number))].append((path, key))
-    past = sorted(at for at in loose if at[1] < current)
-    if past:
-        kind, group = past[0]
-        # "v" is for volume, the stored word for a compacted segment.
-        _replace(table, files, loose[kind, group], f"{HISTORY}{kind}:v{group:06d}")
-
-
-def _replace(
-    table: DeltaTable, files: LedgerFiles, old: list[tuple[str, str]], document_key: str
-) -> None:
-    """One file with the records of several, each once; done as well if others were first."""
-    found = (entry for path, _ in old for entry in files.read(table, path))
-    entries = sorted(dict.fromkeys(found), key=lambda e: (e.key, e.version))
-    actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in old]
-    actions.append(files.write(table, document_key, entries))
-    reach("tidy:written")
-    for number in range(1, _TRIES + 1):
-        try:
-            files.commit(table, actions, _APP_ID)
-        except delta_errors.CommitFailedError:
-            if number == _TRIES:
-                raise
-        else:
-            reach("tidy:merged")
-        table.update_incremental()  # also after a commit: delta-rs does not always move it itself
-        if not _all_active(table, old):
-            return  # by this commit, or by somebody else's
-
-
-def _all_active(table: DeltaTable, old: Iterable[tuple[str, str]]) -> bool:
-    return set(old) <= set(active_files(table))
-
-
-def _is_foreign(path: str) -> bool:
-    """Whether delta-rs' own compaction wrote a file, in a folder; it may hold records twice."""
-    return "/" in path
-
-
-def _compacted(segment_number: int) -> int:
-    return segment_number // delta_documents.SEGMENTS_PER_COMPACTED
-
-
 _AHEAD = "ahead"
-_CONFIGURATION: dict[str, str | None] = {
-    "delta.logRetentionDuration": "interval 1 days",
-}
+_CONFIGURATION: dict[str, str | None] = {"delta.logRetentionDuration": "interval 1 days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +74,7 @@ class _Basis:
 
 
 class DeltaLedgerStore:
-    """Documents and history in one Delta table. Threads may share it.
-
-    Args:
-        uri: Address of the ledger's own table.
-        storage_options: delta-rs options of the object store.
-    """
+    """Documents and history in one Delta table. Threads may share it."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
@@ -244,6 +138,7 @@ class DeltaLedgerStore:
     ) -> int:
         """Commit on a table object that nobody else holds; the version that it makes."""
         version, ahead = table.version() + 1, basis.ahead
+        # entries of another location keep their versions: the ledger's has to pass them
         newest = max((e.version for e in history), default=-1)
         if newest > version + ahead:
             ahead = newest - version
@@ -263,39 +158,13 @@ class DeltaLedgerStore:
         for kind, entries in closed.items():
             actions.append(self._files.write(table, segment_key(kind, version), entries))
         try:
-            self._files.commit(table, actions, "tideline-ledger")
+            self._files.commit(table, actions, _APP_ID)
         except delta_errors.CommitFailedError as error:
             raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except (delta_errors.DeltaError, OSError) as error:
             raise self._files.failure(error) from error
         self._bodies = {**self._bodies, **written}
         return version
-
-    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
-        """Closed records of a kind; one that stands there twice counts once.
-
-        Versions of before merged segments in a way that could leave every record twice.
-        """
-        with self._tables.newest() as table:
-            files = [] if table is None else list(active_files(table, key))
-            found = [
-                entry
-                for path, segment in files
-                if table is not None and may_hold_kind(segment, kind)
-                for entry in self._files.read(table, path, key)
-                if entry.kind == kind and key in (None, entry.key)
-            ]
-        yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
-
-    def recent(self, kind: str) -> Iterator[HistoryEntry]:
-        """Closed records of a kind, the newest first, segment by segment."""
-        with self._tables.newest() as table:
-            if table is None:
-                return
-            segments = (f for f in active_files(table) if may_hold_kind(f[1], kind))
-            for paths in by_age(segments):
-                found = {e for p in paths for e in self._files.read(table, p) if e.kind == kind}
-                yield from sorted(found, key=lambda e: e.version, reverse=True)
 
     def _create(self) -> DeltaTable:
         refuse_unconditional_puts(self._uri, self._options)
@@ -323,3 +192,104 @@ class DeltaLedgerStore:
             raise CommitConflict(f"{self._uri}: another writer created the ledger") from error
         except OSError as error:
             raise self._files.failure(error) from error
+
+    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+        """Closed records of a kind; one that stands there twice counts once.
+
+        Versions of before merged segments in a way that could leave every record twice.
+        """
+        with self._tables.newest() as table:
+            files = [] if table is None else list(active_files(table, key))
+            found = [
+                entry
+                for path, segment in files
+                if table is not None and may_hold_kind(segment, kind)
+                for entry in self._files.read(table, path, key)
+                if entry.kind == kind and key in (None, entry.key)
+            ]
+        yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
+
+    def recent(self, kind: str) -> Iterator[HistoryEntry]:
+        """Closed records of a kind, the newest first, segment by segment."""
+        with self._tables.newest() as table:
+            if table is None:
+                return
+            segments = (f for f in active_files(table) if may_hold_kind(f[1], kind))
+            for paths in by_age(segments):
+                found = {e for p in paths for e in self._files.read(table, p) if e.kind == kind}
+                yield from sorted(found, key=lambda e: e.version, reverse=True)
+
+
+def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
+    """Merge what lies in many files, delete what was taken out a day ago.
+
+    Failures are only logged: nobody's run fails for it, and the next tidying goes on.
+    """
+    try:
+        with tables.newest() as table:
+            if table is not None:
+                merge(table, files)
+                compact(table, files)
+        with tables.newest() as table:
+            if table is not None:
+                table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+    except (delta_errors.DeltaError, ServiceAway, StoreRefused, OSError) as error:
+        log.warning("the ledger was not tidied, the next commits will: %s", error)
+
+
+def merge(table: DeltaTable, files: LedgerFiles) -> None:
+    """Bring segments of several files, or of a file that delta-rs has merged, into one file each.
+
+    Raises:
+        DeltaError: The store, or other writers, did not let it.
+        ServiceAway: The store does not return or take a file.
+    """
+    segments: dict[str, list[str]] = defaultdict(list)
+    for path, key in active_files(table):
+        if key.startswith(HISTORY):
+            segments[key].append(path)
+    scattered = [k for k in sorted(segments) if len(segments[k]) > 1 or _is_foreign(segments[k][0])]
+    # the newest first: those grow
+    for key in scattered[::-1][:_SEGMENTS_PER_TIDY]:
+        _replace(table, files, [(path, key) for path in segments[key]], key)
+
+
+def compact(table: DeltaTable, files: LedgerFiles) -> None:
+    """Compact a hundred past segments of one kind, if there are any. Errors as `merge`."""
+    current = current_group(table.version())
+    loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
+    for path, key in active_files(table):
+        _, kind, number = key.split(":") if key.count(":") == 2 else ("", "", "")
+        if key.startswith(HISTORY) and number.isdecimal():
+            loose[kind, group_of(int(number))].append((path, key))
+    past = sorted(at for at in loose if at[1] < current)
+    if past:
+        kind, group = past[0]
+        _replace(table, files, loose[kind, group], compacted_key(kind, group))
+
+
+def _replace(
+    table: DeltaTable, files: LedgerFiles, old: list[tuple[str, str]], document_key: str
+) -> None:
+    """One file with the records of several, each once; done as well if others were first."""
+    found = (entry for path, _ in old for entry in files.read(table, path))
+    entries = sorted(dict.fromkeys(found), key=lambda e: (e.key, e.version))
+    actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in old]
+    actions.append(files.write(table, document_key, entries))
+    reach("tidy:written")
+    for number in range(1, _TRIES + 1):
+        try:
+            files.commit(table, actions, _TIDY_APP_ID)
+        except delta_errors.CommitFailedError:
+            if number == _TRIES:
+                raise
+        else:
+            reach("tidy:merged")
+        table.update_incremental()  # also after a commit: delta-rs does not always move it itself
+        if not set(old) <= set(active_files(table)):
+            return  # by this commit, or by somebody else's
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether delta-rs' own compaction wrote a file, in a folder; it may hold records twice."""
+    return "/" in path

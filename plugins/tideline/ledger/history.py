@@ -38,20 +38,14 @@ KINDS = tuple(kept.name for kept in ENTRIES)
 
 
 class LedgerHistory:
-    """The history of one stream's ledger.
-
-    Args:
-        store: Where it is.
-    """
+    """The history of one stream's ledger."""
 
     def __init__(self, store: LedgerStore) -> None:
         self.store = store
 
     def closed_runs(self) -> Iterator[RunRecord]:
         """Every closed run in the order of closing; reads the whole history."""
-        newest = {e.key: e for e in self.store.history("run")}
-        for entry in sorted(newest.values(), key=lambda e: e.version):
-            yield self._load(RunRecord, entry)
+        return self._each(RunRecord, "run")
 
     def recent_runs(self) -> Iterator[RunRecord]:
         """Closed runs as their last closing left them, the newest first.
@@ -63,13 +57,6 @@ class LedgerHistory:
     def recent_incidents(self) -> Iterator[Incident]:
         """Closed incidents, the newest first; who stops early has read little of the history."""
         return self._newest_first(Incident, "incident")
-
-    def _newest_first(self, kind: type[Value], name: str) -> Iterator[Value]:
-        seen: set[str] = set()
-        for entry in self.store.recent(name):
-            if entry.key not in seen:
-                seen.add(entry.key)
-                yield self._load(kind, entry)
 
     def closings(self) -> list[Closing]:
         """Every plan of every run by its first closing, oldest first; reads the whole history."""
@@ -92,9 +79,7 @@ class LedgerHistory:
 
     def closed_incidents(self) -> Iterator[Incident]:
         """Every closed incident in the order of closing; reads the whole history."""
-        newest = {e.key: e for e in self.store.history("incident")}
-        for entry in sorted(newest.values(), key=lambda e: e.version):
-            yield self._load(Incident, entry)
+        return self._each(Incident, "incident")
 
     def resolved_times(self) -> dict[str, ResolvedTimestamp]:
         """What times mean in offsets, as far as they have been resolved (R11), by their keys."""
@@ -103,13 +88,11 @@ class LedgerHistory:
 
     def decodings(self) -> list[DecodeRecord]:
         """Every verified decoding, as its last repetition left it, oldest first."""
-        newest = {e.key: e for e in self.store.history("decode")}
-        return [self._load(DecodeRecord, e) for e in sorted(newest.values(), key=_version)]
+        return list(self._each(DecodeRecord, "decode"))
 
     def find_decoding(self, run_id: str) -> DecodeRecord | None:
         """The newest verified decoding of a run; None if it has decoded nothing."""
-        entries = list(self.store.history("decode", run_id))
-        return self._load(DecodeRecord, entries[-1]) if entries else None
+        return self._last(DecodeRecord, "decode", run_id)
 
     def decode_closings(self) -> Iterator[DecodeRecord]:
         """Every closing of every decoding, oldest first: a plan that is cleared closes again."""
@@ -138,7 +121,7 @@ class LedgerHistory:
         One read of everything that was noted: a stream has few schemas.
 
         Args:
-            ids: As they stand before records' bytes. Nothing is read if there are none.
+            ids: Nothing is read if there are none.
 
         Raises:
             SchemaChanged: An id was noted with two different schemas.
@@ -153,9 +136,6 @@ class LedgerHistory:
 
     def new_schemas(self, answered: Iterable[WriterSchema]) -> tuple[WriterSchema, ...]:
         """Those of the registry's answers that are not noted yet, each id once.
-
-        Args:
-            answered: What the registry has just said.
 
         Raises:
             SchemaChanged: The registry gives another schema for an id that was noted.
@@ -181,6 +161,23 @@ class LedgerHistory:
             " records were written with",
             schema_id=known.schema_id,
         )
+
+    def _each(self, kind: type[Value], name: str) -> Iterator[Value]:
+        """The last entry of each key, in the order of their versions."""
+        newest = {e.key: e for e in self.store.history(name)}
+        for entry in sorted(newest.values(), key=_version):
+            yield self._load(kind, entry)
+
+    def _newest_first(self, kind: type[Value], name: str) -> Iterator[Value]:
+        seen: set[str] = set()
+        for entry in self.store.recent(name):
+            if entry.key not in seen:
+                seen.add(entry.key)
+                yield self._load(kind, entry)
+
+    def _last(self, kind: type[Value], name: str, key: str) -> Value | None:
+        entries = list(self.store.history(name, key))
+        return self._load(kind, entries[-1]) if entries else None
 
     def _load(self, kind: type[Value], entry: HistoryEntry) -> Value:
         where = f"{entry.kind} {entry.key} in the history, written by version {entry.version}"

@@ -1,6 +1,7 @@
-"""The identity of a process on this machine; process ids are reused.
+"""Leases in the ledger's control document: who may work on a stream now.
 
-Leases in the ledger's control document: who may work on a stream now.
+A lease keeps others out; it does not keep its holder in. A holder that slept through its end is
+fenced by its token (R5).
 """
 
 from __future__ import annotations
@@ -18,20 +19,7 @@ from tideline.errors import Halted, StreamBusy
 from tideline.ledger.state import Lease, LedgerState
 from tideline.model.wording import duration_text
 
-
-def process_identity(pid: int) -> str:
-    """Boot and start time of a process (proc(5), field 22); empty if there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else f"{boot}:{fields[19]}"
-
-
 log = logging.getLogger("tideline")
-
-
 _MOST_OFTEN = 0.1
 """Seconds between renewals at least, however short a lease is: the ledger has other writers."""
 
@@ -61,12 +49,24 @@ def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
     return _with_lease(state, name, holder)
 
 
+def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
+    return state.with_lease(
+        Lease(
+            name=name,
+            holder=holder,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            process_started=process_identity(os.getpid()),
+            expires_at=datetime.now(UTC) + timedelta(seconds=lease_seconds()),
+        )
+    )
+
+
 @contextmanager
 def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
     """Renew a lease in the background for the length of a block.
 
     Args:
-        name: The lease's name.
         renew: Writes the new expiry; failures are logged, and the lease then expires.
     """
     stop = threading.Event()
@@ -103,24 +103,10 @@ def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
         )
 
 
-def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
-    return state.with_lease(
-        Lease(
-            name=name,
-            holder=holder,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            process_started=process_identity(os.getpid()),
-            expires_at=datetime.now(UTC) + timedelta(seconds=lease_seconds()),
-        )
-    )
-
-
 def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
     """Make sure that nobody else holds a lease.
 
     Args:
-        state: The ledger's state.
         holder: The attempt that asks.
         names: The leases to look at; all if none is named.
 
@@ -137,6 +123,26 @@ def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
                 stream=state.control.stream,
                 lease=held.name,
             )
+
+
+def _is_gone(lease: Lease) -> bool:
+    """Whether the holder ran on this host and has ended; on other hosts only expiry tells."""
+    if lease.host != socket.gethostname() or not lease.process_started:
+        return False
+    return process_identity(lease.pid) != lease.process_started
+
+
+def process_identity(pid: int) -> str:
+    """Boot and start time of a process (proc(5), field 22); empty if there is none.
+
+    A process id alone would name whoever has got it since.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else f"{boot}:{fields[19]}"
 
 
 def refuse_during_rewind(state: LedgerState, holder: str) -> None:
@@ -156,10 +162,3 @@ def refuse_during_rewind(state: LedgerState, holder: str) -> None:
         " move until it is: give the same tideline rewind command again",
         rewind_id=rewind.rewind_id,
     )
-
-
-def _is_gone(lease: Lease) -> bool:
-    """Whether the holder ran on this host and has ended; on other hosts only expiry tells."""
-    if lease.host != socket.gethostname() or not lease.process_started:
-        return False
-    return process_identity(lease.pid) != lease.process_started

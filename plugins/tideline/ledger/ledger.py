@@ -27,12 +27,7 @@ _TRIES = 30
 
 
 class Ledger(LedgerHistory):
-    """One stream's ledger on any store.
-
-    Args:
-        store: Where the documents are.
-        stream: The stream's name.
-    """
+    """One stream's ledger on any store."""
 
     def __init__(self, store: LedgerStore, stream: str) -> None:
         super().__init__(store)
@@ -59,9 +54,6 @@ class Ledger(LedgerHistory):
     def read_since(self, known: LedgerState) -> LedgerState:
         """The state now: the very object that is known where nothing has changed since.
 
-        Args:
-            known: What `read` or this method returned before.
-
         Raises:
             TidelineError: As `read`.
         """
@@ -73,8 +65,7 @@ class Ledger(LedgerHistory):
         """What is known about a run id, open or closed; None if nothing is.
 
         Args:
-            run_id: Airflow's run id, or the command line's.
-            state: A state that was just read; None reads it.
+            state: One that was just read; None reads it.
 
         Raises:
             TidelineError: As `read`.
@@ -82,8 +73,7 @@ class Ledger(LedgerHistory):
         known = (self.read() if state is None else state).runs.get(run_id)
         if known is not None:
             return known
-        entries = list(self.store.history("run", run_id))
-        return self._load(RunRecord, entries[-1]) if entries else None
+        return self._last(RunRecord, "run", run_id)
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap.
@@ -146,7 +136,6 @@ class Ledger(LedgerHistory):
         """Hold a lease for the length of a block, renewed in the background.
 
         Args:
-            name: What to lease.
             rewinding: Whether to rewind the stream, which an unfinished rewind does not forbid.
             before_first: Called before the first write to a new ledger, which may refuse it.
 
@@ -187,7 +176,6 @@ class Ledger(LedgerHistory):
         """Give the holder of a lease a token larger than all before it (R5).
 
         Args:
-            lease: The lease's name.
             above: The largest token that the table knows: a ledger restored from an older copy
                 would give out tokens that the table has seen already.
 
@@ -206,13 +194,6 @@ class Ledger(LedgerHistory):
 
     def update_under(self, lease: str, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Change the state, as `update` does, if this holder still has a lease.
-
-        Args:
-            lease: The lease's name.
-            change: A pure function.
-
-        Returns:
-            The state that was written.
 
         Raises:
             StreamBusy: The lease was lost, and others may have worked meanwhile.

@@ -1,6 +1,4 @@
-"""What a move finds out before it copies: formats it knows, and history the target lacks.
-
-Move a ledger to another location; after a crash anywhere, at most one location is in charge.
+"""Move a ledger to another location; after a crash anywhere, at most one location is in charge.
 
     copy     the target holds everything and a marker "unfinished"; the source is in charge
     mark     the source holds a marker "moved_to"; nobody is in charge
@@ -44,67 +42,9 @@ from tideline.ledger.snapshots import document, marker_in
 from tideline.ledger.state import Control, LedgerState
 from tideline.stream.settings import LedgerLocation, RelocationMarker
 
-
-def refuse_newer_formats(store: LedgerStore, snapshot: Snapshot, *, history: bool = False) -> None:
-    """Make sure that this version reads every format in a store.
-
-    Args:
-        store: The source or the target of a move.
-        snapshot: Its documents.
-        history: Whether to check the whole history as well, which reads it once more.
-
-    Raises:
-        NewerFormat: A newer version of Tideline wrote there.
-        UnreadableDocument: A document or entry is damaged.
-    """
-    for key, body in snapshot.documents.items():
-        refuse_newer(body, f"ledger {store.location}: document {key}")
-    for entry in _whole_history(store) if history else ():
-        where = f"{entry.kind} {entry.key} in the history, written by version {entry.version}"
-        refuse_newer(entry.body, f"ledger {store.location}: {where}")
-
-
-def missing_entries(leaving: LedgerStore, arriving: LedgerStore) -> list[HistoryEntry]:
-    """The entries of the source's history that the target does not have yet.
-
-    Raises:
-        BadInput: The target's history is not the beginning of the source's.
-    """
-    there: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
-    for entry in _whole_history(arriving):
-        there[entry.kind, entry.key].append(_digest(entry))
-    missing = []
-    for entry in _whole_history(leaving):
-        known = there[entry.kind, entry.key]
-        if not known:
-            missing.append(entry)
-        elif known.popleft() != _digest(entry):
-            raise _other_history(arriving, entry.kind, entry.key)
-    for (kind, key), unknown in there.items():
-        if unknown:
-            raise _other_history(arriving, kind, key)
-    return missing
-
-
-def _whole_history(store: LedgerStore) -> Iterator[HistoryEntry]:
-    return chain.from_iterable(store.history(kind) for kind in KINDS)
-
-
-def _digest(entry: HistoryEntry) -> bytes:
-    return hashlib.sha256(f"{entry.version} {entry.body}".encode()).digest()
-
-
-def _other_history(store: LedgerStore, kind: str, key: str) -> BadInput:
-    return BadInput(
-        f"ledger {store.location}: history differs at {kind} {key}: the target is not an earlier"
-        " copy of this ledger; give another address (--at)",
-        ledger=store.location,
-    )
-
-
 log = logging.getLogger("tideline")
 _TRIES = 10
-_ENTRIES_PER_COMMIT = 500
+_ENTRIES_PER_COMMIT = 500  # of a long history: what is copied when a move dies stays copied
 _LEASES = ("live", "backfill", "writer", "decoder")
 
 
@@ -160,7 +100,7 @@ def move_ledger(
         if CONTROL not in before.documents:
             return Move(source, target, is_empty=True)
         for store in (handover.leaving, arriving):
-            refuse_newer_formats(store, store.read(), history=True)
+            _refuse_newer_formats(store, store.read(), history=True)
         ledger = Ledger(open_store(source), source.stream)
         with _all_leases(ledger):
             handover.copy_and_mark(ledger.holder)
@@ -207,7 +147,7 @@ class _Handover:
             if self.is_marked(base):
                 return
             control = document(Control, base, CONTROL, self.leaving.location)
-            # A process that was stopped for long may have lost its leases.
+            # a process that was stopped for long may have lost its leases
             leases.refuse_others(LedgerState(base.version, control), holder)
             try:
                 self._copy(base, control)
@@ -233,7 +173,7 @@ class _Handover:
         put = {k: v for k, v in documents.items() if there.documents.get(k) != v}
         self.arriving.commit(there, put=put, drop=set(there.documents) - set(documents))
         reach("move:begun")
-        missing = missing_entries(self.leaving, self.arriving)
+        missing = _missing_entries(self.leaving, self.arriving)
         for first in range(0, len(missing), _ENTRIES_PER_COMMIT):
             there = self.arriving.read()
             if there.documents != documents:
@@ -257,7 +197,7 @@ class _Handover:
                 return
             if marker.state != "unfinished" or marker.other != self.source:
                 raise LedgerElsewhere(marker.refusal(self.arriving.location))
-            refuse_newer_formats(self.arriving, there)
+            _refuse_newer_formats(self.arriving, there)
             self.arriving.commit(there, put={}, drop=[MARKER])
 
         retry_conflicts(attempt, _TRIES)
@@ -278,3 +218,58 @@ def _check_is_ours(there: Snapshot, ledger_id: str, store: LedgerStore) -> None:
             " another address (--at), or remove that ledger if nobody needs it",
             ledger=store.location,
         )
+
+
+def _refuse_newer_formats(store: LedgerStore, snapshot: Snapshot, *, history: bool = False) -> None:
+    """Make sure that this version reads every format in a store.
+
+    Args:
+        history: Whether to check the whole history as well, which reads it once more.
+
+    Raises:
+        NewerFormat: A newer version of Tideline wrote there.
+        UnreadableDocument: A document or entry is damaged.
+    """
+    for key, body in snapshot.documents.items():
+        refuse_newer(body, f"ledger {store.location}: document {key}")
+    for entry in _whole_history(store) if history else ():
+        where = f"{entry.kind} {entry.key} in the history, written by version {entry.version}"
+        refuse_newer(entry.body, f"ledger {store.location}: {where}")
+
+
+def _missing_entries(leaving: LedgerStore, arriving: LedgerStore) -> list[HistoryEntry]:
+    """The entries of the source's history that the target does not have yet.
+
+    Raises:
+        BadInput: The target's history is not the beginning of the source's.
+    """
+    there: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
+    for entry in _whole_history(arriving):
+        there[entry.kind, entry.key].append(_digest(entry))
+    missing = []
+    for entry in _whole_history(leaving):
+        known = there[entry.kind, entry.key]
+        if not known:
+            missing.append(entry)
+        elif known.popleft() != _digest(entry):
+            raise _other_history(arriving, entry.kind, entry.key)
+    for (kind, key), unknown in there.items():
+        if unknown:
+            raise _other_history(arriving, kind, key)
+    return missing
+
+
+def _whole_history(store: LedgerStore) -> Iterator[HistoryEntry]:
+    return chain.from_iterable(store.history(kind) for kind in KINDS)
+
+
+def _digest(entry: HistoryEntry) -> bytes:
+    return hashlib.sha256(f"{entry.version} {entry.body}".encode()).digest()
+
+
+def _other_history(store: LedgerStore, kind: str, key: str) -> BadInput:
+    return BadInput(
+        f"ledger {store.location}: history differs at {kind} {key}: the target is not an earlier"
+        " copy of this ledger; give another address (--at)",
+        ledger=store.location,
+    )

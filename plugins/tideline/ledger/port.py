@@ -126,7 +126,6 @@ class LedgerStore(Protocol):
         """Entries of a kind, smallest version first.
 
         Args:
-            kind: One of `history.KINDS`.
             key: Only entries of this key, found without reading the others; None for all.
 
         Raises:
@@ -136,9 +135,6 @@ class LedgerStore(Protocol):
 
     def recent(self, kind: str) -> Iterator[HistoryEntry]:
         """Entries of a kind, largest version first; who stops early has read little of them.
-
-        Args:
-            kind: One of `history.KINDS`.
 
         Raises:
             ServiceAway: The storage does not answer.

@@ -24,7 +24,6 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
     """The state that a snapshot's documents hold; that of an empty ledger where there are none.
 
     Args:
-        snapshot: What a store returned.
         location: Of the store, for messages.
         stream: Whose ledger it has to be.
 
@@ -48,7 +47,7 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
         )
     runs = {key for key in documents if key.startswith(RUN_PREFIX)}
     if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING}):
-        # The next write would remove it.
+        # the next write would remove it
         raise UnreadableDocument(
             f"ledger {location}: unknown document {unknown[0]!r}; allowed: {CONTROL}, {HEAD},"
             f" {DECODING}, {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline wrote it:"

@@ -1,15 +1,12 @@
-"""The tables of ledgers in a database; `sql_store` and the migrations use these definitions.
-
-Column names are stored and stay: `slot` is what the code calls a document key.
-
-The ledger as rows in a database, usually Airflow's own: PostgreSQL, or SQLite on one machine.
+"""The ledger as rows in a database, usually Airflow's own: PostgreSQL, or SQLite on one machine.
 
 A ledger is one row with a version, its documents, and an append-only history. A commit is one
 transaction that begins with `UPDATE ... WHERE version = base`: the row's lock makes the second of
 two such commits wait, and then it finds another version. That is the compare-and-swap. Reading is
 one statement, so documents and version are of one moment at every isolation level.
 
-The column `slot` holds the document's key; stored names stay.
+The migrations use these definitions of the tables. Names of columns are stored and stay: `slot` is
+what the code calls a document key.
 """
 
 from __future__ import annotations
@@ -53,12 +50,28 @@ from sqlalchemy.pool import NullPool
 from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry, Snapshot
 
+_BUSY_SECONDS = 30
+_PORTION = 200
+"""Entries of one statement, where who reads may stop early."""
+# a lost server is noticed within half a minute, whatever the network does
+_POSTGRES = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+_TRANSIENT = (OperationalError, InterfaceError, InternalError)
+_NO_SUCH_TABLE = ("42P01", "42703")  # undefined_table, undefined_column
+_NO_RIGHT = "42501"  # insufficient_privilege
+_NO_SUCH_IN_SQLITE = ("no such table", "no such column", "unable to open database file")
+
 METADATA = MetaData()
 VERSION_TABLE = "tideline_alembic_version"
 MANAGER = "tideline.airflow.db_manager.TidelineDBManager"
 """Airflow's external database manager; it creates the tables."""
 
-# SQLite only counts up an INTEGER by itself.
+# SQLite only counts up an INTEGER by itself
 _Counter = BigInteger().with_variant(Integer(), "sqlite")
 
 LEDGERS = Table(
@@ -88,24 +101,8 @@ HISTORY = Table(
 Index("tideline_history_by_key", HISTORY.c.ledger, HISTORY.c.kind, HISTORY.c.key, HISTORY.c.version)
 
 
-_BUSY_SECONDS = 30
-_PORTION = 200
-# A lost server is noticed within half a minute, whatever the network does.
-_POSTGRES = {
-    "connect_timeout": "10",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-}
-_TRANSIENT = (OperationalError, InterfaceError, InternalError)
-_NO_SUCH_TABLE = ("42P01", "42703")  # undefined_table, undefined_column
-
-_NO_SUCH_IN_SQLITE = ("no such table", "no such column", "unable to open database file")
-
-
 class SqlLedgerStore:
-    """Documents and history in the tables of `sql_tables`.
+    """Documents and history in these tables.
 
     Args:
         url: The database; its password appears in no message.
@@ -240,7 +237,7 @@ class SqlLedgerStore:
                 f" `airflow db migrate`, or `airflow db-manager migrate {MANAGER}`",
                 ledger=self._location,
             )
-        if code == "42501":
+        if code == _NO_RIGHT:
             return BadInput(
                 f"ledger {self._location}: {said}; give the connection's user SELECT, INSERT,"
                 " UPDATE and DELETE on the tables tideline_*",

@@ -1,4 +1,9 @@
-"""What the ledger holds at one version, and the pure changes of it."""
+"""What the ledger holds at one version, and the pure changes of it.
+
+A change may be made again on a newer state, when another writer was first: it asks nothing but the
+state, and what it is given. First changes of runs and of the head, then leases and rewinds, then
+incidents.
+"""
 
 from __future__ import annotations
 
@@ -63,19 +68,6 @@ class Control:
     rewinds: int = 0
     rewind: Rewind | None = None
 
-    def with_lease(self, lease: Lease) -> Control:
-        """With a lease taken or renewed; those that ran out long ago are dropped."""
-        forgotten = lease.expires_at - _LEASES_KEPT
-        others = tuple(
-            held for held in self.leases if held.name != lease.name and held.expires_at > forgotten
-        )
-        return replace(self, leases=(*others, lease))
-
-    def without_lease(self, name: str, holder: str) -> Control:
-        """With a lease given back; itself if somebody else has it by now."""
-        kept = tuple(held for held in self.leases if held.name != name or held.holder != holder)
-        return self if len(kept) == len(self.leases) else replace(self, leases=kept)
-
 
 DOCUMENTS = (
     Kept(CONTROL, Control, "tokens, leases, open incidents, a rewind under way"),
@@ -113,14 +105,8 @@ class LedgerState:
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
-        return next(
-            (
-                r
-                for r in self.runs.values()
-                if r.is_open and r.lane == "live" and r.finishes is None
-            ),
-            None,
-        )
+        live = (r for r in self.runs.values() if r.is_open and r.lane == "live")
+        return next((r for r in live if r.finishes is None), None)
 
     def orphans(self) -> tuple[RunRecord, ...]:
         """Open records of runs that set out to finish a plan which is closed by now."""
@@ -140,24 +126,36 @@ class LedgerState:
         }
         return replace(self, runs={**self.runs, **ended})
 
-    def decided_alike(self, decided: Iterable[Incident]) -> LedgerState:
-        """This state, if nobody has answered otherwise, or closed one, since decisions were read.
+    def with_run(self, record: RunRecord) -> LedgerState:
+        """The state with a record added or replaced."""
+        return replace(self, runs={**self.runs, record.run_id: record})
 
-        Args:
-            decided: Incidents as they are carried out; a policy's decision is not in the ledger.
+    def with_plan_closed(self, plan_id: str, **outcome: object) -> LedgerState:
+        """Close every run that executes a plan: its own, and those that set out to finish it."""
+        closed = {
+            run_id: replace(record, **outcome)  # type: ignore[arg-type]
+            for run_id, record in self.runs.items()
+            if record.plan is not None and record.plan.plan_id == plan_id
+        }
+        return replace(self, runs={**self.runs, **closed})
 
-        Raises:
-            StreamBusy: One of them has another decision by now, or is closed.
-        """
-        for incident in decided:
-            known = self.open_incident(incident.incident_id)
-            if known is None or known.decision not in (incident.decision, None):
-                now = "closed" if known is None else "decided otherwise"
-                raise StreamBusy(
-                    f"{incident.incident_id} was {now} while its decision was carried out; run"
-                    " again"
-                )
-        return self
+    def without_proposals(self, lane: str, but: str) -> LedgerState:
+        """Drop proposals of other runs in a lane: cleared, they are planned anew (R1)."""
+        kept = {
+            run_id: record
+            for run_id, record in self.runs.items()
+            if record.status != "proposed" or record.lane != lane or run_id == but
+        }
+        return self if len(kept) == len(self.runs) else replace(self, runs=kept)
+
+    def without_verifications(self) -> LedgerState:
+        """Open runs forget what they verified: the table was changed, and that was approved."""
+        forgotten = {
+            run_id: replace(record, table_commit=None, verified=())
+            for run_id, record in self.runs.items()
+            if record.is_open
+        }
+        return replace(self, runs={**self.runs, **forgotten})
 
     def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:
         """The state with another head: the one place where the live lane's positions are written.
@@ -166,7 +164,6 @@ class LedgerState:
         are kept.
 
         Args:
-            head: What to store.
             made_from: The head that it was made from, where that is not this state's own.
 
         Raises:
@@ -198,37 +195,6 @@ class LedgerState:
             merged = merged.with_commits(*self.head.commits)
         return replace(self, head=merged)
 
-    def without_verifications(self) -> LedgerState:
-        """Open runs forget what they verified: the table was changed, and that was approved."""
-        forgotten = {
-            run_id: replace(record, table_commit=None, verified=())
-            for run_id, record in self.runs.items()
-            if record.is_open
-        }
-        return replace(self, runs={**self.runs, **forgotten})
-
-    def with_run(self, record: RunRecord) -> LedgerState:
-        """The state with a record added or replaced."""
-        return replace(self, runs={**self.runs, record.run_id: record})
-
-    def with_plan_closed(self, plan_id: str, **outcome: object) -> LedgerState:
-        """Close every run that executes a plan: its own, and those that set out to finish it."""
-        closed = {
-            run_id: replace(record, **outcome)  # type: ignore[arg-type]
-            for run_id, record in self.runs.items()
-            if record.plan is not None and record.plan.plan_id == plan_id
-        }
-        return replace(self, runs={**self.runs, **closed})
-
-    def without_proposals(self, lane: str, but: str) -> LedgerState:
-        """Drop proposals of other runs in a lane: cleared, they are planned anew (R1)."""
-        kept = {
-            run_id: record
-            for run_id, record in self.runs.items()
-            if record.status != "proposed" or record.lane != lane or run_id == but
-        }
-        return self if len(kept) == len(self.runs) else replace(self, runs=kept)
-
     def with_resolved_time(self, instant: ResolvedTimestamp) -> LedgerState:
         """The state with what an instant means, for the history (R11)."""
         return replace(self, resolved_times=(*self.resolved_times, instant))
@@ -244,12 +210,23 @@ class LedgerState:
 
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""
-        return replace(self, control=self.control.with_lease(lease))
+        forgotten = lease.expires_at - _LEASES_KEPT
+        others = tuple(
+            held
+            for held in self.control.leases
+            if held.name != lease.name and held.expires_at > forgotten
+        )
+        return self._control(leases=(*others, lease))
 
     def without_lease(self, name: str, holder: str) -> LedgerState:
         """The state with a lease given back; unchanged if somebody else has it by now."""
-        after = self.control.without_lease(name, holder)
-        return self if after is self.control else replace(self, control=after)
+        leases = self.control.leases
+        kept = tuple(held for held in leases if held.name != name or held.holder != holder)
+        return self if len(kept) == len(leases) else self._control(leases=kept)
+
+    def with_next_token(self, above: int = 0) -> LedgerState:
+        """The state after giving out a token larger than all before; it is `control.token`."""
+        return self._control(token=max(self.control.token, above) + 1)
 
     def with_rewind_begun(self, rewind: Rewind) -> LedgerState:
         """The state with a rewind under way: everybody else is kept out from here on."""
@@ -262,9 +239,28 @@ class LedgerState:
         after = replace(self._control(rewind=None), runs=runs).with_head(head)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
-    def with_next_token(self, above: int = 0) -> LedgerState:
-        """The state after giving out a token larger than all before; it is `control.token`."""
-        return self._control(token=max(self.control.token, above) + 1)
+    @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        """All open incidents: those of the landing, then those of the decoding."""
+        return (*self.control.incidents, *self.decoding.incidents)
+
+    def open_incident(self, incident_id: str) -> Incident | None:
+        """The open incident of that id, None if there is none."""
+        return next((i for i in self.open_incidents if i.incident_id == incident_id), None)
+
+    def live_incidents(self) -> tuple[Incident, ...]:
+        """Open incidents but for those that are a backfill's own."""
+        return tuple(i for i in self.control.incidents if i.finding.backfill is None)
+
+    def incidents_of_table(self) -> tuple[Incident, ...]:
+        """Open incidents that keep anybody from writing to the table."""
+        return tuple(i for i in self.control.incidents if i.finding.kind == "table_changed")
+
+    def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
+        """Open incidents that keep a landed plan from being verified."""
+        return tuple(
+            i for i in self.control.incidents if any(p.plan_id == plan_id for p in i.plans)
+        )
 
     def with_incidents(
         self,
@@ -328,6 +324,45 @@ class LedgerState:
         decoding = replace(self.decoding, incidents=answered(self.decoding.incidents))
         return replace(self._control(incidents=answered(self.control.incidents)), decoding=decoding)
 
+    def decided_alike(self, decided: Iterable[Incident]) -> LedgerState:
+        """This state, if nobody has answered otherwise, or closed one, since decisions were read.
+
+        Args:
+            decided: As they are carried out; a policy's decision is not in the ledger.
+
+        Raises:
+            StreamBusy: One of them has another decision by now, or is closed.
+        """
+        for incident in decided:
+            known = self.open_incident(incident.incident_id)
+            if known is None or known.decision not in (incident.decision, None):
+                now = "closed" if known is None else "decided otherwise"
+                raise StreamBusy(
+                    f"{incident.incident_id} was {now} while its decision was carried out; run"
+                    " again"
+                )
+        return self
+
+    def with_rows_verified(self, plan_id: str, outcome: str, now: datetime) -> LedgerState:
+        """The state after a plan's rows were verified after all: nothing puts them in doubt.
+
+        An incident that has rows of other plans in doubt stays open for those.
+        """
+        held = self.incidents_of_plan(plan_id)
+        left = {i.incident_id: i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}
+        kept = tuple(left.get(i.incident_id, i) for i in self.control.incidents)
+        gone = [i.closed(outcome, now) for i in held if i.incident_id not in left]
+        return self._control(incidents=kept).with_incidents_closed(gone)
+
+    def with_incidents_closed(self, closed: Iterable[Incident]) -> LedgerState:
+        """Move incidents, as they ended, into the history; others stay open."""
+        ended = {i.incident_id: i for i in closed}
+        if not ended:
+            return self
+        kept = tuple(i for i in self.control.incidents if i.incident_id not in ended)
+        after = self._control(incidents=kept)
+        return replace(after, closed_incidents=(*self.closed_incidents, *ended.values()))
+
     def with_decoding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
         """Open an incident that halts the decoding and not the landing; an older one is closed."""
         opened = self.control.incidents_opened + 1
@@ -350,49 +385,6 @@ class LedgerState:
             decoding=replace(self.decoding, incidents=()),
             closed_incidents=(*self.closed_incidents, *ended),
         )
-
-    def with_incidents_closed(self, closed: Iterable[Incident]) -> LedgerState:
-        """Move incidents, as they ended, into the history; others stay open."""
-        ended = {i.incident_id: i for i in closed}
-        if not ended:
-            return self
-        kept = tuple(i for i in self.control.incidents if i.incident_id not in ended)
-        after = self._control(incidents=kept)
-        return replace(after, closed_incidents=(*self.closed_incidents, *ended.values()))
-
-    def open_incident(self, incident_id: str) -> Incident | None:
-        """The open incident of that id, None if there is none."""
-        return next((i for i in self.open_incidents if i.incident_id == incident_id), None)
-
-    @property
-    def open_incidents(self) -> tuple[Incident, ...]:
-        """All open incidents: those of the landing, then those of the decoding."""
-        return (*self.control.incidents, *self.decoding.incidents)
-
-    def live_incidents(self) -> tuple[Incident, ...]:
-        """Open incidents but for those that are a backfill's own."""
-        return tuple(i for i in self.control.incidents if i.finding.backfill is None)
-
-    def incidents_of_table(self) -> tuple[Incident, ...]:
-        """Open incidents that keep anybody from writing to the table."""
-        return tuple(i for i in self.control.incidents if i.finding.kind == "table_changed")
-
-    def incidents_of_plan(self, plan_id: str) -> tuple[Incident, ...]:
-        """Open incidents that keep a landed plan from being verified."""
-        return tuple(
-            i for i in self.control.incidents if any(p.plan_id == plan_id for p in i.plans)
-        )
-
-    def with_rows_verified(self, plan_id: str, outcome: str, now: datetime) -> LedgerState:
-        """The state after a plan's rows were verified after all: nothing puts them in doubt.
-
-        An incident that has rows of other plans in doubt stays open for those.
-        """
-        held = self.incidents_of_plan(plan_id)
-        left = {i.incident_id: i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}
-        kept = tuple(left.get(i.incident_id, i) for i in self.control.incidents)
-        gone = [i.closed(outcome, now) for i in held if i.incident_id not in left]
-        return self._control(incidents=kept).with_incidents_closed(gone)
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
