@@ -22,7 +22,7 @@ from devstack.spark_apps import InProcessSpark
 from tideline.launch.jars import broker_jars, fetch
 from tideline.launch.java import find_java
 from tideline.launch.local_driver import LocalDriver
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import PlannedRange
 from tideline.model.request import RunRequest
 from tideline.model.spark_job import SparkJob
 from tideline.pipeline.run_batch import run_batch

@@ -11,8 +11,8 @@ from devstack.reference.markdown import code, page, table
 from tideline.ledger.delta_files import SCHEMA
 from tideline.ledger.history import ENTRIES
 from tideline.ledger.port import Kept
+from tideline.ledger.snapshots import DOCUMENTS
 from tideline.ledger.sql_store import METADATA
-from tideline.ledger.state import DOCUMENTS
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COLUMNS
 
 _MEANINGS = {

@@ -232,8 +232,8 @@ MUTANTS = (
     ),
     Mutant(
         "a removal is noted as it was made (R13)",
-        "KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)",
-        "KnownCommit.of(made, change.commit_id, change.run_id, ())",
+        "KnownCommit.of(made.version, made.token, change.commit_id, change.run_id, change.ranges)",
+        "KnownCommit.of(made.version, made.token, change.commit_id, change.run_id, ())",
         "tests/unit/test_table_commit.py",
     ),
     Mutant(

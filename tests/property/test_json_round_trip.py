@@ -10,8 +10,8 @@ from tideline.documents import dump, load
 from tideline.ledger.state import Control
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import TopicObservation
-from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange
-from tideline.model.plan import BatchPlan, PlannedRange, ReadRange
+from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PlannedRange, ReadRange
+from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp, Window
 from tideline.model.run import RunRecord
 

@@ -175,7 +175,8 @@ class Watch:
             made = versions[known.version]
             if (made.plan_id, made.token) != (known.commit_id, known.token):
                 continue  # it has vanished
-            removed = KnownCommit.of(known, known.commit_id, known.run_id, made.ranges)
+            place = (known.version, known.token, known.commit_id, known.run_id)
+            removed = KnownCommit.of(*place, made.ranges)
             if known != removed:
                 yield f"R13: the head knows {known}, and the table has {removed}"
 

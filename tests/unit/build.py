@@ -11,7 +11,8 @@ from tideline.model.observation import (
     TableObservation,
     TopicObservation,
 )
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.offsets import PlannedRange
+from tideline.model.plan import BatchPlan
 from tideline.model.spark_job import SparkJob
 
 CLUSTER = "cluster-1"

@@ -16,7 +16,7 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Finding, Incident, class_entry, entries_for
 from tideline.model.maintenance import TableUpkeep
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import PlannedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:

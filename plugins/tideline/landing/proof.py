@@ -19,6 +19,7 @@ from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
     PartitionIdentity,
+    PlannedRange,
     TopicPartition,
     by_identity,
     by_log,
@@ -26,7 +27,7 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, Mismatch, PlannedRange, VerifiedRange
+from tideline.model.plan import BatchPlan, ClusterRanges, Mismatch, VerifiedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.spark_job import Unreadable
 from tideline.model.verdicts import GAP_CLASSES

@@ -206,7 +206,7 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
         return run.table.observe(), ()
 
     made = _commit(run, change, (), look, lambda _: change, after_version)
-    return KnownCommit.of(made, change.commit_id, change.run_id, change.ranges)
+    return KnownCommit.of(made.version, made.token, change.commit_id, change.run_id, change.ranges)
 
 
 def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIdentity, LandedRange]:

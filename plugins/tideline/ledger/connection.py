@@ -41,32 +41,23 @@ def ledger_url(connection_id: str) -> URL:
         return _postgres(connection_id, found)
     if kind == "sqlite":
         return _sqlite(connection_id, found)
-    raise ConnectionMissing(
-        f"connection {connection_id}: type {found.conn_type!r}; allowed: postgres, sqlite",
-        connection=connection_id,
-    )
+    raise _refused(connection_id, f"type {found.conn_type!r}; allowed: postgres, sqlite")
 
 
 def _postgres(connection_id: str, found: Connection) -> URL:
     missing = [name for name in ("host", "schema") if not getattr(found, name)]
     if missing:
-        raise ConnectionMissing(
-            f"connection {connection_id}: {missing[0]} is missing; a postgres connection needs host"
-            " and schema (the database), usually also login and password",
-            connection=connection_id,
+        raise _refused(
+            connection_id,
+            f"{missing[0]} is missing; a postgres connection needs host and schema (the database),"
+            " usually also login and password",
         )
-    if "@" in str(found.host):
-        raise ConnectionMissing(
-            f"connection {connection_id}: host: a login in it; allowed: a server's name",
-            connection=connection_id,
-        )
+    if "@" in str(found.host):  # it would be shown wherever the host is
+        raise _refused(connection_id, "host: a login in it; allowed: a server's name")
     unknown = sorted(set(found.extra) - set(_POSTGRES_EXTRA))
     if unknown:
-        raise ConnectionMissing(
-            f"connection {connection_id}: extra {unknown[0]}: unknown key; allowed:"
-            f" {', '.join(_POSTGRES_EXTRA)}",
-            connection=connection_id,
-        )
+        allowed = ", ".join(_POSTGRES_EXTRA)
+        raise _refused(connection_id, f"extra {unknown[0]}: unknown key; allowed: {allowed}")
     return URL.create(
         "postgresql+psycopg2",
         username=found.login,
@@ -81,10 +72,11 @@ def _postgres(connection_id: str, found: Connection) -> URL:
 def _sqlite(connection_id: str, found: Connection) -> URL:
     path = found.host or found.schema or ""
     if not path.startswith("/"):
-        raise ConnectionMissing(
-            f"connection {connection_id}: a sqlite connection needs the absolute path of the file"
-            " as its host",
-            connection=connection_id,
-        )
-    # mode=rw: a wrong path must not leave an empty database behind.
+        what = "a sqlite connection needs the absolute path of the file as its host"
+        raise _refused(connection_id, what)
+    # mode=rw: a wrong path must not leave an empty database behind
     return URL.create("sqlite", database=f"file:{quote(path)}", query={"mode": "rw", "uri": "true"})
+
+
+def _refused(connection_id: str, what: str) -> ConnectionMissing:
+    return ConnectionMissing(f"connection {connection_id}: {what}", connection=connection_id)

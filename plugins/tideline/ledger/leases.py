@@ -72,7 +72,7 @@ def renewed(name: str, renew: Callable[[], object]) -> Iterator[None]:
     stop = threading.Event()
 
     def keep() -> None:
-        while not stop.wait(max(lease_seconds() / 3, _MOST_OFTEN)):
+        while not stop.wait(max(lease_seconds() / 3, _MOST_OFTEN)):  # one may fail
             try:
                 renew()
             except Exception as error:

@@ -108,6 +108,7 @@ class Ledger(LedgerHistory):
             return before
         after, history = with_head_kept(before, after)
         documents = encode(after)
+        # only what changed: the head of ten thousand partitions is large
         put = {k: v for k, v in documents.items() if base.documents.get(k) != v}
         closed = {r.run_id: r for r in after.runs.values() if is_closed(r)}
         history += closed_entries(after, closed)
@@ -155,6 +156,7 @@ class Ledger(LedgerHistory):
             return leases.renew(state, name, self.holder)
 
         taken = self.update(take)
+        # leases inside of another one, as a move takes them, go by the first one's number
         outermost = not rewinding and self._rewinds is None
         if outermost:
             self._rewinds = taken.control.rewinds

@@ -54,7 +54,6 @@ class Move:
 
     Args:
         source: Where it was; None if it was in the target already.
-        target: Where it is.
         is_empty: Whether there was nothing to move.
     """
 

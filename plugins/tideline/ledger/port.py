@@ -1,6 +1,6 @@
 """What the ledger needs of a store: documents replaced by compare-and-swap, and a history.
 
-Documents are kept by key; all of them together are the ledger's state (`state.DOCUMENTS`). The
+Documents are kept by key; all of them together are the ledger's state (`snapshots.DOCUMENTS`). The
 history is kept by kind and key: entries are appended and never changed, and the last of a key
 counts (`history.ENTRIES`). Bodies are JSON with a format number (`tideline.documents`). A store
 keeps them as they are and never looks inside. "mark" and "instant" are stored names of before;
@@ -29,7 +29,6 @@ class Kept(NamedTuple):
 
     Args:
         name: The document's key, or the entries' kind.
-        document: What a body holds.
         meaning: What people are told about it.
         key: What an entry's key is; empty for a document of the state.
     """
@@ -62,7 +61,6 @@ class HistoryEntry:
     Args:
         kind: One of `history.KINDS`.
         key: Which record of that kind; several entries may share it.
-        body: The record's JSON.
         version: The commit that wrote it; -1 for the commit that is about to.
         recorded_at: When it was first written, UTC-aware; None for now.
     """
@@ -93,10 +91,6 @@ class LedgerStore(Protocol):
 
         Returns:
             Version -1 and no documents where there is no ledger; nothing is created.
-
-        Raises:
-            ServiceAway: The storage does not answer.
-            BadInput: It cannot be used as it is.
         """
 
     def commit(
@@ -119,7 +113,6 @@ class LedgerStore(Protocol):
         Raises:
             CommitConflict: The ledger is no longer at `base.version`; nothing was written.
             ServiceAway: The storage does not answer; whether it has committed is unknown.
-            BadInput: It cannot be used as it is.
         """
 
     def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
@@ -127,19 +120,10 @@ class LedgerStore(Protocol):
 
         Args:
             key: Only entries of this key, found without reading the others; None for all.
-
-        Raises:
-            ServiceAway: The storage does not answer.
-            BadInput: It cannot be used as it is.
         """
 
     def recent(self, kind: str) -> Iterator[HistoryEntry]:
-        """Entries of a kind, largest version first; who stops early has read little of them.
-
-        Raises:
-            ServiceAway: The storage does not answer.
-            BadInput: It cannot be used as it is.
-        """
+        """Entries of a kind, largest version first; who stops early has read little of them."""
 
 
 Result = TypeVar("Result")

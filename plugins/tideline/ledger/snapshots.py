@@ -10,7 +10,16 @@ from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
-from tideline.ledger.port import CONTROL, DECODING, HEAD, MARKER, RUN_PREFIX, HistoryEntry, Snapshot
+from tideline.ledger.port import (
+    CONTROL,
+    DECODING,
+    HEAD,
+    MARKER,
+    RUN_PREFIX,
+    HistoryEntry,
+    Kept,
+    Snapshot,
+)
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
@@ -18,6 +27,15 @@ from tideline.model.run import RunRecord
 from tideline.stream.settings import RelocationMarker
 
 Value = TypeVar("Value")
+
+DOCUMENTS = (
+    Kept(CONTROL, Control, "tokens, leases, open incidents, a rewind under way"),
+    Kept(HEAD, Head, "next offsets and coverage"),
+    Kept(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
+    Kept(DECODING, Decoding, "where the stream has typed tables"),
+    Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
+)
+"""The ledger's state: documents by key, each replaced by compare-and-swap."""
 
 
 def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:

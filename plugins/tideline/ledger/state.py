@@ -12,18 +12,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tideline.errors import StreamBusy
-from tideline.ledger.port import CONTROL, DECODING, HEAD, MARKER, RUN_PREFIX, Kept
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
-from tideline.model.offsets import add_coverage
-from tideline.model.plan import BatchPlan, PlannedRange
+from tideline.model.offsets import PlannedRange, add_coverage
+from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
-from tideline.stream.settings import RelocationMarker
 
 _LEASES_KEPT = timedelta(days=1)
+"""After its end: a lease is its holder's until somebody else takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +66,6 @@ class Control:
     kept_head: str = ""
     rewinds: int = 0
     rewind: Rewind | None = None
-
-
-DOCUMENTS = (
-    Kept(CONTROL, Control, "tokens, leases, open incidents, a rewind under way"),
-    Kept(HEAD, Head, "next offsets and coverage"),
-    Kept(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
-    Kept(DECODING, Decoding, "where the stream has typed tables"),
-    Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
-)
-"""The ledger's state: documents by key, each replaced by compare-and-swap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +160,7 @@ class LedgerState:
         """
         if made_from is None or made_from == self.head:
             return replace(self, head=head)
+        # the digest leaves out what a backfill may add meanwhile
         if made_from.digest != self.head.digest:
             raise StreamBusy("the head moved meanwhile; nothing was written, run again")
         grown = ((c.identity, r) for c in self.head.coverage for r in c.intervals)

@@ -351,7 +351,6 @@ class SchemaUnusable(ValueError):
 
     Args:
         field: Dotted path of the field; empty for the schema itself.
-        reason: Why.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -365,7 +364,6 @@ class Redriven:
     """What a redrive came to.
 
     Args:
-        asked: How many quarantined records it has looked at.
         records: One per pass that has moved records into the typed table.
     """
 

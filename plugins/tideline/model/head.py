@@ -25,7 +25,6 @@ from tideline.model.offsets import (
     by_identity,
     checked_topic_id,
 )
-from tideline.model.run import TableCommit
 from tideline.model.wording import duration_text
 
 _RANGES_SHOWN = 5
@@ -151,12 +150,17 @@ class KnownCommit:
 
     @classmethod
     def of(
-        cls, made: TableCommit, commit_id: str, run_id: str, ranges: Iterable[CoordinateRange]
+        cls,
+        version: int,
+        token: int,
+        commit_id: str,
+        run_id: str,
+        ranges: Iterable[CoordinateRange],
     ) -> KnownCommit:
         """The commit as the head keeps it."""
         every = tuple(r.as_coordinates for r in ranges)
         shown = every[:_RANGES_SHOWN]
-        return cls(made.version, made.token, commit_id, run_id, shown, len(every) - len(shown))
+        return cls(version, token, commit_id, run_id, shown, len(every) - len(shown))
 
     def __str__(self) -> str:
         places = ", ".join(map(str, self.ranges))

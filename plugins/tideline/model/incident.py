@@ -13,8 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.errors import TidelineError
-from tideline.model.offsets import Intervals, TopicPartition, total
-from tideline.model.plan import PlannedRange
+from tideline.model.offsets import Intervals, PlannedRange, TopicPartition, total
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
 

@@ -39,7 +39,6 @@ class RowCount:
     """A number of rows, and about their size in data files.
 
     Args:
-        rows: How many.
         bytes: Their share of the files that they are in.
     """
 
@@ -57,7 +56,6 @@ class PlannedRows:
     Args:
         chosen: Where the rows of the plans are that were asked for.
         others: Where all other rows are.
-        topics: Names of topics by id.
         bytes: About the size of the chosen rows.
     """
 
@@ -93,9 +91,7 @@ class TableFile:
 
     Args:
         path: As in the table's log: URL-encoded, relative to the table.
-        bytes: Its size.
         rows: Number of rows, as the log says; 0 if it does not.
-        partition: Values of the partition columns, by name.
         holds: Identity columns that have one value in the whole file, by name.
         low: Smallest offset (inclusive); None without statistics.
     """
@@ -115,8 +111,6 @@ class FileMerge:
     Args:
         old: Paths as in the table's log.
         new: Relative to the table, not URL-encoded.
-        bytes: Size of the new file.
-        partition: Values of the partition columns, by name.
     """
 
     old: tuple[str, ...]
@@ -127,12 +121,7 @@ class FileMerge:
 
 @dataclass(frozen=True, slots=True)
 class FileCount:
-    """A number of files, and their size together.
-
-    Args:
-        files: How many.
-        bytes: Their size.
-    """
+    """A number of files, and their size together."""
 
     files: int
     bytes: int
@@ -168,9 +157,6 @@ class TableUpkeep:
     """What maintenance did to one table, or would do.
 
     Args:
-        role: Which of the stream's tables.
-        uri: Its address.
-        before: Before the first change.
         merged: Small files that were replaced; in a dry run, that would be.
         written: The files that replaced them; in a dry run, how many, and the size at most.
         vacuumed: Files that were deleted; in a dry run, that would be.

@@ -25,15 +25,11 @@ GapReason = Literal[
     "expired",
     "refused",
 ]
-
-
 ADMITTED: frozenset[GapReason] = frozenset(
     {"marker", "aborted", "transactional", "compacted", "accepted"}
 )
 """Reasons that explain a missing offset: two by evidence in the log, two by the stream file's
 `gaps`, and `accepted` by a decision."""
-
-
 REASONS: dict[GapReason, str] = {
     "marker": "a commit or abort marker",
     "aborted": "a record of an aborted transaction",
@@ -65,8 +61,6 @@ class Batch:
         last_offset: Last offset, **inclusive**, as Kafka stores it; `offsets` is half-open.
         records: Number of records that the batch still holds.
         producer_id: Id of the producer; -1 for one that is not idempotent.
-        is_control: The batch is a transaction marker.
-        is_transactional: The batch belongs to a transaction.
         is_abort_marker: The batch is the marker that aborts a transaction.
         first_timestamp_ms: Timestamp of the first record, in milliseconds; -1 if unknown.
     """
@@ -88,12 +82,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """An aborted transaction in a Fetch response; it ends at its producer's next abort marker.
-
-    Args:
-        producer_id: Id of the producer.
-        first_offset: First offset of the transaction (inclusive).
-    """
+    """An aborted transaction in a Fetch response; it ends at its producer's next abort marker."""
 
     producer_id: int
     first_offset: int
@@ -223,6 +212,7 @@ class TopicObservation:
 
     def partition(self, number: int) -> PartitionObservation | None:
         """The partition with that number; None if the topic does not have it."""
+        # by its place first: a topic of ten thousand partitions is looked up for each of them
         if number < len(self.partitions) and self.partitions[number].partition == number:
             return self.partitions[number]
         return next((p for p in self.partitions if p.partition == number), None)

@@ -159,6 +159,38 @@ class CoordinateRange:
         return f"{self.topic}-{self.partition} {self.offsets}"
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRange(CoordinateRange):
+    """Coordinates that are or were read from Kafka, with what proves that they are the same log.
+
+    Args:
+        leader_epoch: Epoch in the leader's answer about the end (KIP-101); None for an empty log.
+    """
+
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRange(ReadRange):
+    """One partition's share of a run, and what was observed there when it was planned.
+
+    Args:
+        log_start_offset: Oldest readable offset (inclusive).
+        high_watermark: Last replicated offset + 1 (exclusive end).
+        last_stable_offset: First offset of the oldest open transaction, otherwise the high
+            watermark (exclusive end).
+    """
+
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+    @property
+    def as_read(self) -> ReadRange:
+        """The coordinates and the epoch alone."""
+        return ReadRange(self.topic, *self.coordinates, self.leader_epoch)
+
+
 Intervals = tuple[OffsetRange, ...]
 Piece = tuple[PartitionIdentity, OffsetRange]
 
@@ -171,7 +203,7 @@ def one_interval(start_offset: int, end_offset: int) -> Intervals:
 def union(*groups: Iterable[OffsetRange]) -> Intervals:
     """Every offset that is in any of the groups."""
     items = [r for group in groups for r in group if len(r)]
-    if len(items) < 2:
+    if len(items) < 2:  # the usual case, once a partition
         return tuple(items)
     merged: list[OffsetRange] = []
     for item in sorted(items):
@@ -324,6 +356,7 @@ class Generations:
         """
         found: list[Piece] = []
         end = _NO_END
+        # from the newest down: each begins below all that are above it, or is cut away whole
         for generation in range(newest.generation, -1, -1):
             identity = replace(newest, generation=generation)
             start = self.begun.get(identity, 0)
@@ -335,7 +368,7 @@ class Generations:
     def split(self, newest: PartitionIdentity, offsets: Iterable[OffsetRange]) -> list[Piece]:
         """Offsets of a log by the generation that they belong to, lowest first."""
         wanted = union(offsets)
-        if not newest.generation:
+        if not newest.generation:  # no generation has begun
             return [(newest, r) for r in wanted]
         return [
             (identity, r)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.model.observation import REASONS, Gap, Observation
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
+from tideline.model.offsets import Intervals, PartitionIdentity, PlannedRange, ReadRange
 from tideline.model.request import Lane, RunRequest
 from tideline.model.wording import first_few
 
@@ -21,43 +21,10 @@ RunStatus = Literal["proposed", "planned", "done", "nothing_to_do", "superseded"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRange(CoordinateRange):
-    """Coordinates that are or were read from Kafka, with what proves that they are the same log.
-
-    Args:
-        leader_epoch: Epoch in the leader's answer about the end (KIP-101); None for an empty log.
-    """
-
-    leader_epoch: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRange(ReadRange):
-    """One partition's share of a run, and what was observed there when it was planned.
-
-    Args:
-        log_start_offset: Oldest readable offset (inclusive).
-        high_watermark: Last replicated offset + 1 (exclusive end).
-        last_stable_offset: First offset of the oldest open transaction, otherwise the high
-            watermark (exclusive end).
-    """
-
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-
-    @property
-    def as_read(self) -> ReadRange:
-        """The coordinates and the epoch alone."""
-        return ReadRange(self.topic, *self.coordinates, self.leader_epoch)
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterRanges:
     """Ranges that one cluster is asked about: can they still be read, were they read as planned?
 
     Args:
-        cluster_id: The cluster that served them.
         ranges: All ranges of one partition have the same leader epoch.
     """
 
@@ -196,7 +163,6 @@ class LandedRange:
     """The rows of one partition inside a planned range.
 
     Args:
-        identity: The log that the rows belong to.
         rows: Number of rows, duplicates included.
         offsets: The distinct offsets of these rows, as normalized half-open ranges.
     """
@@ -249,7 +215,6 @@ class Mismatch:
     """A planned range that the table does not hold as planned.
 
     Args:
-        planned: The range.
         rows: Number of its rows, duplicates included.
         gaps: Offsets without a row that no admitted reason explains.
         duplicates: Number of rows beyond one per offset.

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from tideline.model.incident import Incident, Notice
 from tideline.model.observation import Gap
-from tideline.model.offsets import PartitionIdentity
-from tideline.model.plan import BatchPlan, BatchProposal, ReadRange, RunStatus, VerifiedRange
+from tideline.model.offsets import PartitionIdentity, ReadRange
+from tideline.model.plan import BatchPlan, BatchProposal, RunStatus, VerifiedRange
 from tideline.model.request import Lane, RunRequest
 
 _LABEL = re.compile(r"rewind-\d+ \(.*\)", re.DOTALL)
@@ -117,7 +117,6 @@ class Closing:
     Args:
         version: Version of the ledger that closed the run; runs closed together share it.
         first: The record when the run closed; replays and decisions may change it later.
-        newest: The record now.
     """
 
     version: int

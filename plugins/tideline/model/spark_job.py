@@ -31,10 +31,7 @@ class SparkJob:
     Args:
         stream, run_id: Name the application.
         plan_id: The plan that lands the rows; a column of each row.
-        table_uri: Address of the target table.
         folder: The attempt's own folder, relative to the table's; data files go there.
-        partition_by: The table's partition columns, in order.
-        isolation_level: `read_committed` or `read_uncommitted`.
         ranges: Coordinates to read; ends are exclusive.
         kafka_options: Options of Spark's Kafka source; secret.
         result_path: Where the driver writes a `SparkResult`.
@@ -108,7 +105,6 @@ class SparkResult:
     Args:
         rows: Rows that were counted while they were written, duplicates included.
         error: Class of the error in `tideline.errors`; None after success.
-        message: The error's message.
         unreadable: Where the error will come again.
     """
 
@@ -123,9 +119,7 @@ class Output:
     """Where data files of one table go.
 
     Args:
-        uri: Address of the table.
         folder: The attempt's own folder, relative to the table's.
-        partition_by: The table's partition columns, in order.
     """
 
     uri: str
@@ -139,12 +133,8 @@ class DecodeJob:
 
     Args:
         stream, run_id: Name the application.
-        raw_uri: Address of the raw table.
         raw_files: Its data files that may hold rows at the plan's coordinates, in the version that
             the plan froze: paths relative to the table, not URL-encoded.
-        plan: What is decoded, and how.
-        decoded: The typed table.
-        quarantine: The table of what cannot be decoded.
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
         store_options: Properties of the file system that holds the tables; not secret.
         result_path: Where the driver writes a `DecodeResult`.
@@ -171,13 +161,10 @@ class DecodeResult:
     Args:
         decoded: Rows for the typed table, kept tombstones included.
         quarantined: Rows for the quarantine.
-        raw_rows: Raw rows that were read at the plan's coordinates.
         tombstones: Records without a value, kept or not.
-        classes: Quarantined rows by error class.
         new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
             are any, nothing else here counts, and the job is to be given again with them.
         error: Class of the error in `tideline.errors`; None after success.
-        message: The error's message.
     """
 
     decoded: SparkResult = field(default_factory=SparkResult)

@@ -28,7 +28,6 @@ class Status:
 
     Args:
         state: What a person has to know first.
-        partitions: Number of followed partitions.
         offset_lag: Offsets from the next ones to the logs' ends: now, or, where the brokers did
             not answer, as the last run saw them. None where nobody has seen an end.
         is_measured: Whether the brokers told the lag of every partition just now.
@@ -69,9 +68,8 @@ class Explanation:
             `in_flight`: an open run is to read it. `unread`: at or above the next offset. `gap`:
             below it, and no run has verified it: audit the stream. `not_followed`: the ledger has
             no position of that partition.
-        text: The outcome in a sentence.
-        topic_id: The topic's UUID; None where the partition is not known.
-        generation: Which filling of the partition the offset belongs to; None as above.
+        generation: Which filling of the partition the offset belongs to; None where the partition
+            is not known.
         next_offset: The first offset not yet ingested; None as above.
         run_id: The run that landed it, or is to; None if there is none, or the ledger's
             history no longer names it.
@@ -110,7 +108,6 @@ class LogBands:
     """All that is known of one log.
 
     Args:
-        identity: Topic id, generation and partition.
         is_current: Whether the live lane reads this log.
         bands: By offset; they do not overlap. Between them, nothing was asked of the stream.
     """

@@ -32,9 +32,7 @@ class Verdict:
     """The texts and decisions of one class.
 
     Args:
-        cause: What happened, in a sentence.
         told_by: The evidence for it.
-        next_step: What a person can do.
         choices: Valid decisions besides `fail`, and what each does.
     """
 

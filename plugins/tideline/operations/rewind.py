@@ -20,7 +20,8 @@ from tideline.landing.table_commit import remove
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
-from tideline.model.plan import ClusterRanges, ReadRange
+from tideline.model.offsets import ReadRange
+from tideline.model.plan import ClusterRanges
 from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, reason_problem, shown
 from tideline.pipeline.decisions import take_decided_table
@@ -281,7 +282,7 @@ def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
     commit_id = removal_id(rewind.rewind_id)
     made = run.table.find_commit(commit_id, after_version=rewind.known_version)
     if made is not None:
-        return KnownCommit.of(made, commit_id, run.run_id, rewind.removes)
+        return KnownCommit.of(made.version, made.token, commit_id, run.run_id, rewind.removes)
     attempt = begin_attempt(run, state.control.ledger_id)
     change = removal(run, attempt, rewind.rewind_id, rewind.removes)
     return remove(run, change, after_version=rewind.known_version)

@@ -25,11 +25,12 @@ from tideline.model.offsets import (
     Coverage,
     OffsetRange,
     PartitionIdentity,
+    PlannedRange,
     intersect,
     subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, PlannedRange
+from tideline.model.plan import BatchPlan, ClusterRanges
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.wording import first_few

@@ -13,12 +13,13 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    PlannedRange,
     TopicPartition,
     add_coverage,
     covered_until,
     union,
 )
-from tideline.model.plan import BatchPlan, PlannedRange, VerifiedRange
+from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import TableCommit
 
 
@@ -53,9 +54,10 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         positions=tuple(positions[key] for key in sorted(positions)),
         coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
         table_id=table_commit.table_id,
+        # a recovered plan's commit may be older than what the ledger knows of the table
         table_version=max(table_commit.version, head.table_version or 0),
         commits=noted(head, plan, table_commit).commits,
-        headroom=tuple(
+        headroom=tuple(  # measured at another offset, it tells nothing
             h for h in head.headroom if _is_at(positions, h.topic, h.partition, h.next_offset)
         ),
         live_runs=head.live_runs + (1 if moved else 0),
@@ -141,7 +143,8 @@ def _refused(item: object, position: PartitionPosition | None) -> StreamBusy:
 
 def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head that knows a plan's commit, also where no position moves: a replay."""
-    return head.with_commits(KnownCommit.of(table_commit, plan.plan_id, plan.run_id, plan.ranges))
+    made = (table_commit.version, table_commit.token, plan.plan_id, plan.run_id)
+    return head.with_commits(KnownCommit.of(*made, plan.ranges))
 
 
 def count_landed(

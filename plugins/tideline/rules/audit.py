@@ -18,6 +18,7 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    PlannedRange,
     by_log,
     intersect,
     overlaps,
@@ -25,7 +26,7 @@ from tideline.model.offsets import (
     total,
     union,
 )
-from tideline.model.plan import LandedRange, PlannedRange
+from tideline.model.plan import LandedRange
 from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
@@ -37,7 +38,6 @@ class Stored:
     """The rows of one partition in one data file.
 
     Args:
-        identity: The log that the rows belong to.
         rows: Number of rows, duplicates included.
         offsets: The distinct offsets of these rows, as normalized half-open ranges.
         copies: Ranges of offsets with more than one row, each with its number of surplus rows.
@@ -51,12 +51,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A data file of the table that is gone or cannot be read; its rows count as missing.
-
-    Args:
-        path: As in the table's log.
-        why: What reading it said.
-    """
+    """A data file of the table that is gone or cannot be read; its rows count as missing."""
 
     path: str
     why: str
@@ -74,11 +69,6 @@ class Flaw:
 
     Args:
         topic: Topic name; None if the ledger does not know the topic id.
-        topic_id: The topic's UUID.
-        generation: Which filling of the partition, from 0.
-        partition: Partition number.
-        start_offset: First offset (inclusive).
-        end_offset: End (exclusive).
         offsets: Number of offsets; for duplicates, the number of surplus rows.
     """
 
@@ -101,15 +91,12 @@ class TypedAudit:
     """What an audit of the typed tables found.
 
     Args:
-        rows: Rows in the typed table.
-        quarantined: Rows in quarantine.
         pending: Landed offsets that are not decoded yet; no flaw.
         dropped: Tombstones in neither table, where they are dropped.
         let_go: Records in neither table that the quarantine has lost for their age.
         missing: Decoded coordinates whose raw row is in neither table.
         doubled: Coordinates with more than one row, in one table or in both.
         foreign: Rows at coordinates that nobody has decoded, or that have no raw row.
-        damaged: Data files that are gone or cannot be read.
     """
 
     rows: int
@@ -150,8 +137,6 @@ class Audit:
             offset, and rows where the log has a marker.
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
-        damaged: Data files that are gone or cannot be read.
-        typed: What was found in the typed tables; None where there are none.
     """
 
     rows: int
@@ -205,6 +190,7 @@ def audit(
             partition = partitions[verified.planned.identity]
             partition.topic = verified.planned.topic
             partition.verified.append(verified.planned.offsets)
+            # whatever explained them: the run has proven that no row belongs there
             partition.accepted_loss.extend(gap.offsets for gap in verified.gaps)
             partition.markers += [gap.offsets for gap in verified.gaps if gap.reason == "marker"]
             if record.lane == "live":
@@ -221,6 +207,7 @@ def audit(
             continue
         rows += piece.rows
         partitions[piece.identity].stored.append(piece)
+    # rows alone have no topic's name: the head may know it, also of what is no longer followed
     names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
     for identity, partition in partitions.items():
         partition.topic = partition.topic or names.get(identity.topic_id)
@@ -302,7 +289,7 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
             "foreign": union(
                 subtract(unplanned, known.open),
                 misplaced,
-                intersect(known.present, union(known.markers)),
+                intersect(known.present, union(known.markers)),  # no record was ever there
             ),
             "unverified": intersect(unplanned, known.open),
         }.items():

@@ -15,8 +15,15 @@ from tideline.errors import BadInput, ServiceAway, WindowUnavailable
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding
 from tideline.model.observation import Observation, PartitionObservation, TimedOffset
-from tideline.model.offsets import Intervals, TopicPartition, one_interval, subtract, union
-from tideline.model.plan import BatchProposal, Gone, PlannedRange
+from tideline.model.offsets import (
+    Intervals,
+    PlannedRange,
+    TopicPartition,
+    one_interval,
+    subtract,
+    union,
+)
+from tideline.model.plan import BatchProposal, Gone
 from tideline.model.request import (
     RequestedRange,
     ResolvedTimestamp,
@@ -25,7 +32,7 @@ from tideline.model.request import (
     utc_text,
 )
 from tideline.model.wording import first_few
-from tideline.rules.planning import by_generation, readable_range
+from tideline.rules.planning import by_generation, make_proposal, readable_range
 
 
 def find_window_boundary(
@@ -200,6 +207,7 @@ def plan_backfill(
         planned = readable_range(position, start, topics[position.topic], isolation_level)
         if planned is None and topics[position.topic].topic_id != position.topic_id:
             continue  # detection reports it
+        # a shorter range would leave a hole between this window and the next
         if planned is None or planned.end_offset < wanted.end_offset:
             end = seen.end_offset(isolation_level)
             raise ServiceAway(
@@ -207,18 +215,7 @@ def plan_backfill(
                 " transaction is open, or the leader's log is behind; run again later"
             )
         ranges += by_generation(replace(planned, end_offset=wanted.end_offset), generations)
-    records = sum(len(r.offsets) for r in ranges)
-    size = head.bytes_per_record
-    return BatchProposal(
-        observation=observation,
-        ranges=tuple(ranges),
-        offset_lag=0,
-        isolation_level=isolation_level,
-        estimated_records=records,
-        head_digest=head.digest,
-        estimated_bytes=None if size is None else round(records * size),
-        gone=tuple(gone),
-    )
+    return make_proposal(head, observation, ranges, isolation_level, gone=gone)
 
 
 def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,13 +12,14 @@ from tideline.model.observation import Observation, TopicObservation
 from tideline.model.offsets import (
     Generations,
     OffsetRange,
+    PlannedRange,
     TopicPartition,
     covered_until,
     subtract,
     total,
     uncovered_from,
 )
-from tideline.model.plan import BatchProposal, PlannedRange
+from tideline.model.plan import BatchProposal, Gone
 from tideline.stream.stream import Stream
 
 HANGING_AFTER = timedelta(minutes=15)
@@ -71,13 +72,13 @@ def plan_ranges(
         if position.topic_partition in blocked:
             continue
         covered = coverage.get(position.identity, ())
-        start = covered_until(covered, position.next_offset)
+        start = covered_until(covered, position.next_offset)  # a backfill was there (R12)
         planned = readable_range(position, start, topics.get(position.topic), isolation_level)
         if planned is not None:
             end = uncovered_from(covered, start, planned.end_offset)
             # one generation at a time: the position has room for one
             first = by_generation(replace(planned, end_offset=end), generations)[0]
-            if first.end_offset < planned.end_offset:
+            if first.end_offset < planned.end_offset:  # what is behind it is read by later runs
                 rest = [OffsetRange(first.end_offset, planned.end_offset)]
                 later += total(subtract(rest, covered))
             candidates.append(first)
@@ -89,17 +90,32 @@ def plan_ranges(
         for candidate, share in zip(candidates, shares, strict=True)
         if share
     )
-    records = sum(shares)
+    lag = sum(available) - sum(shares) + later
+    return make_proposal(head, observation, ranges, isolation_level, offset_lag=lag)
+
+
+def make_proposal(
+    head: Head,
+    observation: Observation,
+    ranges: Iterable[PlannedRange],
+    isolation_level: str,
+    *,
+    offset_lag: int = 0,
+    gone: Iterable[Gone] = (),
+) -> BatchProposal:
+    """A proposal to read ranges, with their size by what records of the last run took."""
+    planned = tuple(ranges)
+    records = sum(len(r.offsets) for r in planned)
+    size = head.bytes_per_record
     return BatchProposal(
         observation=observation,
-        ranges=ranges,
-        offset_lag=sum(available) - records + later,
+        ranges=planned,
+        offset_lag=offset_lag,
         isolation_level=isolation_level,
         estimated_records=records,
         head_digest=head.digest,
-        estimated_bytes=None
-        if head.bytes_per_record is None
-        else round(records * head.bytes_per_record),
+        estimated_bytes=None if size is None else round(records * size),
+        gone=tuple(gone),
     )
 
 
@@ -130,7 +146,7 @@ def share_fairly(available: Sequence[int], budget: int, turn: int = 0) -> list[i
     if not larger:
         return shares
     equal, remainder = divmod(left, len(larger))
-    first = turn % len(larger)
+    first = turn % len(larger)  # with a small budget nobody waits for ever
     for rank, index in enumerate(larger[first:] + larger[:first]):
         shares[index] = equal + (1 if rank < remainder else 0)
     return shares

@@ -24,12 +24,13 @@ from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
     PartitionIdentity,
+    ReadRange,
     TopicPartition,
     intersect,
     subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange, ReadRange
+from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange
 from tideline.model.request import Lane
 from tideline.model.run import PartitionEvidence, RunRecord
 from tideline.model.wording import first_few
@@ -114,11 +115,13 @@ def _of_partition(planned: ReadRange, seen: PartitionObservation | None) -> Iter
     if seen.fault is not None or start is None or end is None:
         yield Obstacle("transient", seen.fault or "no offsets known")
         return
+    # before the offsets: those of a stale leader prove nothing; an empty log has no epoch
     if (planned.leader_epoch or 0) > (seen.leader_epoch or 0) and seen.leader_epoch is not None:
         yield Obstacle("transient", f"leader epoch {seen.leader_epoch} is below the plan's")
         return
     gone = tuple(_gone(planned, start, seen.epoch_end_offset))
     yield from gone
+    # with its epoch intact, the log of a leader that ends too early is only behind
     if not gone and end < planned.end_offset:
         yield Obstacle("transient", f"the leader's log ends at {end}")
 

@@ -77,6 +77,7 @@ def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tup
         read: The ranges of the plan whose rows were just read.
         observation: Made after that, with the plan's epochs.
     """
+    # the plan's end has to be there, and no more: what lies behind it was not read
     last = {r.topic_partition: r for r in sorted(read.ranges, key=lambda r: r.end_offset)}
     ends = (
         PartitionPosition(
@@ -165,7 +166,7 @@ def _partition_findings(
             "truncation",
             expected=f"leader epoch {known_epoch} to reach {position.proven_end}",
             actual=f"its end at {end}, {log_now}",
-            intervals=one_interval(max(epoch_end, 0), position.proven_end),
+            intervals=one_interval(max(epoch_end, 0), position.proven_end),  # -1: unknown
         )
     elif lost := lost_to_retention(position, seen.log_start_offset, covered):
         yield Finding(

@@ -39,7 +39,6 @@ class Effect:
     """The result of executing a decision.
 
     Args:
-        head: The new head.
         outcome: What changed and which offsets are lost, in a sentence.
     """
 
@@ -64,6 +63,7 @@ def execute(
     decision, finding = incident.decision, incident.finding
     assert decision is not None
     assert decision.choice in finding.choices, (decision.choice, finding.kind)
+    # about the table or about gaps: no topic has to answer for that
     if finding.kind == "table_changed":
         return take_table(head, observation.table, finding, removed)
     if finding.kind in GAP_CLASSES:

@@ -18,6 +18,7 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    ReadRange,
     TopicPartition,
     add_coverage,
     covered_until,
@@ -25,7 +26,6 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
-from tideline.model.plan import ReadRange
 from tideline.model.run import Rewind, RunRecord
 
 
@@ -43,7 +43,7 @@ def undone_ranges(
         Ranges by cluster id, sorted by topic, partition and start. Adjacent ranges of one log and
         one epoch are joined.
     """
-    claimed = then.covered
+    claimed = then.covered  # what the restored head covers stays
     sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[ReadRange]] = {}
     for cluster, planned in _claims(tuple(undone)):
         known = claimed.get(planned.identity, ())
@@ -148,10 +148,10 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         unreadable=add_coverage(then.unreadable, unreadable),
         table_id=head.table_id,
         table_version=table_version,
-        commits=head.commits,
+        commits=head.commits,  # the table keeps them, and shows them still
         live_runs=head.live_runs,
         bytes_per_record=head.bytes_per_record,
-        headroom=(),
+        headroom=(),  # measured where the positions were
         set_aside=head.set_aside,
         given_up=head.given_up,
     )

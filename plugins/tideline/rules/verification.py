@@ -29,13 +29,14 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    PlannedRange,
     TopicPartition,
     by_log,
     intersect,
     subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, LandedRange, Mismatch, PlannedRange, VerifiedRange
+from tideline.model.plan import BatchPlan, LandedRange, Mismatch, VerifiedRange
 from tideline.model.verdicts import FindingClass
 
 _BY_POLICY: dict[str, GapReason] = {
@@ -67,12 +68,9 @@ def still_missing(incident: Incident, landed: Mapping[PartitionIdentity, LandedR
     Args:
         landed: What stands inside the ranges that could not be verified.
     """
-    left: list[OffsetRange] = []
-    for planned in incident.unverified:  # a range per generation
-        present = landed.get(planned.identity)
-        missing = subtract([planned.offsets], present.offsets if present is not None else ())
-        left += intersect(incident.finding.intervals, missing)
-    return replace(incident, finding=replace(incident.finding, intervals=union(left)))
+    missing = missing_offsets(incident.unverified, landed)  # by generation
+    left = (intersect(incident.finding.intervals, offsets) for offsets in missing.values())
+    return replace(incident, finding=replace(incident.finding, intervals=union(*left)))
 
 
 def unexplained_by(
@@ -116,7 +114,7 @@ def verify_ranges(
         rest = subtract(missing, accepted)
         if gaps in _BY_POLICY:
             known += [Gap(r, _BY_POLICY[gaps]) for r in rest]
-        else:
+        else:  # what the log does not show any more may have been a record
             shown, unseen = assign(rest, evidence.get(item.identity, ()))
             known += [*shown, *(Gap(r, "expired") for r in unseen)]
         reasons = merge_gaps(known)
@@ -246,11 +244,12 @@ def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Ga
     seen: list[OffsetRange] = []
     cursor = _Cursor(wanted)
     for batch in fetched.batches:
+        # a producer's earlier transactions may have been committed: it counts from here on
         while pending and pending[0].first_offset <= batch.last_offset:
             aborting.add(pending.pop(0).producer_id)
         seen.append(batch.offsets)
         gaps += [Gap(r, _reason(batch, aborting)) for r in cursor.within(batch.offsets)]
-        if batch.is_abort_marker:
+        if batch.is_abort_marker:  # it ends one transaction of its producer
             aborting.discard(batch.producer_id)
     gaps += [Gap(r, "hole") for r in subtract(wanted, seen)]
     return merge_gaps(gaps)
