@@ -215,4 +215,10 @@ MUTANTS = (
         "}",
         f"{PAIRS}::test_own_columns_of_a_new_table",
     ),
+    Mutant(
+        "decode: tables without an address lie beside the raw one",
+        "value if value is None or raw is None else value.beside(raw.uri)",
+        "value",
+        "tests/unit/test_stream_files.py::test_one_address_of_two_may_be_named",
+    ),
 )
