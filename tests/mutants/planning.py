@@ -152,8 +152,8 @@ MUTANTS = (
     ),
     Mutant(
         "the head takes what is seen now over covered offsets (R12)",
-        "                leader_epoch=seen.leader_epoch,\n                seen_end",
-        "                seen_end",
+        "            leader_epoch=seen.leader_epoch,\n            seen_end",
+        "            seen_end",
         PLANNING,
     ),
     Mutant(

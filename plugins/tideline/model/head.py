@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from tideline.model.observation import PartitionObservation
 from tideline.model.offsets import (
     Beginning,
     CoordinateRange,
@@ -123,6 +124,15 @@ class PartitionPosition:
     def topic_partition(self) -> TopicPartition:
         """Topic name and partition number, as brokers know it."""
         return TopicPartition(self.topic, self.partition)
+
+    def moved(self, next_offset: int, seen: PartitionObservation) -> PartitionPosition:
+        """Moved, with the epoch and the end of the log that are seen now."""
+        return replace(
+            self,
+            next_offset=next_offset,
+            leader_epoch=seen.leader_epoch,
+            seen_end=seen.high_watermark,
+        )
 
     def __str__(self) -> str:
         return str(self.topic_partition)

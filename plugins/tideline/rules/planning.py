@@ -226,15 +226,8 @@ def move_over_coverage(
         stays = reached == position.next_offset or position.topic_partition in blocked
         if stays or seen is None or not seen.answered:
             moved.append(position)
-            continue
-        moved.append(
-            replace(
-                position,
-                next_offset=reached,
-                leader_epoch=seen.leader_epoch,
-                seen_end=seen.high_watermark,
-            )
-        )
+        else:
+            moved.append(position.moved(reached, seen))
     return replace(head, positions=tuple(moved))
 
 

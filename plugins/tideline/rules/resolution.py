@@ -107,7 +107,7 @@ def _past_expired(head: Head, position: PartitionPosition, seen: PartitionObserv
     """Go on at the log start; what nobody has read below it is lost."""
     start = log_start_of(seen)
     lost = lost_to_retention(position, start, head.landed)
-    after = _with(head, position, _at(position, start, seen))
+    after = _with(head, position, position.moved(start, seen))
     return Effect(
         after.without_rows(position.identity, lost), f"goes on at {start}; lost: {_shown(lost)}"
     )
@@ -131,12 +131,12 @@ def _past_cut(
         first_offset, next_offset = min(start, first_offset), start  # everything is read again
     elif not _is_landed_past(head, position, cut):  # only unread records were truncated
         generation = position.generation
-    reached = _at(replace(position, generation=generation), unread, seen)
+    reached = replace(position, generation=generation).moved(unread, seen)
     after = _with(head, position, reached)
     if generation != position.generation:
         after = after.begun([Beginning(reached.identity, first_offset)])
     lost = lost_to_retention(reached, start, after.landed)  # of the log that is there now
-    moved = _at(reached, next_offset, seen)
+    moved = reached.moved(next_offset, seen)
     after = _with(after, reached, moved)
     gone = ", ".join(str(r) for r in finding.intervals)
     return Effect(
@@ -151,18 +151,6 @@ def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
     """Whether the table holds rows at truncated offsets, which the log may fill again."""
     covered = head.landed.get(position.identity, ())
     return position.next_offset > cut or any(r.end_offset > cut for r in covered)
-
-
-def _at(
-    position: PartitionPosition, next_offset: int, seen: PartitionObservation
-) -> PartitionPosition:
-    """A position moved, with the epoch and the end of the log that are seen now."""
-    return replace(
-        position,
-        next_offset=next_offset,
-        leader_epoch=seen.leader_epoch,
-        seen_end=seen.high_watermark,
-    )
 
 
 def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:
