@@ -67,7 +67,7 @@ class FieldChoice:
 
     Args:
         path: The field's name in the records, with dots between it and the records that it is in.
-        column: The column's name; None for the rule's (`rules.schemas.names`).
+        column: The column's name; None for the one that is made of the path.
     """
 
     path: str
@@ -83,7 +83,7 @@ class TypedColumn:
         field: The field's path, as in `FieldChoice`.
         steps: How to reach it in what the format decodes: the name of one of its columns, then
             names of nested fields, as tables have them.
-        type: As in `model.decoding.ColumnSource`.
+        type: As in `ColumnSource`.
         is_given: Whether the stream file gives the name.
     """
 
@@ -242,7 +242,7 @@ class DecodePlan:
         table_uri, quarantine_uri: Where the rows go.
         redrives: Error classes whose quarantined records are decoded again; empty for a plan that
             decodes what was landed.
-        own_columns: Which of `typed_columns.CHOOSABLE` the typed table gets.
+        own_columns: Which columns of its own the typed table gets, of those that one may choose.
         by: Who has asked for the redrive; None otherwise.
     """
 
