@@ -120,7 +120,7 @@ class Stack:
     def stop(self) -> None:
         """Stop Airflow, its tasks' Spark, then its own broker; the files stay."""
         self.airflow.stop()
-        end_drivers(self.folder / _RUNTIME)
+        end_drivers(self.folder / _RUNTIME, archived=False)
         if self.owns_broker:
             self.broker.stop()
 
@@ -195,7 +195,7 @@ def down(root: Path) -> None:
             print(f"stopped {item['name']}")
         else:
             print(f"{item['name']} had already ended")
-    end_drivers(root / ".stack" / _RUNTIME)
+    end_drivers(root / ".stack" / _RUNTIME, archived=False)
     shutil.rmtree(root / ".stack", ignore_errors=True)
     facts_file.unlink()
 

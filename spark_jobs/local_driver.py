@@ -64,6 +64,7 @@ class Driver:
         self._keep_until = 0.0
         self._heard = self._busy = time.monotonic()
         self._is_leaving = threading.Event()
+        self._jvm_has_ended = threading.Event()
 
     def serve(self) -> None:
         """Accept connections; returns when the driver has ended."""
@@ -85,6 +86,7 @@ class Driver:
             stopping.start()
             stopping.join(_STOP_SECONDS)  # a JVM that was stopped does not answer
         status = self._jvm.end()
+        self._jvm_has_ended.set()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         self._jvm.tidy(has_worked=self._has_worked and status == 0)
 
@@ -152,6 +154,9 @@ class Driver:
                 connection.sendall(b"accepted\n")
                 if "end" in request:
                     self._is_leaving.set()
+                    self._jvm_has_ended.wait()
+                    if request["end"] == "jvm":
+                        return
                     threading.Event().wait()  # the client waits for the connection's end
                 keep_seconds = request["keep_seconds"]
                 is_done = self._run(connection, request["job_path"], "progress" in request)

@@ -178,19 +178,22 @@ class LocalDriver:
             os.close(output)
 
 
-def end_drivers(folder: Path | None = None, seconds: float = 120) -> None:
+def end_drivers(folder: Path | None = None, seconds: float = 120, *, archived: bool = True) -> None:
     """End all drivers whose sockets are in a folder, and wait for them.
 
     Args:
         folder: This user's runtime folder if None.
-        seconds: How long to wait for each; a driver may be writing its archive meanwhile.
+        seconds: How long to wait for each.
+        archived: Whether to wait for the archive, too, where a driver writes one. It takes half a
+            minute, and nothing but the cache is written meanwhile.
     """
+    request = {"end": True if archived else "jvm"}
     folder = folder or runtime.runtime_folder()
     for address in folder.glob("*.socket") if folder else ():
         with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
             connection.settimeout(seconds)
             connection.connect(str(address))
-            for _ in _answers(connection, {"end": True}):
+            for _ in _answers(connection, request):
                 pass  # until it is gone
 
 
