@@ -3,7 +3,8 @@
 Each has its own broker and its own Spark. The tests under a real Airflow wait most of the time, so
 the others use the machine meanwhile; whichever is done first takes the next part. Every line of
 output carries its part's name. The last lines: one for each test that failed, one for each part,
-the total.
+the total. Each part names its slowest tests, and keeps what each test took in
+`.test-results/PART.xml` (JUnit's format).
 
 Usage: python -m tests [PYTEST_OPTION ...]
 """
@@ -32,6 +33,16 @@ PARTS = {
     "rules": ("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/canary"),
 }
 """The longest first, so that both end together."""
+PURPOSES = {
+    "airflow": "Dag runs, approvals, backfills and redrives under a real Airflow",
+    "spark": "runs on a real broker and a real Spark, step by step, and what they leave in tables",
+    "faults": "each fault of the catalogue, and crashes; commands as a shell sees them",
+    "ledger": "Kafka, registry, both ledgers, migrations; who may read which route of the page",
+    "rules": "rules and values; Dags as parsed; simulated histories; a search for secrets",
+}
+"""What each part is for."""
+RESULTS = ".test-results"
+_ALWAYS = ("--durations=15",)
 _SUMMARY = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.:]+s")
 _FAILED = ("failed", "error", "errors")
 
@@ -70,8 +81,9 @@ def run_part(name: str, options: list[str], part: Sequence[str]) -> PartResult:
     """Run one part: options of pytest's, and files and folders of those that are there."""
     chosen = [a for a in part if not a.startswith("tests/") or (ROOT / a).exists()]
     cache = f"cache_dir=.pytest_cache/{name}"
+    junit = f"--junitxml={RESULTS}/{name}.xml"
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-o", cache, *options, *chosen],
+        [sys.executable, "-m", "pytest", "-o", cache, *_ALWAYS, junit, *options, *chosen],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -111,5 +123,15 @@ def read_counts(summary: str) -> Counter[str]:
     return Counter({word: int(number) for number, word in parts})
 
 
+def described() -> str:
+    """What this is, and what each part is for."""
+    width = max(map(len, PURPOSES))
+    lines = (f"  {name:{width}}  {purpose}" for name, purpose in PURPOSES.items())
+    return "\n".join([(__doc__ or "").strip(), "", "Parts:", *lines])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if {"-h", "--help"} & {*sys.argv[1:]}:
+        print(described())
+    else:
+        sys.exit(main(sys.argv[1:]))

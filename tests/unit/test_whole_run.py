@@ -1,12 +1,23 @@
 """`make test` runs pytest part by part, and its last line tells of all."""
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from tests import __main__ as whole_run
 from tests import in_store
-from tests.__main__ import COMMANDS, PARTS, ROOT, PartResult, combine, run_part
+from tests.__main__ import (
+    COMMANDS,
+    PARTS,
+    PURPOSES,
+    RESULTS,
+    ROOT,
+    PartResult,
+    combine,
+    described,
+    run_part,
+)
 
 WELL = PartResult(0, "=========== 12 passed, 1 skipped, 425 deselected in 12.30s ===========")
 LATE = PartResult(0, "======= 7 passed, 2 deselected, 1 warning in 601.30s (0:10:01) =======")
@@ -39,6 +50,22 @@ def test_a_part_keeps_the_names_of_its_failures(tmp_path, monkeypatch):
     result = run_part("one", ["-p", "no:cacheprovider"], ("test_one.py",))
     assert result.status == 1
     assert [line.split(" - ")[0] for line in result.failures] == ["FAILED test_one.py::test_bad"]
+
+
+def test_a_part_keeps_what_each_test_took(tmp_path, monkeypatch, capsys):
+    """So that a claim about the time of tests can be checked."""
+    (tmp_path / "test_one.py").write_text("import time\ndef test_it():\n    time.sleep(0.01)\n")
+    monkeypatch.setattr(whole_run, "ROOT", tmp_path)
+    run_part("one", ["-p", "no:cacheprovider"], ("test_one.py",))
+    assert "slowest 15 durations" in capsys.readouterr().out
+    kept = ElementTree.parse(tmp_path / RESULTS / "one.xml")
+    assert [test.attrib["name"] for test in kept.iter("testcase")] == ["test_it"]
+    assert f"{RESULTS}/" in (Path(__file__).parents[2] / ".gitignore").read_text().splitlines()
+
+
+def test_each_part_says_what_it_is_for():
+    assert PURPOSES.keys() == PARTS.keys()
+    assert all(f"{name} " in described() for name in PARTS)
 
 
 def test_in_the_store_each_file_is_a_part_of_its_own():
