@@ -3,107 +3,116 @@ SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3.11
 BIN := .venv/bin
-# A package whose file has another hash than the lock's is refused.
-INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes
+# With uv, or with pip where uv cannot be had. A file that has another hash than the lock's is refused.
+INSTALL := $(BIN)/python -m devstack.install
+LOCKED := $(INSTALL) --require-hashes
+JARS := $(BIN)/python -m tideline.launch.jars
 READY := .venv/.ready
+TESTS_READY := .venv/.ready-tests
+# Each line of a recipe is a shell of its own, so SECONDS are that line's.
+TOOK = (( SECONDS < 2 )) || echo "$(1): $$SECONDS s"
 
-# Java and jars may vanish after setup: `make setup` looks for them again, and is quick if they are there.
-define FETCH
-	@$(BIN)/python -m tideline.launch.java || \
-	  $(INSTALL) -r requirements/java.txt
-	@$(BIN)/python -m tideline.launch.jars
-	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program
-	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.object_store_programs
-	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.class_archive
+# Java and jars may vanish after setup, so they are looked for each time; that is quick if they are there.
+define JAVA
+	@$(BIN)/python -m tideline.launch.java || { $(LOCKED) -r requirements/java.txt; $(call TOOK,Java); }
 endef
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(READY)  ## Python packages, Java if there is none, jars: everything else needs it
-	$(FETCH)
+setup: $(READY)  ## What a run and the demo need: packages, Java if there is none, jars
+	$(JAVA)
+	@$(JARS) broker; $(call TOOK,jars)
 
-$(READY): requirements.txt requirements/dev.txt pyproject.toml plugins/tideline/versions.py
+$(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -r requirements.txt -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	$(FETCH)
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(call TOOK,environment)
+	@$(LOCKED) -r requirements.txt -r requirements/demo.txt; $(call TOOK,packages)
+	@$(INSTALL) --no-build-isolation --editable .; $(call TOOK,Tideline itself)
+	@touch $@
 
-demo: $(READY)  ## Land sample events through a real broker, Airflow and Spark, and prove it
+setup-tests: $(TESTS_READY)  ## What tests and checks need besides: packages, jars, a schema registry; 250 MB
+	$(JAVA)
+	@$(JARS) broker delta s3proxy; $(call TOOK,jars)
+	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program; $(call TOOK,schema registry)
+
+$(TESTS_READY): $(READY) requirements/dev.txt
+	@$(LOCKED) -r requirements/dev.txt; $(call TOOK,packages for tests)
+	@touch $@
+
+demo: setup  ## Land sample events through a real broker, Airflow and Spark, and prove it
 	$(BIN)/tideline demo
 
-up: $(READY)  ## Start a broker and Airflow to look around; facts in .stack.json
+up: setup  ## Start a broker and Airflow to look around; facts in .stack.json
 	$(BIN)/python -m devstack.stack up
 
 down: $(READY)  ## Stop what `make up` started and remove its data and stream files
 	$(BIN)/python -m devstack.stack down
 
-check: $(READY)  ## Lint, and the tests without a broker or a JVM, at once: under 90 seconds
+check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once: under 90 seconds
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-light
 
-test-light: $(READY)
+test-light: $(TESTS_READY)
 	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation)
 
-test: $(READY) lint  ## Lint, then all tests but the slow suites, part by part, two at once
+test: setup-tests lint  ## Lint, then all tests but the slow suites, part by part, two at once; each part: python -m tests --help
 	$(BIN)/python -m tests
 
-test-faults: $(READY)  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
+test-faults: setup-tests  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
 	$(BIN)/pytest tests/faults -m ""
 	$(BIN)/pytest -m slow tests/unit tests/property tests/dags tests/integration tests/page tests/spark tests/e2e \
 	  tests/simulation/test_rules_out.py tests/simulation/test_ways_out.py
 
-test-connect: $(READY)  ## The Spark suite once more, through a warm Spark Connect server
+test-connect: setup-tests  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""
 
-test-wheel: $(READY)  ## The wheel in fresh environments: every Python and Airflow, an hour; downloads
+test-wheel: setup-tests  ## The wheel in fresh environments: every Python and Airflow, an hour; downloads
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
 
-test-store: $(READY)  ## The Spark and fault suites file by file, tables on s3a:// in a real S3-compatible store: FILES=
+test-store: setup-tests  ## The Spark and fault suites file by file, tables on s3a:// in a real S3-compatible store: FILES=
 	$(BIN)/python -m tests.in_store $(FILES)
 
-test-cluster: $(READY)  ## Spark standalone and YARN that share no disk with the driver; as root
+test-cluster: setup-tests  ## Spark standalone and YARN that share no disk with the driver; as root
 	$(BIN)/pytest tests/cluster -m ""
 
-test-compose: $(READY)  ## docker-compose.yaml's very commands, without Docker; as root
+test-compose: setup-tests  ## docker-compose.yaml's very commands, without Docker; as root
 	$(BIN)/pytest tests/compose -m ""
 
-test-canary: $(READY)  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
+test-canary: setup-tests  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
 	$(BIN)/pytest tests/canary -m ""
 
-test-lineage: $(READY)  ## OpenLineage's provider for Airflow, beside the environment of all other tests
-	$(INSTALL) --upgrade --target .lineage -r requirements/lineage.txt
+test-lineage: setup-tests  ## OpenLineage's provider for Airflow, beside the environment of all other tests
+	$(LOCKED) --upgrade --target .lineage -r requirements/lineage.txt
 	$(BIN)/pytest tests/lineage -m ""
 
-test-browser: $(READY)  ## Answer an approval on Airflow's page in a real Chromium
+test-browser: setup-tests  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
-	$(INSTALL) -r requirements/browser.txt
+	$(LOCKED) -r requirements/browser.txt
 	TIDELINE_SCREENSHOTS=.screenshots $(BIN)/pytest tests/browser -m ""
 
-soak: $(READY)  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGER=delta
+soak: setup-tests  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LEDGER=delta
 	PYTHONPATH=plugins:dags:spark_jobs $(BIN)/python -m tests.soak --seed $(or $(SEED),1) \
 	  --minutes $(or $(MINUTES),10) --ledger $(or $(LEDGER),delta) $(if $(ACTIONS),--actions $(ACTIONS))
 
-simulation: $(READY)  ## Random histories in a simulated world: SEED=1 MINUTES=10
+simulation: $(TESTS_READY)  ## Random histories in a simulated world: SEED=1 MINUTES=10
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.simulation --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
-bench: $(READY)  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
-	$(INSTALL) -r requirements/bench.txt
+bench: setup-tests  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
+	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench $(NAMES)
 
-bench-quick: $(READY)  ## The small comparisons only, under ten minutes
-	$(INSTALL) -r requirements/bench.txt
+bench-quick: setup-tests  ## The small comparisons only, under ten minutes
+	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench --quick
 
-bench-executors: $(READY)  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
-	$(INSTALL) -r requirements/bench.txt
+bench-executors: setup-tests  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
+	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.executors
 
-mutants: $(READY)  ## Take each check out: some test must turn red
+mutants: setup-tests  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
-lint: $(READY)  ## ruff, mypy, import contracts, spelling, the pages' site, compose file, JSON Schema
+lint: $(TESTS_READY)  ## ruff, mypy, import contracts, spelling, the pages' site, compose file, JSON Schema
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -113,48 +122,49 @@ lint: $(READY)  ## ruff, mypy, import contracts, spelling, the pages' site, comp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/check-jsonschema --schemafile docs/stream.schema.json dags/streams/*.yaml docker/streams/*.yaml
 
-docs: $(READY)  ## Build the pages as a site, strictly, into .site
+docs: $(TESTS_READY)  ## Build the pages as a site, strictly, into .site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-format: $(READY)  ## Format the code, mend what ruff can mend
+format: $(TESTS_READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(READY)  ## Write docs/stream.schema.json, docs/output.schema.json and docs/page.openapi.json from the models
+schema: $(TESTS_READY)  ## Write docs/stream.schema.json, docs/output.schema.json and docs/page.openapi.json from the models
 	$(BIN)/python -m tideline.stream.stream > docs/stream.schema.json
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 
-reference: $(READY)  ## Write docs/reference and the A-Z of errors from the models, the command line, errors and tables
+reference: $(TESTS_READY)  ## Write docs/reference and the A-Z of errors from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
 
-metrics: $(READY)  ## Write the table of metrics into docs/observability.md
+metrics: $(TESTS_READY)  ## Write the table of metrics into docs/observability.md
 	$(BIN)/python -m tideline.model.metrics docs/observability.md
 
-lock: $(READY)  ## Resolve requirements*.in into fully pinned, hashed requirements*.txt
-	for name in requirements requirements/{dev,bench,browser,java}; do \
+lock: $(TESTS_READY)  ## Resolve requirements*.in into fully pinned, hashed requirements*.txt
+	for name in requirements requirements/{uv,demo,dev,bench,browser,java}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
 	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 --no-header \
 	  requirements/lineage.in -o requirements/lineage.txt
 
-pins: $(READY)  ## Write the SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
+pins: $(TESTS_READY)  ## Write coordinate and SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
+	$(JAVA)
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.jar_pins
 
-wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
+wheel: $(TESTS_READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build plugins/*.egg-info
 	grep -oE '^[A-Za-z0-9._-]+==[^ ]+' requirements.txt > dist/constraints.txt
 	@ls dist
 
-bill-of-materials: $(READY)  ## Write dist/tideline.cdx.json: every package and jar that runs, CycloneDX 1.6
+bill-of-materials: setup-tests  ## Write dist/tideline.cdx.json: every package and jar that runs, CycloneDX 1.6
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.bill_of_materials dist/tideline.cdx.json
 
-audit-dependencies: $(READY)  ## Ask osv.dev for advisories about every package and jar that runs
+audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every package and jar that runs
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .lineage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

@@ -22,7 +22,7 @@ LOCAL_SPARK = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps({"conn_type": "spark", "ho
 
 
 def write_archive() -> None:
-    """Have the archive of classes in place, as `make setup` does."""
+    """Have the archive of classes in place, as it is after the first driver of a machine."""
     subprocess.run([sys.executable, "-m", "devstack.class_archive"], check=True)
 
 

@@ -29,7 +29,6 @@ from tideline.pipeline.run_batch import run_batch
 from tideline.spark.raw_rows import READER_OPTIONS, read_ranges, to_table_rows, write_files
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import TableChange
-from tideline.versions import BENCH_JARS, BROKER_EXCLUDES
 from tideline.wiring import open_run
 
 _PERF_COLUMNS = 10
@@ -150,7 +149,7 @@ def python_peer(job: Job) -> float:
 
 def consumer_perf_test(job: Job) -> float:
     """Kafka's own performance tool reads the topic; its own seconds of fetching."""
-    jars = [*fetch("bench", BENCH_JARS, BROKER_EXCLUDES), *broker_jars()]
+    jars = [*fetch("bench"), *broker_jars()]
     command = [
         find_java().binary,
         *("-Xmx1g", "-cp", ":".join(map(str, jars)), "org.apache.kafka.tools.ConsumerPerformance"),

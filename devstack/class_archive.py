@@ -1,7 +1,7 @@
-"""Write the archive of Spark's classes at setup: the first run then starts as quickly as the next.
+"""Write the archive of Spark's classes before something is timed, as `bench` does.
 
-A few records go through a broker and a driver of its own. Nothing depends on the archive: if it
-cannot be written, the first driver that has worked writes it when it ends.
+Otherwise the first driver that has worked writes it when it ends. A few records go through a broker
+and a driver of its own.
 """
 
 from __future__ import annotations
@@ -57,6 +57,6 @@ def _land(broker: Broker, folder: Path) -> None:
 if __name__ == "__main__":
     try:
         write_archive()
-    except Exception as error:  # setup is complete without it
+    except Exception as error:  # runs are only slower without it
         lines = str(error).splitlines() or [type(error).__name__]
         print(f"no archive of Spark's classes, runs go on without: {lines[0]}", file=sys.stderr)

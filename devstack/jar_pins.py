@@ -1,28 +1,20 @@
-"""Pin every jar that is fetched: its SHA-256, as Maven Central serves it now.
+"""Pin every jar that is fetched: coordinate and SHA-256, as Maven Central serves it now.
 
-Usage: python -m devstack.jar_pins, as `make pins` does, after a change of versions.py. Look at the
-difference before you commit it: a jar whose version is the same must keep its sum.
+Usage: python -m devstack.jar_pins, as `make pins` does, after a change of versions.py. Here alone
+Ivy resolves what needs what. Look at the difference before you commit it: a jar whose version is
+the same must keep its sum.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-from tideline import versions as v
-from tideline.launch.jars import MANIFEST, TYPES, Coordinate, digest_of_file, module_of, retrieve
-from tideline.launch.runtime import own_folder
+from tideline.errors import BadInput
+from tideline.launch.jars import MANIFEST, TYPES, digest_of_file, module_of, retrieve
+from tideline.versions import JAR_SETS
 
-SETS: dict[str, tuple[Sequence[Coordinate], Sequence[str]]] = {
-    "spark": (v.SPARK_JARS, v.SPARK_EXCLUDES),
-    "s3a": (v.S3A_JARS, v.S3A_EXCLUDES),
-    "delta": (v.DELTA_JARS, v.SPARK_EXCLUDES),
-    "broker": (v.BROKER_JARS, v.BROKER_EXCLUDES),
-    "bench": (v.BENCH_JARS, v.BROKER_EXCLUDES),
-    "s3proxy": (v.S3PROXY_JARS, ()),
-    "yarn": (v.YARN_JARS, v.YARN_EXCLUDES),
-}
+_NAMES = "[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
 
 
 def pin() -> None:
@@ -30,15 +22,36 @@ def pin() -> None:
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
+        BadInput: A jar has another name than its coordinate says, so no coordinate leads to it.
     """
     lines = []
-    for name, (wanted, excludes) in SETS.items():
-        with tempfile.TemporaryDirectory() as place:
-            jars = Path(place, "jars")
+    with tempfile.TemporaryDirectory() as place:
+        for name, (wanted, excludes) in JAR_SETS.items():
+            jars = Path(place, name)
             module = module_of(name, wanted, excludes)
-            retrieve(module, jars, TYPES, Path(place), own_folder("ivy"))
-            lines += [f"{digest_of_file(jar)}  {name}/{jar.name}" for jar in sorted(jars.iterdir())]
+            retrieve(module, jars, TYPES, Path(place), names=_NAMES)
+            lines += sorted((line_of(name, jar) for jar in jars.rglob("*.jar")), key=_path)
     MANIFEST.write_text("\n".join(lines) + "\n")
+
+
+def line_of(name: str, jar: Path) -> str:
+    """A line of the manifest.
+
+    Args:
+        name: Of the set.
+        jar: Lies in folders of organisation, module and version.
+
+    Raises:
+        BadInput: It has a classifier, or another name than its module.
+    """
+    organisation, module, version = jar.parts[-4:-1]
+    if jar.name != f"{module}-{version}.jar":
+        raise BadInput(f"{jar.name}: expected {module}-{version}.jar, as its coordinate says")
+    return f"{digest_of_file(jar)}  {name}/{jar.name}  {organisation}:{module}:{version}"
+
+
+def _path(line: str) -> str:
+    return line.split("  ")[1]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devstack.go_programs import GoProgram
 from tideline.launch.jars import fetch
-from tideline.versions import S3PROXY_JARS, VERSITYGW
+from tideline.versions import VERSITYGW
 
 GATEWAY = GoProgram(*VERSITYGW)
 
@@ -17,8 +17,4 @@ def proxy_jars() -> list[Path]:
     Raises:
         ServiceAway: Maven Central cannot be reached.
     """
-    return fetch("s3proxy", S3PROXY_JARS)
-
-
-if __name__ == "__main__":
-    proxy_jars()
+    return fetch("s3proxy")

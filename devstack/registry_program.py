@@ -6,20 +6,13 @@ import fcntl
 import hashlib
 import shutil
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
-from tideline.errors import BadInput
-from tideline.launch.jars import retrieve
+from tideline.errors import BadInput, TidelineError
+from tideline.launch.jars import AS_THEY_ARE, retrieve
 from tideline.launch.runtime import cache_folder, refuse_foreign
 from tideline.versions import REGISTRY, REGISTRY_SHA256
-
-_SETTINGS = (
-    '<ivysettings><settings defaultResolver="central"/><resolvers>'
-    '<ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers></ivysettings>'
-)
-"""Without POMs: the program's names a parent that Maven Central does not have."""
 
 
 def registry_jar() -> Path:
@@ -30,7 +23,7 @@ def registry_jar() -> Path:
     """
     jars = sorted(_folder().glob("*-runner.jar"))
     if not jars:
-        raise BadInput(f"no registry in {_folder()}; `make setup` fetches it once")
+        raise BadInput(f"no registry in {_folder()}; `make setup-tests` fetches it once")
     refuse_foreign(jars[0])
     return jars[0]
 
@@ -59,6 +52,7 @@ def _folder() -> Path:
 
 def _fetch(folder: Path) -> None:
     organisation, name, revision = REGISTRY
+    # Its description names a parent that Maven Central does not have, so it must not be read.
     module = (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         '<info organisation="tideline" module="registry"/>'
@@ -69,8 +63,8 @@ def _fetch(folder: Path) -> None:
     )
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
         scratch = Path(draft)
-        # A cache of its own: Ivy's would keep the 109 MB.
-        retrieve(module, scratch / "in", ("tar.gz",), scratch, scratch / "ivy", _SETTINGS)
+        names = "[artifact].[ext]"
+        retrieve(module, scratch / "in", ("tar.gz",), scratch, AS_THEY_ARE, names)
         (archive,) = (scratch / "in").iterdir()
         with open(archive, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -79,10 +73,14 @@ def _fetch(folder: Path) -> None:
                 f"{archive.name} has SHA-256 {digest}, expected {REGISTRY_SHA256}: the download is"
                 " damaged or is another one; run again, or look at what your Maven mirror serves"
             )
-        with tarfile.open(archive) as packed:
-            packed.extractall(scratch / "out", filter="data")
-        shutil.move(scratch / "out", folder)
+        shutil.unpack_archive(archive, scratch / "out")
+        # A copy is ours; what root unpacks belongs to whom the archive says.
+        shutil.copytree(scratch / "out", scratch / "ours")
+        shutil.move(scratch / "ours", folder)
 
 
 if __name__ == "__main__":
-    fetch_registry()
+    try:
+        fetch_registry()
+    except TidelineError as error:
+        sys.exit(f"{error}")

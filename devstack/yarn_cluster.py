@@ -21,7 +21,6 @@ from devstack.spark_cluster import java_for, python_for
 from tideline.launch.jars import fetch, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.jvm import spark_home
-from tideline.versions import YARN_EXCLUDES, YARN_JARS
 
 _START_SECONDS = 120
 _JVM = (
@@ -140,7 +139,7 @@ class YarnCluster:
         self.user.remove()
 
     def _start(self) -> None:
-        jars = self.user.copy("yarn", fetch("yarn", YARN_JARS, YARN_EXCLUDES))
+        jars = self.user.copy("yarn", fetch("yarn"))
         s3a = self.user.copy("s3a", spark_jars(s3a=True))
         self._write_settings(s3a)
         ours = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home)}

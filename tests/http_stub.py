@@ -17,7 +17,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class HttpStub:
-    """Answers every GET and POST by calling `answer`; `asked` holds path and headers of each.
+    """Answers every GET, HEAD and POST by calling `answer`; `asked` holds path and headers of each.
 
     Args:
         certificate: File with certificate and key; None for plain HTTP.
@@ -33,6 +33,9 @@ class HttpStub:
             def do_GET(self) -> None:
                 stub.asked.append((self.path, dict(self.headers)))
                 stub.answer(self)
+
+            def do_HEAD(self) -> None:
+                self.do_GET()
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -94,7 +94,7 @@ def components() -> list[Component]:
         ServiceAway: Jars cannot be fetched.
     """
     spark = Path(pyspark.__file__).parent / "jars"
-    files = {*spark.glob("*.jar"), *fetch_for_runs(s3a=True)}
+    files = {*spark.glob("*.jar"), *fetch_for_runs("s3a")}
     jars = (part for file in files for part in parts_of(file))
     return sorted({*_packages(), *jars})
 

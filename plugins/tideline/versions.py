@@ -5,7 +5,7 @@ up to 4.0.0 only, so the connector is 4.0.0 as well; Spark 4.0.4 loads it. kafka
 to replace the 3.9.0 that the connector declares (CVE-2025-27817). lz4-java stands ahead of the
 1.8.0 that pyspark contains (CVE-2025-12183, CVE-2025-66566): producers choose the bytes that it
 gets. If your registry has newer versions, change them here, and run `make pins`, which writes the
-SHA-256 of every jar into `launch/jars.sha256`.
+coordinate and the SHA-256 of every jar into `launch/jars.sha256`.
 """
 
 from __future__ import annotations
@@ -103,3 +103,14 @@ YARN_EXCLUDES = (
     *("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime"),
     *("junit:junit", "org.hamcrest:*", "org.xerial.snappy:*"),
 )
+
+JAR_SETS = {
+    "spark": (SPARK_JARS, SPARK_EXCLUDES),
+    "s3a": (S3A_JARS, S3A_EXCLUDES),
+    "delta": (DELTA_JARS, SPARK_EXCLUDES),
+    "broker": (BROKER_JARS, BROKER_EXCLUDES),
+    "bench": (BENCH_JARS, BROKER_EXCLUDES),
+    "s3proxy": (S3PROXY_JARS, ()),
+    "yarn": (YARN_JARS, YARN_EXCLUDES),
+}
+"""What is asked for, and which modules are left out; `launch/jars.sha256` names what comes."""

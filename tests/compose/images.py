@@ -35,7 +35,6 @@ from tests.compose.compose_file import ROOT, Service
 from tests.wheel.building import build_wheel
 from tideline.launch.jars import broker_jars, fetch
 from tideline.launch.java import find_java
-from tideline.versions import BENCH_JARS, BROKER_EXCLUDES
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = b"/opt/tideline/venv/bin/python"
@@ -118,7 +117,7 @@ def _kafka(layer: Path, is_new: bool) -> Image:
     if is_new:
         for made in (libs, bin_, docker, layer / "opt/kafka/config", layer / "mnt/shared/config"):
             made.mkdir(parents=True)
-        tools = fetch("bench", BENCH_JARS, BROKER_EXCLUDES)
+        tools = fetch("bench")
         for jar in {p.name: p for p in (*tools, *broker_jars())}.values():
             shutil.copy(jar, libs)
         for tool, main in _KAFKA_TOOLS.items():

@@ -11,6 +11,7 @@ ENVIRONMENT = "tests/unit/test_spark_environment.py"
 HANDING = "tests/unit/test_handing_over.py"
 CACHE = "tests/unit/test_cache.py"
 CHECKSUMS = "tests/unit/test_checksums.py"
+FETCHING = "tests/unit/test_fetching.py"
 CLASS_PATHS = "tests/spark/test_class_paths.py"
 LAUNCHER = "tests/unit/test_launcher.py"
 ARROW = "tests/unit/test_arrow_tables.py"
@@ -258,6 +259,36 @@ MUTANTS = (
         "if strange:",
         "if False:",
         f"{CHECKSUMS}::test_another_jar_is_refused_by_name",
+    ),
+    Mutant(
+        "a download is compared with its pin before it is let in",
+        "            verified(ready / name, name)\n",
+        "",
+        f"{FETCHING}::test_a_wrong_file_lets_no_set_in",
+    ),
+    Mutant(
+        "jars are not fetched under the name of a version that is not pinned",
+        "if (jars, coordinate) not in pins:",
+        "if False:",
+        f"{FETCHING}::test_what_is_asked_for_has_to_be_pinned",
+    ),
+    Mutant(
+        "what a killed download has left goes",
+        'place.glob(f"{_DRAFT}*")',
+        "()",
+        f"{FETCHING}::test_what_a_killed_download_has_left_goes_with_the_next",
+    ),
+    Mutant(
+        "ten that come at once fetch once",
+        "if missing := _missing(names):",
+        "if missing := list(names):",
+        f"{FETCHING}::test_who_comes_second_takes_what_the_first_has_fetched",
+    ),
+    Mutant(
+        "a folder ivy that is not Tideline's stays",
+        'cache.glob("resolved-tideline-*")',
+        'cache.glob("resolved-*")',
+        f"{FETCHING}::test_a_folder_of_that_name_that_is_not_ours_stays",
     ),
     Mutant(
         "a token is in no address and no argument",

@@ -24,7 +24,7 @@ def test_a_damaged_archive(harness, warm, cache, sockets, damage):
     archive = ClassArchive(base_command(find_java()))
     written = cache.with_name("shared") / "archives" / archive.path.name
     archive.path.parent.mkdir(parents=True)
-    if written.exists():  # `make setup` has written it
+    if written.exists():  # some driver has written it
         shutil.copy(written, archive.path)
         archive.path.chmod(0o600)
     else:

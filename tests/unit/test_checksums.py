@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from devstack.jar_pins import SETS
+from devstack.jar_pins import line_of
 from tideline.errors import BadInput
 from tideline.launch import jars
 from tideline.launch import jars as checksums
 from tideline.launch.jars import pinned
 from tideline.launch.java import PREFIX, committer_jar
+from tideline.versions import JAR_SETS
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {"kafka.jar": b"kafka", "lz4.jar": b"lz4"}
@@ -129,23 +130,45 @@ def test_a_download_that_is_another_one_is_refused_by_name(folder, monkeypatch, 
     """Ivy compares with a sum of the server's own."""
 
     def retrieve(_module, target, *_):
-        target.mkdir()
+        (target / "s3a").mkdir(parents=True)
         for name, text in texts.items():
-            (target / name).write_bytes(text)
+            (target / "s3a" / name).write_bytes(text)
 
     monkeypatch.setattr(jars, "retrieve", retrieve)
     with pytest.raises(BadInput, match=re.escape(named)):
-        jars.fetch("s3a", ())
-    assert not list(folder.parent.glob("s3a-*"))
+        jars.fetch("s3a")
+    assert left_in(folder.parent) == ["lock", folder.name]
+
+
+def left_in(place):
+    return sorted(path.name for path in place.iterdir())
 
 
 def test_every_jar_that_is_fetched_is_pinned():
-    """`make pins` writes them all; a new set needs a line in `devstack/jar_pins.py`."""
+    """`make pins` writes them all."""
     pinned.cache_clear()
-    assert pinned().keys() == SETS.keys()
+    assert pinned().keys() == JAR_SETS.keys()
     folders = [ROOT / top for top in ("plugins", "devstack", "bench", "tests")]
     texts = [file.read_text() for folder in folders for file in folder.rglob("*.py")]
-    fetched = {name for text in texts for name in re.findall(r'\bfetch\("([a-z0-9-]+)",', text)}
-    assert fetched == SETS.keys()
-    for name, (wanted, _) in SETS.items():
+    fetched = {name for text in texts for name in re.findall(r'\bfetch\("([a-z0-9-]+)"', text)}
+    for names in re.findall(r"\$\(JARS\) (.*?);", (ROOT / "Makefile").read_text()):
+        fetched |= {*names.split()}
+    assert fetched == JAR_SETS.keys()
+    for name, (wanted, _) in JAR_SETS.items():
         assert {f"{module}-{version}.jar" for _, module, version in wanted} <= pinned()[name].keys()
+
+
+def test_a_pin_has_the_coordinate_that_leads_to_the_file(tmp_path):
+    """No description is read when it is fetched, so nothing else could name it."""
+    jar = tmp_path / "org.a" / "one" / "1" / "one-1.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"one")
+    digest = hashlib.sha256(b"one").hexdigest()
+    assert line_of("spark", jar) == f"{digest}  spark/one-1.jar  org.a:one:1"
+    with pytest.raises(BadInput, match=r"one-1-linux\.jar: expected one-1\.jar"):
+        line_of("spark", jar.with_name("one-1-linux.jar"))
+
+
+def test_each_coordinate_is_that_of_its_file():
+    for _, _, file, (_, module, version) in jars._pins():
+        assert file == f"{module}-{version}.jar"

@@ -257,7 +257,6 @@ def _cache(folder: Path) -> Path:
     An archive of Spark's classes would take half a minute, and nobody would use it again.
     """
     folder.mkdir()
-    for name in ("jars", "ivy"):
-        (folder / name).symlink_to(cache_folder() / name)
+    (folder / "jars").symlink_to(cache_folder() / "jars")
     (folder / "archives").touch()
     return folder

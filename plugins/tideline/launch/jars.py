@@ -4,7 +4,9 @@ The sums that Ivy compares come from the server that the jars come from; these c
 `make pins` writes them. A jar is hashed when it is fetched, and again when its size, times or inode
 have changed since; what was found lies in the cache, in `checked/`.
 
-Jars from Maven Central, fetched once with pyspark's Ivy, and one of ours; never during a run.
+Jars from Maven Central, fetched once with pyspark's Ivy, and one of ours; never during a run. Ivy
+resolves nothing: `jars.sha256` has the coordinate of each file, so all sets come by one start of
+it, without reading any description. Java's own settings for proxies and certificates hold.
 
 Those for object stores are an exception: the first run that needs them fetches them.
 `tideline fetch --s3a` does it before.
@@ -21,41 +23,42 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from tideline.errors import BadInput, ServiceAway
+from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.launch.java import PREFIX, build_committer, committer_jar, download_options, find_java
 from tideline.launch.programs import spark_variables
 from tideline.launch.runtime import cache_folder, own_folder, refuse_foreign, replaced
-from tideline.versions import (
-    BROKER_EXCLUDES,
-    BROKER_JARS,
-    DELTA_JARS,
-    LZ4,
-    S3A_EXCLUDES,
-    S3A_JARS,
-    SPARK_EXCLUDES,
-    SPARK_JARS,
-)
+from tideline.versions import JAR_SETS, LZ4
 
 MANIFEST = Path(__file__).with_name("jars.sha256")
-"""Lines as `sha256sum` writes them; a path is the name of a set of jars, and that of a file."""
+"""Lines of a SHA-256, a path, a Maven coordinate, with two spaces between. A path is the name of a
+set of jars, and that of a file."""
 _Proofs = dict[str, list[int | str]]
+Coordinate = tuple[str, str, str]
+"""Organisation, module, version."""
 
 
 @cache
 def pinned() -> Mapping[str, Mapping[str, str]]:
     """SHA-256 by set and file."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    for line in MANIFEST.read_text().splitlines():
-        digest, path = line.split("  ")
-        jars, file = path.split("/")
+    for digest, jars, file, _ in _pins():
         found[jars][file] = digest
     return found
+
+
+def _pins() -> Iterator[tuple[str, str, str, Coordinate]]:
+    """SHA-256, set, file and coordinate of each jar."""
+    for line in MANIFEST.read_text().splitlines():
+        digest, path, coordinate = line.split("  ")
+        jars, file = path.split("/")
+        organisation, module, version = coordinate.split(":")
+        yield digest, jars, file, (organisation, module, version)
 
 
 def digest_of_file(file: Path) -> str:
@@ -131,8 +134,8 @@ class _Known:
             found = jar.stat()
         except FileNotFoundError:
             raise BadInput(
-                f"no {jar.name} in {jar.parent}; `tideline fetch`, in a checkout `make setup`,"
-                " fetches it once",
+                f"no {jar.name} in {jar.parent}; `tideline fetch`, in a checkout `make setup` or"
+                " `make setup-tests`, fetches it once",
                 folder=str(jar.parent),
             ) from None
         times = (found.st_mtime_ns, found.st_ctime_ns)
@@ -156,9 +159,17 @@ class _Known:
                 draft.write_text(json.dumps(self._proofs))
 
 
-Coordinate = tuple[str, str, str]
 TYPES = ("jar", "bundle")
 """Ivy's types of artifacts that are jars."""
+AS_THEY_ARE = (
+    '<ivysettings><property name="ivy.checksums" value=""/>'
+    '<settings defaultResolver="central" defaultConflictManager="all"/>'
+    '<resolvers><ibiblio name="central" m2compatible="true" usepoms="false"'
+    ' useMavenMetadata="false"/></resolvers></ivysettings>'
+)
+"""Ivy's settings for coordinates that are known: it reads no description, and no sum of the
+server's own. Where two sets have two versions of a module, both come."""
+_DRAFT = "draft-"
 
 
 def spark_jars(*, s3a: bool = False) -> list[Path]:
@@ -193,7 +204,7 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
     if s3a and configured:
         fetched += verified(folder, "s3a", may_lack=True)  # Spark may have them
     elif s3a:
-        fetched += fetch("s3a", S3A_JARS, S3A_EXCLUDES)
+        fetched += fetch("s3a")
     return [*fetched, ours]
 
 
@@ -208,7 +219,7 @@ def delta_jars() -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet.
     """
-    return _jars_in(_folder("delta", DELTA_JARS, SPARK_EXCLUDES), "delta")
+    return _jars_of("delta")
 
 
 def broker_jars() -> list[Path]:
@@ -217,14 +228,14 @@ def broker_jars() -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet.
     """
-    return _jars_in(_folder("broker", BROKER_JARS, BROKER_EXCLUDES), "broker")
+    return _jars_of("broker")
 
 
-def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
+def fetch_for_runs(*others: str) -> list[Path]:
     """Fetch the jars that runs need, unless they are in the cache, and compile ours.
 
     Args:
-        s3a: Whether tables are in an object store.
+        others: Sets of jars that are wanted besides; they come by the same start of Ivy.
 
     Returns:
         Where they are.
@@ -233,58 +244,46 @@ def fetch_for_runs(*, s3a: bool = False) -> list[Path]:
         BadInput: There is no Java, or pyspark is not the pinned one.
         ServiceAway: Maven Central cannot be reached.
     """
-    fetch("spark", SPARK_JARS, SPARK_EXCLUDES)
+    fetch("spark", *others)
     build_committer(_spark_folder(), _ivy_jar().parent)
-    jars = [*verified(_spark_folder(), "spark"), committer_jar(_spark_folder())]
-    return [*jars, *fetch("s3a", S3A_JARS, S3A_EXCLUDES)] if s3a else jars
+    return [*fetch("spark"), committer_jar(_spark_folder()), *fetch(*others)]
 
 
-def fetch_all() -> None:
-    """Fetch all jars that are not in the cache yet, and compile ours.
-
-    Raises:
-        BadInput: There is no Java, or pyspark is not the pinned one.
-        ServiceAway: Maven Central cannot be reached.
-    """
-    fetch_for_runs()
-    fetch("delta", DELTA_JARS, SPARK_EXCLUDES)
-    fetch("broker", BROKER_JARS, BROKER_EXCLUDES)
-
-
-def fetch(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str] = ()) -> list[Path]:
-    """Jars and their dependencies, fetched if they are not in the cache.
+def fetch(*names: str) -> list[Path]:
+    """Jars of some sets; those that are not in the cache are fetched, all at once.
 
     Args:
-        name: Name of their folder in the cache.
-        wanted: Maven coordinates: organisation, module, version.
-        excludes: Modules to leave out, as `organisation:module`; `*` stands for any module.
+        names: Of `JAR_SETS`.
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
         BadInput: What came, or lies in the cache, is not what `jars.sha256` names.
     """
-    folder = _folder(name, wanted, excludes)
-    if not folder.is_dir():
+    if _missing(names):
         with open(own_folder("jars") / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.is_dir():
-                print(f"fetching the {name} jars into {folder}", file=sys.stderr)
-                _fetch(folder, name, module_of(name, wanted, excludes))
-    return verified(folder, name)
+            if missing := _missing(names):
+                _fetch(missing)
+    return [jar for name in names for jar in verified(_folder(name), name)]
+
+
+def _missing(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not _folder(name).is_dir()]
 
 
 def _spark_folder() -> Path:
-    return _folder("spark", SPARK_JARS, SPARK_EXCLUDES)
+    return _folder("spark")
 
 
-def _folder(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> Path:
-    digest = hashlib.sha256(module_of(name, wanted, excludes).encode()).hexdigest()[:12]
+def _folder(name: str) -> Path:
+    """Where a set lies: another one as soon as something else is asked for."""
+    digest = hashlib.sha256(module_of(name, *JAR_SETS[name]).encode()).hexdigest()[:12]
     return cache_folder() / "jars" / f"{name}-{digest}"
 
 
-def _jars_in(folder: Path, name: str) -> list[Path]:
-    refuse_strangers(folder, [name])
-    return verified(folder, name)
+def _jars_of(name: str) -> list[Path]:
+    refuse_strangers(_folder(name), [name])
+    return verified(_folder(name), name)
 
 
 def module_of(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
@@ -304,13 +303,55 @@ def module_of(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) 
     )
 
 
-def _fetch(folder: Path, name: str, module: str) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+def _pinned_module(names: Sequence[str]) -> str:
+    """Ivy's description of exactly the jars that are pinned, a configuration for each set.
+
+    Raises:
+        BadInput: What `versions.py` asks for is not pinned.
+    """
+    pins = {(jars, coordinate) for _, jars, _, coordinate in _pins()}
+    wanted = [(jars, coordinate) for jars in names for coordinate in JAR_SETS[jars][0]]
+    for jars, coordinate in wanted:
+        if (jars, coordinate) not in pins:
+            raise BadInput(
+                f"{MANIFEST.name}: no {':'.join(coordinate)} among the {jars} jars; `make pins`, in"
+                " a checkout, writes it"
+            )
+    configurations = "".join(f'<conf name="{name}"/>' for name in names)
+    dependencies = "".join(
+        f'<dependency org="{org}" name="{module}" rev="{revision}" transitive="false"'
+        f' conf="{jars}->default"/>'
+        for _, jars, _, (org, module, revision) in _pins()
+        if jars in names
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tideline" module="jars"/>'
+        f"<configurations>{configurations}</configurations><dependencies>{dependencies}"
+        "</dependencies></ivy-module>"
+    )
+
+
+def _fetch(names: Sequence[str]) -> None:
+    """Fetch sets of jars; called with the lock, so drafts that lie there are of the killed."""
+    place = own_folder("jars")
+    for left in place.glob(f"{_DRAFT}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    print(f"fetching the {', '.join(names)} jars into {place}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=place, prefix=_DRAFT) as draft:
         ready = Path(draft, "jars")
-        retrieve(module, ready, TYPES, Path(draft), cache_folder() / "ivy")
-        refuse_strangers(ready, [name])
-        verified(ready, name)
-        shutil.move(ready, folder)
+        retrieve(_pinned_module(names), ready, TYPES, Path(draft), AS_THEY_ARE)
+        for name in names:
+            refuse_strangers(ready / name, [name])
+            verified(ready / name, name)
+        for name in names:
+            shutil.move(ready / name, _folder(name))
+    _drop_copies(cache_folder() / "ivy")
+
+
+def _drop_copies(cache: Path) -> None:
+    """Remove what earlier versions let Ivy keep: every jar once more."""
+    if any(cache.glob("resolved-tideline-*")):  # it is Ivy's, and ours
+        shutil.rmtree(cache, ignore_errors=True)
 
 
 def retrieve(
@@ -318,8 +359,8 @@ def retrieve(
     target: Path,
     types: Sequence[str],
     scratch: Path,
-    cache: Path,
     settings: str | None = None,
+    names: str = "[conf]/[artifact]-[revision].[ext]",
 ) -> None:
     """Let Ivy download what a module needs, from Maven Central unless its settings say otherwise.
 
@@ -327,9 +368,9 @@ def retrieve(
         module: Ivy's description of the module.
         target: Folder for the files; made here.
         types: Types of artifacts.
-        scratch: Folder for files of ours.
-        cache: Ivy's own cache.
+        scratch: Folder for files of ours, and for Ivy's own copies.
         settings: Ivy's settings; its own when None.
+        names: Ivy's pattern for the files.
 
     Raises:
         ServiceAway: Maven Central cannot be reached.
@@ -343,9 +384,9 @@ def retrieve(
         *download_options(java),
         "-jar",
         _ivy_jar(),
-        *("-cache", cache),
+        *("-cache", scratch / "ivy"),
         *("-ivy", ivy_file),
-        *("-retrieve", f"{target}/[artifact]-[revision].[ext]"),
+        *("-retrieve", f"{target}/{names}"),
         *("-types", *types),
     ]
     if settings is not None:
@@ -372,7 +413,7 @@ def _ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["s3a"]:
-        fetch_for_runs(s3a=True)
-    else:
-        fetch_all()
+    try:
+        fetch_for_runs(*sys.argv[1:])
+    except TidelineError as error:
+        sys.exit(f"{error}")
