@@ -1,40 +1,11 @@
-"""Every error that Tideline raises. The exit status tells a caller what to do.
+"""Every error that Tideline raises. The exit status says what the caller does next.
 
-    TidelineError                      exit 1, a bug: report it with the log
-    |-- BadInput                       exit 2, change what the message names, then run again
-    |   |-- StreamFileError            a stream file: file, line, key and what is allowed
-    |   |-- ConnectionMissing          an Airflow connection is not defined, or lacks a setting
-    |   |-- NotEntitled                an Airflow user may not do that with this stream
-    |   |-- AccessRefused              brokers refuse the connection; `cause` says why
-    |   |   |-- RegistryRefused          the schema registry does; `cause` says why
-    |   |   |-- SparkRefused             a Spark Connect server does; `cause` says why
-    |   |   `-- StoreRefused             an object store does; `cause` says why
-    |   |-- RegistryMisused            the registry lacks a subject, or it is no registry at all
-    |   |-- TopicIdMissing             the brokers give topics no ids: too old, or not Kafka's own
-    |   |-- LedgerElsewhere            the ledger was moved, or its move is unfinished
-    |   |-- UnreadableDocument         a stored document is damaged or has unknown fields
-    |   |   `-- NewerFormat            a newer version of Tideline wrote it: upgrade this one
-    |   |-- NotEntitled                a user may not do that with the stream
-    |   `-- RequestConflict            the run id already stands for a different request
-    |-- Halted                         exit 3, a person has to decide; trying again changes nothing
-    |   |-- ResetDetected              log or table differ from the ledger: see the incidents
-    |   |-- DecodingHalted             records cannot be decoded as planned; landing goes on
-    |   |-- UnreadableTable            the table has a feature that cannot be read here
-    |   |-- ReplayUnavailable          Kafka no longer has what a plan has to read
-    |   |-- SchemaChanged              the registry gives another schema for a known id
-    |   |-- WindowUnavailable          a backfill's window cannot be read as requested
-    |   `-- UnreadableRecords          Spark fails at the same records again and again
-    |-- Transient                      exit 4, run again later; the only retriable ones
-    |   |-- ServiceAway                a broker, a store or Spark did not answer
-    |   |   `-- RegistryAway             the schema registry did not; what has landed stays
-    |   |-- StreamBusy                 another attempt works on the stream
-    |   |-- AttemptFenced              a newer attempt of the same plan has committed
-    |   `-- CommitConflict             another process changed ledger or table first
-    |-- VerificationFailed             exit 5, look at the table: its rows are not the planned ones
-    `-- AuditNotClean                  exit 6, look at the audit: do not build on the table
+    1  report it with the log: a bug          4  run again later: the only retriable ones
+    2  change what the message names          5  look at the table: it does not hold the plan
+    3  decide: trying again changes nothing   6  look at the audit: do not build on the table
 
 Exit 0 is success. Facts are attributes, so that a log line, the JSON output and a test read the
-same values. Every error survives pickling.
+same values. Names, statuses and first lines of docstrings are shown in docs/incidents-and-errors.md.
 """
 
 from __future__ import annotations
@@ -50,9 +21,9 @@ class TidelineError(Exception):
         facts: Machine-readable details; they become attributes.
     """
 
-    retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 1
     status: ClassVar[str] = "failed"
+    retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
@@ -60,12 +31,14 @@ class TidelineError(Exception):
         self.facts = facts
 
     def __getattr__(self, name: str) -> Any:
+        # Not `self.facts`: until `__init__` has set it, that would ask here again without end.
         facts = self.__dict__.get("facts", {})
         if name in facts:
             return facts[name]
         raise AttributeError(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own way forgets keyword arguments; Airflow and Spark hand errors on pickled.
         return _rebuild, (type(self), self.message, self.facts)
 
 
@@ -73,10 +46,43 @@ def _rebuild(cls: type[TidelineError], message: str, facts: dict[str, Any]) -> T
     return cls(message, **facts)
 
 
+# The five kinds. Those below inherit all three attributes and set none.
+
+
 class BadInput(TidelineError):
     """A person's input is invalid: a file, an option, a connection, an address."""
 
     exit_code = 2
+
+
+class Halted(TidelineError):
+    """The run stops before anything changes, until a person decides."""
+
+    exit_code = 3
+    status = "halted"
+
+
+class Transient(TidelineError):
+    """The same run may succeed later; nothing has changed."""
+
+    exit_code = 4
+    status = "retry"
+    retriable = True
+
+
+class VerificationFailed(TidelineError):
+    """The committed rows are not the planned ones; the position does not move."""
+
+    exit_code = 5
+
+
+class AuditNotClean(TidelineError):
+    """An audit has findings; work that depends on the table should wait."""
+
+    exit_code = 6
+
+
+# Exit 2: a person changes something.
 
 
 class StreamFileError(BadInput):
@@ -131,11 +137,7 @@ class RequestConflict(BadInput):
     """The run id already stands for a different request; use another run id."""
 
 
-class Halted(TidelineError):
-    """The run stops before anything changes, until a person decides."""
-
-    exit_code = 3
-    status = "halted"
+# Exit 3: a person decides.
 
 
 class ResetDetected(Halted):
@@ -166,12 +168,7 @@ class UnreadableRecords(Halted):
     """Spark cannot read some records, however often it tries; the facts name their offsets."""
 
 
-class Transient(TidelineError):
-    """The same run may succeed later; nothing has changed."""
-
-    retriable = True
-    exit_code = 4
-    status = "retry"
+# Exit 4: time, or another attempt, may help.
 
 
 class ServiceAway(Transient):
@@ -194,26 +191,10 @@ class CommitConflict(Transient):
     """Another process changed the ledger or the table between this one's read and its write."""
 
 
-class VerificationFailed(TidelineError):
-    """The committed rows are not the planned ones; the position does not move."""
-
-    exit_code = 5
-
-
-class AuditNotClean(TidelineError):
-    """An audit has findings; work that depends on the table should wait."""
-
-    exit_code = 6
-
-
 def reported_error(name: str) -> type[TidelineError]:
-    """The class that a report from outside names: one of this tree, and nothing else of Python's.
+    """The class that a result file names; ServiceAway, which is retriable, for any other text.
 
-    Args:
-        name: As a result file says it; any text.
-
-    Returns:
-        ServiceAway for a name that is not in the tree: the same run may succeed later.
+    Only this tree is searched: the text is from outside, and must not find another object of ours.
     """
     found: list[type[TidelineError]] = [TidelineError]
     for cls in found:
