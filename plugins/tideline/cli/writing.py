@@ -35,11 +35,12 @@ from tideline.contract.building import (
     build_run,
     build_run_failure,
 )
-from tideline.contract.shapes import FileCount, RowCount, TableUpkeep
+from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
 from tideline.ledger.move import move_ledger
 from tideline.model.decoding import DecodeRecord
+from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
 from tideline.model.wording import shown, size_text

@@ -1,16 +1,16 @@
-"""From the model's objects to the parts that several answers share.
+"""From the model's objects to the answers of commands, and to the parts that answers share.
 
-From the model's objects to what commands print.
+Where a field has the name of an attribute, `Shape.of` takes it; what stands here is the rest: names
+that the contract has kept, sums, and what only the moment knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tideline.contract import answers, shapes
-from tideline.contract.shapes import fields_of
 from tideline.errors import TidelineError
 from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head, Headroom
@@ -19,17 +19,19 @@ from tideline.model.maintenance import TableUpkeep
 from tideline.model.offsets import PlannedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each task loads this module, and none of these on its account
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import Redriven
     from tideline.model.status import DryRun
     from tideline.rules.audit import Audit
 
+AnyIncident = TypeVar("AnyIncident", bound=shapes.Incident)
+
 
 def build_incident(incident: Incident) -> shapes.Incident:
     """An incident and the decision about it."""
-    return shapes.Incident(**_incident_facts(incident))
+    return _incident(shapes.Incident, incident)
 
 
 def build_incident_details(
@@ -41,154 +43,74 @@ def build_incident_details(
         incident: What was found.
         affected: Table versions with rows at the offsets at stake, and the runs that wrote them.
     """
-    return shapes.IncidentDetails(
-        **_incident_facts(incident),
-        unverified=[
-            tuple(fields_of(planned, shapes.Coordinates).values())
-            for rows in incident.plans
-            for planned in rows.ranges
-        ],
+    ranges = [planned for rows in incident.plans for planned in rows.ranges]
+    return _incident(
+        shapes.IncidentDetails,
+        incident,
+        unverified=[(planned.topic, *planned.coordinates) for planned in ranges],
         affected_versions=[version for version, _ in affected],
         affected_runs=[record.run_id for _, record in affected],
     )
 
 
+def _incident(shape: type[AnyIncident], incident: Incident, **facts: Any) -> AnyIncident:
+    decision = incident.decision
+    return shape.of(
+        incident,
+        incident.finding,
+        id=incident.incident_id,
+        decision=None if decision is None else decision.choice,
+        decided_by=None if decision is None else decision.by,
+        decided_at=None if decision is None else decision.at,
+        reason=None if decision is None else decision.reason,
+        runbook=class_entry(incident.finding.kind),
+        **facts,
+    )
+
+
 def build_range(planned: PlannedRange, rows: int | None = None) -> shapes.RangeWithRows:
     """A planned range; `rows` is None until they are verified."""
-    return shapes.RangeWithRows(**fields_of(planned, shapes.Coordinates), rows=rows)
+    return shapes.RangeWithRows.of(planned, rows=rows)
 
 
 def build_positions(head: Head) -> list[shapes.Position]:
     """The head's positions, also those of topics that are set aside."""
-    copied = set(shapes.Position.model_fields) - {"followed"}
-    return [
-        shapes.Position(
-            **{name: getattr(p, name) for name in copied}, followed=p.topic not in head.set_aside
-        )
-        for p in head.positions
-    ]
-
-
-def run_facts(record: RunRecord) -> dict[str, Any]:
-    """The fields of `RunFacts` without `status` and `offset_lag`, which depend on how it ended."""
-    return {
-        "run_id": record.run_id,
-        "plan_id": record.plan.plan_id if record.plan is not None else None,
-        "lane": record.lane,
-        "ranges": [build_range(v.planned, v.rows) for v in record.verified],
-        "rows": sum(v.rows for v in record.verified),
-        "table_version": _commit_version(record),
-        "incidents": [build_incident(i) for i in record.resolved],
-        "notices": record.notices,
-        "superseded_by": record.superseded_by,
-        "window": str(record.request.window) if record.request.window is not None else None,
-        "reason": record.request.reason,
-        "by": record.request.by,
-    }
-
-
-def decoding_facts(record: DecodeRecord) -> dict[str, Any]:
-    """What a verified decoding made of the raw rows."""
-    return {
-        **decoded_counts(record),
-        "classes": dict(record.classes),
-        "table_version": record.table_version,
-        "quarantine_version": record.quarantine_version,
-        "ranges": [
-            shapes.DecodedRange(
-                **fields_of(r.range, shapes.Coordinates),
-                rows=r.rows,
-                typed=r.typed,
-                quarantined=r.quarantined,
-            )
-            for r in record.ranges
-        ],
-    }
-
-
-def decoded_counts(record: DecodeRecord | None) -> dict[str, int | None]:
-    """Raw rows by what became of them; null where nothing was decoded."""
-    if record is None:
-        return {"decoded": None, "quarantined": None, "tombstones": None}
-    return {
-        "decoded": record.decoded,
-        "quarantined": record.quarantined,
-        "tombstones": record.tombstones,
-    }
-
-
-def _commit_version(record: RunRecord) -> int | None:
-    return record.table_commit.version if record.table_commit is not None else None
-
-
-def _incident_facts(incident: Incident) -> dict[str, Any]:
-    decision = incident.decision
-    return {
-        **fields_of(incident.finding, shapes.Finding),
-        "id": incident.incident_id,
-        "run_id": incident.run_id,
-        "opened_at": incident.opened_at,
-        "plan_id": incident.plan_id,
-        "choices": incident.finding.choices,
-        "decision": decision.choice if decision is not None else None,
-        "decided_by": decision.by if decision is not None else None,
-        "decided_at": decision.at if decision is not None else None,
-        "reason": decision.reason if decision is not None else None,
-        "closed_at": incident.closed_at,
-        "outcome": incident.outcome,
-        "removed_in_version": incident.removed_in_version,
-        "runbook": class_entry(incident.finding.kind),
-    }
+    return [shapes.Position.of(p, followed=p.topic not in head.set_aside) for p in head.positions]
 
 
 def build_headroom(known: Iterable[Headroom]) -> list[shapes.Headroom]:
     """Times until retention reaches next offsets, counted from now."""
     now = datetime.now(UTC)
-    copied = set(shapes.Headroom.model_fields) - {"seconds_left"}
-    return [
-        shapes.Headroom(
-            **{name: getattr(h, name) for name in copied}, seconds_left=h.seconds_left(now)
-        )
-        for h in known
-    ]
+    return [shapes.Headroom.of(h, seconds_left=h.seconds_left(now)) for h in known]
 
 
 def build_summary(record: RunRecord) -> shapes.RunSummary:
     """A run in a few numbers, with the ranges of its plan."""
     planned = record.plan.ranges if record.plan is not None else None
-    return shapes.RunSummary(
-        run_id=record.run_id,
-        plan_id=record.plan.plan_id if record.plan is not None else None,
-        lane=record.lane,
-        status=record.status,
+    return shapes.RunSummary.of(
+        record,
+        record.request,
+        plan_id=_plan_id(record),
         offsets=None if planned is None else sum(len(r.offsets) for r in planned),
         rows=sum(v.rows for v in record.verified) if record.verified else None,
         table_version=_commit_version(record),
-        by=record.request.by,
         ranges=[build_range(r) for r in planned or ()],
     )
 
 
 def build_rewind(rewind: Rewind) -> shapes.Rewind:
     """A rewind; rows that Kafka can still give back are not among the lost ones."""
-    return shapes.Rewind(
-        rewind_id=rewind.rewind_id,
-        to_run=rewind.to_run,
-        reason=rewind.reason,
-        by=rewind.by,
-        begun_at=rewind.begun_at,
-        finished_at=rewind.finished_at,
+    return shapes.Rewind.of(
+        rewind,
         removed_rows=rewind.rows,
         table_version=rewind.removed_in_version,
-        undone_runs=rewind.undone_runs,
         lost=[build_lost(item) for item in rewind.lost if item.rows],
     )
 
 
 def build_lost(lost: Lost) -> shapes.LostRows:
     """Rows that Kafka can no longer give back."""
-    planned = fields_of(lost.planned, shapes.Coordinates)
-    return shapes.LostRows(**planned, rows=lost.rows, reason=lost.reason)
+    return shapes.LostRows.of(lost, lost.planned)
 
 
 def build_failure(error: TidelineError) -> answers.Failure:
@@ -199,69 +121,111 @@ def build_failure(error: TidelineError) -> answers.Failure:
     return answers.Failure(**facts)
 
 
+def _failure_facts(error: TidelineError) -> dict[str, Any]:
+    # No source of `Shape.of`: an error's own facts are attributes too, and have names of fields.
+    return {
+        "status": error.status,
+        "error": type(error).__name__,
+        "message": error.message,
+        "retriable": error.retriable,
+        "incidents": [build_incident(i) for i in error.facts.get("incidents", ())],
+        "runbook": entries_for(error),
+    }
+
+
 def build_plan(stream: str, dry_run: DryRun) -> answers.Plan:
     """What a run would read, and what speaks against it."""
-    proposal = dry_run.proposal
-    return answers.Plan(
+    return answers.Plan.of(
+        dry_run,
+        dry_run.proposal,
         stream=stream,
-        ranges=proposal.ranges,
-        findings=dry_run.findings,
         incidents=[build_incident(i) for i in dry_run.incidents],
-        notices=dry_run.notices,
         headroom=build_headroom(dry_run.headroom),
-        gone=proposal.gone,
-        estimated_records=proposal.estimated_records,
-        estimated_bytes=proposal.estimated_bytes,
-        offset_lag=proposal.offset_lag,
     )
 
 
 def build_run(record: RunRecord, decoded: DecodeRecord | None = None) -> answers.Run:
     """A closed run, and what it has decoded."""
-    lag = record.plan.offset_lag if record.plan is not None else 0
-    status = "done" if record.status == "done" else "nothing_to_do"
-    counts = decoded_counts(decoded)
-    return answers.Run(**run_facts(record), **counts, status=status, offset_lag=lag)
-
-
-def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
-    """What a run has decoded; None for nothing."""
-    if record is None:
-        nothing = dict.fromkeys(("decoded", "quarantined", "tombstones"), 0)
-        return answers.Decoded(
-            status="nothing_to_do",
-            run_id=run_id,
-            plan_id=None,
-            **nothing,
-            classes={},
-            table_version=None,
-            quarantine_version=None,
-            ranges=(),
-        )
-    return answers.Decoded(
-        status="done", run_id=run_id, plan_id=record.plan.plan_id, **decoding_facts(record)
+    return answers.Run(
+        **_run_facts(record, decoded),
+        status="done" if record.status == "done" else "nothing_to_do",
+        offset_lag=record.plan.offset_lag if record.plan is not None else 0,
     )
 
 
 def build_run_failure(error: TidelineError, record: RunRecord) -> answers.RunFailure:
     """A run that did not end: the error, and what the ledger knows of the run."""
-    facts = {**run_facts(record), **decoded_counts(None), **_failure_facts(error)}
+    facts = {**_run_facts(record, None), **_failure_facts(error)}
     if record.plan is not None and not record.verified:
         facts["ranges"] = [build_range(planned) for planned in record.plan.ranges]
     return answers.RunFailure(**facts)
 
 
+def _run_facts(record: RunRecord, decoded: DecodeRecord | None) -> dict[str, Any]:
+    """The fields of `RunFacts` without `status` and `offset_lag`, which depend on how it ended."""
+    window = record.request.window
+    return {
+        "run_id": record.run_id,
+        "plan_id": _plan_id(record),
+        "lane": record.lane,
+        "ranges": [build_range(v.planned, v.rows) for v in record.verified],
+        "rows": sum(v.rows for v in record.verified),
+        "decoded": None if decoded is None else decoded.decoded,
+        "quarantined": None if decoded is None else decoded.quarantined,
+        "tombstones": None if decoded is None else decoded.tombstones,
+        "table_version": _commit_version(record),
+        "incidents": [build_incident(i) for i in record.resolved],
+        "notices": record.notices,
+        "superseded_by": record.superseded_by,
+        "window": None if window is None else str(window),
+        "reason": record.request.reason,
+        "by": record.request.by,
+    }
+
+
+def _plan_id(record: RunRecord) -> str | None:
+    return record.plan.plan_id if record.plan is not None else None
+
+
+def _commit_version(record: RunRecord) -> int | None:
+    return record.table_commit.version if record.table_commit is not None else None
+
+
+def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
+    """What a run has decoded; None for nothing."""
+    if record is None:
+        return answers.Decoded(
+            status="nothing_to_do",
+            run_id=run_id,
+            plan_id=None,
+            decoded=0,
+            quarantined=0,
+            tombstones=0,
+            classes={},
+            table_version=None,
+            quarantine_version=None,
+            ranges=(),
+        )
+    return answers.Decoded.of(
+        record,
+        status="done",
+        run_id=run_id,
+        plan_id=record.plan.plan_id,
+        classes=dict(record.classes),
+        ranges=[shapes.DecodedRange.of(r, r.range) for r in record.ranges],
+    )
+
+
 def build_redriven(run_id: str, redriven: Redriven) -> answers.Redriven:
     """What a redrive has moved."""
     last = redriven.records[-1] if redriven.records else None
-    return answers.Redriven(
+    return answers.Redriven.of(
+        redriven,
         status="done" if redriven.moved else "nothing_to_do",
         run_id=run_id,
-        asked=redriven.asked,
-        moved=redriven.moved,
         left=redriven.asked - redriven.moved,
-        table_version=last.table_version if last is not None else None,
-        quarantine_version=last.quarantine_version if last is not None else None,
+        table_version=None if last is None else last.table_version,
+        quarantine_version=None if last is None else last.quarantine_version,
     )
 
 
@@ -289,23 +253,16 @@ def build_ledger(
 
 def build_audit(audit: Audit, findings: Sequence[Finding]) -> answers.Audit:
     """An audit: clean where neither the audit nor the brokers show a flaw."""
-    kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
-    return answers.Audit(
-        rows=audit.rows,
-        **{kind: getattr(audit, kind) for kind in kinds},
-        damaged=audit.damaged,
-        typed=audit.typed,
-        table_version=audit.table_version,
-        clean=audit.clean and not findings,
-        findings=findings,
-    )
+    return answers.Audit.of(audit, clean=audit.clean and not findings, findings=findings)
 
 
 def build_rewound(rewind: Rewind, head: Head) -> answers.Rewound:
     """A finished rewind and the head after it."""
-    facts = fields_of(build_rewind(rewind), shapes.Rewind)
-    facts["table_version"] = rewind.removed_in_version or head.table_version
-    return answers.Rewound(**facts, head=build_positions(head))
+    return answers.Rewound.of(
+        build_rewind(rewind),
+        table_version=rewind.removed_in_version or head.table_version,
+        head=build_positions(head),
+    )
 
 
 def build_not_rewound(to_run: str, head: Head) -> answers.NotRewound:
@@ -330,19 +287,7 @@ def build_maintenance(
         status="done" if has_work else "nothing_to_do",
         stream=stream,
         dry_run=dry_run,
-        tables=[
-            shapes.TableUpkeep(
-                table=u.role,
-                uri=u.uri,
-                before=u.before,
-                merged=u.merged,
-                written=u.written,
-                vacuumed=u.vacuumed,
-                expired=u.expired,
-                after=u.after,
-            )
-            for u in upkeeps
-        ],
+        tables=[shapes.TableUpkeep.of(u, table=u.role) for u in upkeeps],
     )
 
 
@@ -354,14 +299,3 @@ def build_move(stream: str, move: Move) -> answers.Move:
         source=None if move.source is None else str(move.source),
         location=str(move.target),
     )
-
-
-def _failure_facts(error: TidelineError) -> dict[str, Any]:
-    return {
-        "status": error.status,
-        "error": type(error).__name__,
-        "message": error.message,
-        "retriable": error.retriable,
-        "incidents": [build_incident(i) for i in error.facts.get("incidents", ())],
-        "runbook": entries_for(error),
-    }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tideline.contract.building import build_rewind, decoding_facts, run_facts
-from tideline.contract.shapes import DecodedRange, PlannedRange, RangeWithRows, Shape, fields_of
+from tideline.contract.building import build_decoded, build_rewind, build_run
+from tideline.contract.shapes import DecodedRange, PlannedRange, RangeWithRows, Shape
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
 from tideline.model.run import Rewind, RunRecord
@@ -94,32 +94,26 @@ def build_landed_event(record: RunRecord) -> LandedEvent:
     """What a closed run with a commit tells those who wait for its table."""
     assert record.plan is not None
     assert record.table_commit is not None
-    facts = run_facts(record)
-    return LandedEvent(**{name: facts[name] for name in LandedEvent.model_fields})
+    return LandedEvent.of(build_run(record))
 
 
 def build_decoded_event(record: DecodeRecord) -> DecodedEvent:
     """What a verified decoding tells those who wait for the typed table."""
-    return DecodedEvent(plan_id=record.plan.plan_id, **decoding_facts(record))
+    return DecodedEvent.of(build_decoded(record.plan.run_id, record))
 
 
 def build_decode_commits(record: DecodeRecord) -> DecodeCommits:
     """What a committed decoding hands on, before it is verified."""
-    return DecodeCommits(
-        plan_id=record.plan.plan_id,
-        table_version=record.table_version,
-        quarantine_version=record.quarantine_version,
-    )
+    return DecodeCommits.of(record, record.plan)
 
 
 def build_audited_event(audit: Audit) -> AuditedEvent:
     """What a clean audit tells those who wait for it."""
-    return AuditedEvent.model_validate(audit)
+    return AuditedEvent.of(audit)
 
 
 def build_rewind_report(to_run: str, rewind: Rewind | None) -> RewindReport | NoRewindReport:
     """What the rewind task returns; `rewind` is None where there was nothing to do."""
     if rewind is None:
         return NoRewindReport(to_run=to_run)
-    facts = fields_of(build_rewind(rewind), RewindReport)
-    return RewindReport(**{**facts, "lost": [item for item in rewind.lost if item.rows]})
+    return RewindReport.of(build_rewind(rewind), lost=[item for item in rewind.lost if item.rows])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from inspect import getdoc
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -48,11 +49,15 @@ OTHERS: Mapping[str, tuple[type[Shape], ...]] = {
 _FAILURES = (answers.RefusedFiles, answers.Failure)
 
 
-class _WithoutTitles(GenerateJsonSchema):
-    """A field's title would only repeat its name."""
+class _Described(GenerateJsonSchema):
+    """Without a field's title, which repeats its name; with what a model's dataclass says first."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        first, _, _ = str(getdoc(schema["cls"])).partition("\n\nArgs:")
+        return {**super().dataclass_schema(schema), "description": first}
 
 
 def output_schema() -> str:
@@ -63,7 +68,7 @@ def output_schema() -> str:
     }
     wanted = dict.fromkeys(shape for shapes in kinds.values() for shape in shapes)
     references, schema = models_json_schema(
-        [(shape, "serialization") for shape in wanted], schema_generator=_WithoutTitles
+        [(shape, "serialization") for shape in wanted], schema_generator=_Described
     )
     definitions = dict(schema["$defs"])
     for name, shapes in kinds.items():

@@ -6,11 +6,11 @@ Every range is half-open: `end_offset` is exclusive.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import FileCount, RowCount, TableRole, TableSize
 from tideline.model.plan import RunStatus
 from tideline.model.request import Lane
 from tideline.model.status import StreamState
@@ -25,6 +25,8 @@ IsoTime = Annotated[
 
 CoordinateTuple = tuple[str, str, int, int, int, int]
 """Topic, topic id, generation, partition, start offset, end offset (exclusive)."""
+_NOWHERE = object()
+"""What no source has; None is a value."""
 
 
 class Shape(BaseModel):
@@ -38,14 +40,23 @@ class Shape(BaseModel):
         json_schema_serialization_defaults_required=True,
     )
 
+    @classmethod
+    def of(cls, *sources: object, **facts: Any) -> Self:
+        """Build it: each field is a fact, else the attribute of the first source that has one.
+
+        Facts are named after fields, not after their aliases. A field that nobody has takes its
+        default; without one it is refused, so that a rename in the model turns a test red.
+        """
+        for name in cls.model_fields.keys() - facts:
+            found = (getattr(source, name, _NOWHERE) for source in sources)
+            fact = next((value for value in found if value is not _NOWHERE), _NOWHERE)
+            if fact is not _NOWHERE:
+                facts[name] = fact
+        return cls(**facts)
+
     def data(self) -> dict[str, Any]:
         """The object as plain dicts, lists, strings and numbers."""
         return self.model_dump(mode="json", by_alias=True)
-
-
-def fields_of(source: object, shape: type[Shape]) -> dict[str, Any]:
-    """The attributes of an object that a shape has as fields."""
-    return {name: getattr(source, name) for name in shape.model_fields}
 
 
 class Offsets(Shape):
@@ -313,28 +324,6 @@ class Problem(Shape):
     key: str
     value: str
     allowed: str
-
-
-class FileCount(Shape):
-    """A number of files, and their size together."""
-
-    files: int
-    bytes: int
-
-
-class TableSize(Shape):
-    """A table at one moment: `active` are the files of its newest version, `stored` all files."""
-
-    version: int
-    active: FileCount
-    stored: FileCount
-
-
-class RowCount(Shape):
-    """A number of rows, and about their size in data files."""
-
-    rows: int
-    bytes: int
 
 
 class TableUpkeep(Shape):

@@ -138,7 +138,7 @@ class FileCount:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """A table at one moment.
+    """A table at one moment: `active` are the files of its newest version, `stored` all files.
 
     Args:
         version: Its newest version.

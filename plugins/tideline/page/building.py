@@ -16,7 +16,7 @@ from urllib.parse import quote
 from tideline.contract import page
 from tideline.contract.building import build_headroom, build_incident, build_summary
 from tideline.contract.page import Action
-from tideline.contract.shapes import StreamStatus, fields_of
+from tideline.contract.shapes import StreamStatus
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
 from tideline.model.incident import Incident
@@ -183,12 +183,8 @@ def build_partitions(
 
 def build_run(stream: str, record: RunRecord) -> page.PageRun:
     """A run, and where Airflow shows it."""
-    summary = build_summary(record)
-    return page.PageRun(
-        **fields_of(summary, type(summary)),
-        updated_at=record.updated_at,
-        reason=record.request.reason,
-        url=run_url(stream, record),
+    return page.PageRun.of(
+        build_summary(record), record, record.request, url=run_url(stream, record)
     )
 
 
