@@ -4,15 +4,19 @@
     globals().update(stream_dags("/opt/streams"))
 
 Airflow parses a file only if its text has both words, `airflow` and `dag`: these lines have them.
+Everything here runs at every parse, so it connects to no service.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
-from tideline.airflow import operation_dags as operations
+from tideline.airflow import operations
 from tideline.airflow import stream_dags as streams
 
 
@@ -28,7 +32,7 @@ def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
         BadInput: There is no such folder.
     """
     wanted = get_parsing_context().dag_id
-    if wanted in operations.BUILDERS:
+    if wanted in OPERATIONS:  # its process needs no stream's Dag, and no stream has its id
         return {}
     return {dag.dag_id: dag for dag in streams.stream_dags(wanted, folder)}
 
@@ -43,7 +47,110 @@ def operation_dags(folder: str | Path | None = None) -> dict[str, DAG]:
     """
     wanted = get_parsing_context().dag_id
     return {
-        dag_id: build(dag_id, folder)
-        for dag_id, build in operations.BUILDERS.items()
+        dag_id: _operation_dag(dag_id, operation, folder)
+        for dag_id, operation in OPERATIONS.items()
         if wanted is None or wanted == dag_id
     }
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A Dag of one task, triggered by hand.
+
+    Args:
+        description: In a line.
+        task_id: The task's name.
+        operator: Its class.
+        notes: Shown on the Dag's page, in Markdown.
+        form: Fields beside `stream`; `operations` checks what they may hold.
+        arguments: Further ones of the operator.
+        settings: Further ones of the Dag.
+    """
+
+    description: str
+    task_id: str
+    operator: type[BaseOperator]
+    notes: str
+    form: Mapping[str, Param] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None) -> DAG:
+    with DAG(
+        dag_id=dag_id,
+        description=operation.description,
+        schedule=None,
+        catchup=False,
+        tags=("tideline", "operations"),
+        params={"stream": _text("The stream's name."), **operation.form},
+        doc_md=operation.notes,
+        **operation.settings,
+    ) as dag:
+        operation.operator(task_id=operation.task_id, folder=folder, **operation.arguments)
+    return dag
+
+
+def _text(description: str) -> Param:
+    """A field that has to be filled."""
+    return Param(type="string", minLength=1, description=description)
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "tideline_audit": Operation(
+        description="Compare a stream's ledger, table and broker",
+        task_id="audit_stream",
+        operator=operations.AuditStream,
+        notes="Fails with every flaw named, or publishes an event of `tideline/<stream>/audited`.",
+        arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
+    ),
+    "tideline_rewind": Operation(
+        description="Put a stream's table and ledger back to the state after a run",
+        task_id="rewind_stream",
+        operator=operations.RewindStream,
+        notes="""Removes the rows of every later run and moves the position back; see the runbook.
+
+It refuses to remove rows that Kafka can no longer give back, unless `accept_loss` is set. To finish
+an interrupted rewind, clear the task, or trigger it once more where the stream names operators:
+until then no other run of the stream starts.
+""",
+        form={
+            "to_run": _text("The last run to keep."),
+            "reason": _text("Why; kept in the ledger."),
+            "accept_loss": Param(
+                False,
+                type="boolean",
+                description="Rewind although Kafka can no longer give back some of the rows.",
+            ),
+            "confirm": _text("The stream's name once more."),
+        },
+        settings={"max_active_runs": 1},
+    ),
+    "tideline_maintenance": Operation(
+        description="Merge small files of a stream's tables, delete those that nobody needs",
+        task_id="maintain_stream",
+        operator=operations.MaintainStream,
+        notes="No row changes. While a run writes the tables, it waits; so do runs, for it.",
+        form={"dry_run": Param(False, type="boolean", description="Only look.")},
+    ),
+    "tideline_redrive": Operation(
+        description="Decode a stream's quarantined records again",
+        task_id="redrive_records",
+        operator=operations.RedriveRecords,
+        notes="What can be decoded now moves into the typed table; Kafka is not asked.",
+        form={
+            "class": Param(
+                None,
+                type=["null", "string", "array"],
+                items={"type": "string"},
+                description="Only these error classes, with commas between them; without it, all.",
+            ),
+            "since": Param(
+                None,
+                type=["null", "string"],
+                description="Only records with this time in Kafka or a later one, as ISO 8601.",
+            ),
+        },
+    ),
+}
+"""The operations' Dags by id. `stream.settings.OPERATION_DAGS` keeps streams from these names."""

@@ -45,6 +45,13 @@ class TidelineRunFacet(RunFacet):
     plan_id: str = ""
 
 
+def lineage_of(stream: Stream, record: RunRecord | DecodeRecord) -> OperatorLineage:
+    """What a closed run, or a verified decoding, has read and written."""
+    if isinstance(record, RunRecord):
+        return landed_lineage(stream, record)
+    return decoded_lineage(stream, record)
+
+
 def landed_lineage(stream: Stream, record: RunRecord) -> OperatorLineage:
     """Topics and table of a closed run with a commit."""
     event = build_landed_event(record)

@@ -13,6 +13,7 @@ from tideline.airflow import approval
 from tideline.airflow.approval import may_decide
 from tideline.airflow.mirror import show_position
 from tideline.airflow.step_operators import (
+    PublishingOperator,
     SparkStep,
     StreamOperator,
     airflow_run,
@@ -31,7 +32,6 @@ from tideline.contract.events import TableCommit, build_landed_event
 from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext
-from tideline.model.run import RunRecord
 from tideline.model.wording import kept_reason
 from tideline.operations.reading import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
@@ -52,37 +52,16 @@ from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 
-class LandingOperator(StreamOperator):
-    """A step that may close a run with a commit; tells OpenLineage about that run.
-
-    `landed` is the run that this task has closed; None while there is none.
-    """
-
-    landed: RunRecord | None = None
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Called by Airflow's OpenLineage provider, if it is installed, when the task is done."""
-        if self.landed is None:
-            return None
-        from tideline.airflow.lineage import landed_lineage
-
-        return landed_lineage(self.stream, self.landed)
-
-
-class PlanOffsetRanges(LandingOperator):
+class PlanOffsetRanges(PublishingOperator):
     """Returns the ranges that the run will read, as text.
 
     If planning recovers an earlier run whose rows are in the table, this task publishes that run's
     asset event. An alias is the outlet, because an asset would get an event from every run.
-
-    Args:
-        asset: The stream's table.
     """
 
     def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
         self.alias = AssetAlias(f"{asset.name}/settled")
-        super().__init__(stream=stream, outlets=[self.alias], **arguments)
-        self.asset = asset
+        super().__init__(stream=stream, asset=asset, outlets=[self.alias], **arguments)
 
     def execute(self, context: Any) -> list[str]:
         """Plan; with `plan_only`, store nothing."""
@@ -94,7 +73,7 @@ class PlanOffsetRanges(LandingOperator):
                 if run.recovered is not None:
                     event = build_landed_event(run.recovered).data()
                     context["outlet_events"][self.alias].add(self.asset, extra=event)
-                    self.landed = run.recovered
+                    self.published = run.recovered
                 planned = record.plan or record.proposal
                 ranges = planned.ranges if planned is not None else ()
                 publish_unread(self.stream.stream, record)
@@ -233,18 +212,10 @@ class VerifyRanges(StreamOperator):
             return verified[0].version if verified is not None else None
 
 
-class AdvanceOffsets(LandingOperator):
-    """Moves the head, then publishes the asset event.
+class AdvanceOffsets(PublishingOperator):
+    """Moves the head, then publishes the asset event."""
 
-    Args:
-        asset: The stream's table.
-    """
-
-    def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
-        super().__init__(stream=stream, outlets=[asset], **arguments)
-        self.asset = asset
-
-    def execute(self, context: Any) -> dict[str, Any]:
+    def execute(self, context: Any) -> Any:
         """Advance; a repetition moves nothing and publishes the event again."""
         with airflow_run(self.stream, context) as run:
             record = advance_offsets(run)
@@ -252,10 +223,8 @@ class AdvanceOffsets(LandingOperator):
             tell_commit(record.table_commit)
         if record.plan is None or record.table_commit is None:
             raise AirflowSkipException("nothing was landed")
-        event = build_landed_event(record).data()
         reach("event:ready")
-        context["outlet_events"][self.asset].extra = event
-        self.landed = record
+        event = self.publish(context, build_landed_event(record), record)
         publish_landed(self.stream.stream, record)
         show_position(context, self.asset, run.ledger, record.plan.offset_lag)
         return event

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseOperator
+from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -26,14 +26,17 @@ from airflow.sdk.exceptions import (
 
 from tideline.airflow.approval import require_operator
 from tideline.airflow.telemetry import measured_step, traced_step
+from tideline.contract.shapes import Shape
 from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import spark_variables
 from tideline.launch.submit import Submission
+from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.request import RunRequest, make_window, read_form
+from tideline.model.run import RunRecord
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
@@ -129,6 +132,34 @@ class StreamOperator(BaseOperator):
     def __init__(self, *, stream: Stream, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.stream = stream
+
+
+class PublishingOperator(StreamOperator):
+    """A step that publishes a table's asset event, and tells OpenLineage about what it published.
+
+    Args:
+        asset: The table. It is the outlet, unless `outlets` names another.
+    """
+
+    def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
+        super().__init__(stream=stream, **{"outlets": [asset], **arguments})
+        self.asset = asset
+        self.published: RunRecord | DecodeRecord | None = None
+
+    def publish(self, context: Any, event: Shape, record: RunRecord | DecodeRecord) -> Any:
+        """Publish the event of a closed run or decoding; its data, which the task returns."""
+        data = event.data()
+        context["outlet_events"][self.asset].extra = data
+        self.published = record
+        return data
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Called by Airflow's OpenLineage provider, if it is installed, when the task is done."""
+        if self.published is None:
+            return None
+        from tideline.airflow.lineage import lineage_of
+
+        return lineage_of(self.stream, self.published)
 
 
 class SparkStep(SparkSubmitOperator):
