@@ -165,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "only an approver's answer counts",
-        "            if not may_decide(self.stream, by):",
+        "            if not approval.may_decide(self.stream, by):",
         "            if False:",
         "tests/dags/test_rights_of_tasks.py",
     ),

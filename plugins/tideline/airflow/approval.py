@@ -1,10 +1,9 @@
-"""Who may do what with one stream, by the names in its file. Pure.
+"""Who may act on a stream and decide about it, and the form that asks for a decision. Pure.
 
 Airflow decides who may trigger, clear and answer at all, Dag by Dag. A Dag that works on any stream
 has one right for all of them, and a task cannot ask Airflow what a user may do with another Dag: so
-the names stand in the stream file, and are held against the user whom Airflow itself names.
-
-The form that asks a person about incidents: its text, its options, and how to read an answer.
+the names stand in the stream file, and are held against the user whom Airflow itself names
+(docs/adr/0031-rights-are-names-in-the-stream-file.md).
 """
 
 from __future__ import annotations
@@ -20,6 +19,15 @@ from tideline.stream.stream import Stream
 
 NOBODY = "airflow"
 """What is recorded where Airflow names nobody: a schedule, or an asset's event."""
+COMMENT = "comment"
+"""Name of the form's field for the reason."""
+_SHOWN = 20
+"""Incidents in a form; each has a paragraph of its own."""
+ALL_OPTIONS = sorted(
+    {choice for kind in POLICIES for choice in valid_choices(kind)}
+    | {f"{kind}: {choice}" for kind in POLICIES for choice in valid_choices(kind)}
+)
+"""Every option that any form can have; Airflow needs them when it parses the Dag."""
 
 
 def acting_user(dag_run: Any) -> str | None:
@@ -33,10 +41,8 @@ def acting_user(dag_run: Any) -> str | None:
 def require_operator(stream: Stream, dag_run: Any, *, from_form: bool = False) -> str | None:
     """Make sure that whoever has triggered a run may operate on a stream.
 
-    Args:
-        stream: The stream that is acted upon.
-        dag_run: Airflow's.
-        from_form: Whether the run's form has named the stream, and not the Dag's author.
+    `from_form`: the run's form has named the stream, and not the Dag's author. Then somebody has to
+    be known who has filled it in.
 
     Returns:
         The user; None where nobody has triggered the run.
@@ -49,6 +55,7 @@ def require_operator(stream: Stream, dag_run: Any, *, from_form: bool = False) -
         return user
     if from_form and user is None:
         raise _refused(stream, "Airflow names no user who has triggered this run", user)
+    # A cleared run goes on naming the user who triggered it, whoever has cleared it.
     if from_form and (getattr(dag_run, "clear_number", None) or 0) > 0:
         problem = "this run was cleared, and Airflow does not say by whom: trigger a new one"
         raise _refused(stream, problem, user)
@@ -82,16 +89,6 @@ def _refused(stream: Stream, problem: str, user: str | None) -> NotEntitled:
     )
 
 
-COMMENT = "comment"
-_SHOWN = 20
-
-ALL_OPTIONS = sorted(
-    {choice for kind in POLICIES for choice in valid_choices(kind)}
-    | {f"{kind}: {choice}" for kind in POLICIES for choice in valid_choices(kind)}
-)
-"""Every option that any form can have; Airflow needs them when it parses the Dag."""
-
-
 def options_for(incidents: Iterable[Incident]) -> list[str]:
     """The choices of the class that was found; with several classes, `CLASS: CHOICE` for each."""
     by_kind = _choices(incidents)
@@ -109,9 +106,7 @@ def subject_for(stream: str, incidents: Iterable[Incident]) -> str:
 def body_for(incidents: Iterable[Incident], deciders: Collection[str] | None = None) -> str:
     """What was found, what is at stake, and what each choice does, in Markdown.
 
-    Args:
-        incidents: What is asked about.
-        deciders: Whose answers count; None for everybody's.
+    `deciders` are those whose answers count; None for everybody's.
     """
     asked = list(incidents)
     lines = [line for i in asked[:_SHOWN] for line in _paragraph(i)]

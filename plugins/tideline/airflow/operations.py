@@ -66,7 +66,7 @@ class AuditStream(BaseOperator):
         self.alias = AssetAlias("tideline/audited")
         super().__init__(outlets=[self.alias], **arguments)
         self.stream = stream
-        self._is_chosen = "{{" in stream
+        self._is_chosen = "{{" in stream  # by the run's form; rendered before `execute`
         self.form = form
         self.folder = folder
 

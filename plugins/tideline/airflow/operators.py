@@ -10,8 +10,6 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow import approval
-from tideline.airflow.approval import may_decide
-from tideline.airflow.mirror import show_position
 from tideline.airflow.step_operators import (
     PublishingOperator,
     SparkStep,
@@ -25,6 +23,7 @@ from tideline.airflow.telemetry import (
     publish_detected,
     publish_landed,
     publish_unread,
+    show_position,
     tell_commit,
     tell_plan,
 )
@@ -109,6 +108,7 @@ class DetectEarliestReset(StreamOperator):
         if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
             needless += self._decoding_steps
         if needless:
+            # Skipping leaves by an exception, which has no return value to keep.
             context["ti"].xcom_push(key="return_value", value=plan_id)
             skip_tasks(needless)
         return plan_id
@@ -123,9 +123,6 @@ class ResolveReset(HITLOperator):
 
     Skipped where nothing was found. While it waits for an answer the task is parked: it holds no
     process and no lease.
-
-    Args:
-        stream: The checked stream file.
     """
 
     def __init__(self, *, stream: Stream, **arguments: Any) -> None:
@@ -148,6 +145,7 @@ class ResolveReset(HITLOperator):
             _publish_resolved(run)
         if not asked:
             return None
+        # Only now is it known what to ask; the provider's operator parks the task with it.
         self.subject = approval.subject_for(self.stream.stream, asked)
         self.body = approval.body_for(asked, self.stream.airflow.deciders)
         self.options = approval.options_for(asked)
@@ -165,7 +163,7 @@ class ResolveReset(HITLOperator):
                     " open. Clear this task to ask again, or use tideline resolve"
                 )
             by = approval.who(event)
-            if not may_decide(self.stream, by):
+            if not approval.may_decide(self.stream, by):
                 # Not every auth manager keeps others from answering, and tasks cannot name users
                 # by the ids that it would need for that.
                 self.log.warning("%s may not decide about %s: asking again", by, self.stream.stream)
@@ -223,6 +221,7 @@ class AdvanceOffsets(PublishingOperator):
             tell_commit(record.table_commit)
         if record.plan is None or record.table_commit is None:
             raise AirflowSkipException("nothing was landed")
+        # The head has moved: whatever is cut off from here on, a cleared task publishes again.
         reach("event:ready")
         event = self.publish(context, build_landed_event(record), record)
         publish_landed(self.stream.stream, record)

@@ -1,8 +1,9 @@
 """Import once, before processes are forked, what each task would import for itself.
 
 Airflow's local executor forks a process for each task from one that the scheduler has forked, and
-the Dag processor one for each parse. Importing was nine tenths of the work of an idle run's tasks.
-This module is a listener of Airflow's, registered by `tideline.airflow.plugin`.
+the Dag processor one for each parse. Importing was nine tenths of the work of an idle run's tasks
+(docs/adr/0022-no-process-without-work.md). This module is a listener of Airflow's, registered by
+`tideline.airflow.plugin`.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def forget_if_changed() -> None:
     if _loaded_as is None or _loaded_as == _files():
         return
     log.info("%s has changed since the scheduler started: importing it anew", _PACKAGE)
+    # All of them: a new module beside an old one would be a version that nobody has tested.
     for name in [n for n in sys.modules if n.split(".")[0] == "tideline"]:
         del sys.modules[name]
 

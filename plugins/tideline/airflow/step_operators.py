@@ -1,6 +1,6 @@
-"""The only place where Tideline's errors become Airflow's.
+"""What the operators of steps have in common: a run with its lease, its asset's event, Spark.
 
-What the steps' operators have in common: a stream, and a way to run Spark.
+The only place where Tideline's errors become Airflow's.
 """
 
 from __future__ import annotations
@@ -41,24 +41,20 @@ from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
 _RETRY_LEASE_AFTER = timedelta(seconds=10)
+"""A task that finds another at work leaves its process, and comes back after so long."""
 
 
 @contextmanager
 def airflow_run(
     stream: Stream, context: Any, spark: SparkPort | None = None
 ) -> Iterator[RunContext]:
-    """A task's run: the lane is leased and errors are translated.
-
-    Raises:
-        AirflowFailException: A retry cannot help.
-        AirflowException: A retry may help; Airflow's retries apply.
-    """
+    """A task's run: its user may operate, the lane is leased, errors are `translated_errors`."""
     with translated_errors():
         dag_run = context["dag_run"]
         request = replace(_request(dag_run), by=require_operator(stream, dag_run))
         with open_run(stream, dag_run.run_id, request, spark) as run:
-            run.can_ask = True
-            if plan_only(context):
+            run.can_ask = True  # Airflow has a form: `approve` can wait for its answer
+            if plan_only(context):  # stores nothing: no lease, and nothing to measure
                 yield run
                 return
             task = context["ti"]
@@ -123,11 +119,7 @@ def _request(dag_run: Any) -> RunRequest:
 
 
 class StreamOperator(BaseOperator):
-    """A step of one stream.
-
-    Args:
-        stream: The checked stream file.
-    """
+    """A step of one stream."""
 
     def __init__(self, *, stream: Stream, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -167,12 +159,11 @@ class SparkStep(SparkSubmitOperator):
 
     The type of the connection says how: see `Launcher`. With spark-submit this operator is the
     provider's, so that its settings, logs and ways to end a job on a cluster apply.
-
-    Args:
-        stream: The checked stream file.
     """
 
     def __init__(self, *, stream: Stream, **arguments: Any) -> None:
+        # Not durable: each attempt writes under a token of its own (R5), so a retry has no use for
+        # the job of an earlier one.
         super().__init__(conn_id=stream.spark.connection, durable=False, **arguments)
         self.stream = stream
         self._launcher: Launcher | None = None

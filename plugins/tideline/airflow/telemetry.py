@@ -1,9 +1,8 @@
-"""A span for each step, below the task's own, where Airflow's tracing is on; otherwise nothing.
+"""What Airflow is told about a run beside its result: spans, metrics, the asset's page.
 
-Airflow makes a span for each task and says where spans go (`[traces] otel_on`). Without that, the
-tracer of OpenTelemetry's API does nothing.
-
-What a stream's tasks tell Airflow's own metrics; `model/metrics.py` has every name.
+Spans: one for each step, below the task's own, where Airflow's tracing is on (`[traces] otel_on`);
+otherwise the tracer of OpenTelemetry's API does nothing. Metrics: `model/metrics.py` has every
+name. Of all this nothing is read back: the ledger is the authority.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, get_args
 
+from airflow.sdk import Asset
 from airflow.sdk.observability.stats import Stats
 from opentelemetry import trace
 
 from tideline.errors import Halted, TidelineError
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, log
+from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
 from tideline.model.decoding import DecodeRecord, ErrorClass
@@ -27,15 +28,13 @@ from tideline.model.plan import BatchPlan, BatchProposal
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verdicts import DECODING, HALTING
 
+_SHOWN = 500
+"""Partitions; Airflow limits a value of the asset state store to 64 KiB by default."""
+
 
 @contextmanager
 def traced_step(run: RunContext, step: str) -> Iterator[None]:
-    """A span of one step; an error of ours is its status, by its class.
-
-    Args:
-        run: The run.
-        step: The task's id.
-    """
+    """A span of one step, which is a task's id; an error of ours is its status, by its class."""
     facts = {
         "tideline.stream": run.stream.stream,
         "tideline.run_id": run.run_id,
@@ -75,13 +74,7 @@ def tell_commit(commit: TableCommit | None) -> None:
 
 
 def publish(metric: metrics.Metric, value: float, **tags: str) -> None:
-    """Set a gauge.
-
-    Args:
-        metric: One of the table.
-        value: In the metric's unit.
-        tags: Exactly the metric's tags.
-    """
+    """Set a gauge, in the metric's unit and with exactly its tags."""
     assert tags.keys() == set(metric.tags), f"{metric.name}: tags {sorted(tags)}"
     # Airflow 3.2 has no functions beside this class; later ones have both.
     Stats.gauge(metric.name, value, tags=tags)
@@ -91,9 +84,7 @@ def publish(metric: metrics.Metric, value: float, **tags: str) -> None:
 def measured_step(run: RunContext, task: Any) -> Iterator[None]:
     """Publish how long a step works, its earlier tries, and what is open if it halts.
 
-    Args:
-        run: The run.
-        task: Airflow's task instance.
+    `task` is Airflow's task instance.
     """
     place = {"stream": run.stream.stream, "step": task.task_id}
     publish(metrics.STEP_RETRIES, max(0, task.try_number - 1), **place)
@@ -168,3 +159,20 @@ def publish_decoded(stream: str, record: DecodeRecord) -> None:
 
 def _unread(planned: BatchPlan | BatchProposal) -> int:
     return planned.estimated_records + planned.offset_lag
+
+
+def show_position(context: Any, asset: Asset, ledger: Ledger, offset_lag: int) -> None:
+    """Put head and lag into the asset state store; an error is logged and fails no run.
+
+    People see it on the asset's page. The store could not be the authority: it has no
+    compare-and-set, and it loses its rows when a Dag file does not parse.
+    """
+    try:
+        positions = ledger.read().head.positions
+        shown = {f"{p.topic}-{p.partition}": p.next_offset for p in positions[:_SHOWN]}
+        state = context["asset_state_store"][asset]
+        state.set("next_offsets", shown)
+        state.set("offset_lag", offset_lag)
+        state.set("partitions", len(positions))
+    except Exception as error:
+        log.warning("the asset's page does not show the new position: %s", error)

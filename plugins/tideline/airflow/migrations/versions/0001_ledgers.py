@@ -1,6 +1,6 @@
 """Ledgers, their documents and their history.
 
-Written out as they were in this revision: `adapters.ledger_tables` says what they are now, and a
+Written out as they were in this revision: `tideline.ledger.sql_store` says what they are now, and a
 test holds the sum of all revisions against it.
 """
 
