@@ -12,15 +12,7 @@ from collections.abc import Callable, Sequence
 from inspect import getdoc
 
 from tideline import __version__
-from tideline.cli import commands, starting
-from tideline.cli import reading as incidents
-from tideline.cli import reading as looking
-from tideline.cli import starting as fetching
-from tideline.cli import writing as decoding
-from tideline.cli import writing as maintaining
-from tideline.cli import writing as moving
-from tideline.cli import writing as rewinding
-from tideline.cli import writing as running
+from tideline.cli import reading, starting, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 
@@ -31,12 +23,7 @@ AddCommand = Callable[[str, Answer, str], argparse.ArgumentParser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Returns:
-        0 done or nothing to do, 1 a bug of Tideline, 2 bad input, 3 halted by a finding, 4 a
-        service is away or busy, 5 verification failed, 6 audit not clean.
-    """
+    """Run one command; the exit status, as `errors.py` has them."""
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
         import argcomplete
@@ -49,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = Output(options.output == "json")
     try:
         status: int = options.answer(options, output)
-        sys.stdout.flush()
+        sys.stdout.flush()  # here, where a broken pipe is caught
     except TidelineError as error:
         output.error(error)
         return error.exit_code
@@ -74,10 +61,10 @@ def build_parser() -> argparse.ArgumentParser:
         " 3 halted by a finding, 4 try later, 5 verification failed, 6 audit not clean",
     )
     parser.add_argument("--version", action="version", version=f"tideline {__version__}")
-    commands_of = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
-        command = commands_of.add_parser(name, help=text, description=getdoc(answer))
+        command = commands.add_parser(name, help=text, description=getdoc(answer))
         command.add_argument(
             "--output", choices=("table", "json"), default="table", help="default: table"
         )
@@ -89,6 +76,12 @@ def build_parser() -> argparse.ArgumentParser:
         command.set_defaults(answer=answer)
         return command
 
+    def add_for_stream(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
+        command = add(name, answer, text)
+        command.add_argument("file", metavar="FILE")
+        return command
+
+    # In the order in which `tideline --help` lists them.
     init = add("init", starting.init, "write a stream file; ask the cluster for its topics")
     init.add_argument("file", metavar="FILE", help="to write, as in orders.yaml")
     init.add_argument("--connection", default="kafka_default", metavar="ID", help="of Kafka")
@@ -97,34 +90,32 @@ def build_parser() -> argparse.ArgumentParser:
     )
     init.add_argument("--stream", metavar="NAME", help="default: the file's name")
     init.add_argument("--table", metavar="ADDRESS", help="default: lake/NAME beside the file")
-    validate = add("validate", commands.validate, "check stream files")
+    validate = add("validate", reading.validate, "check stream files")
     validate.add_argument("files", nargs="+", metavar="FILE")
-    _add_run_commands(add)
-    _add_decision_commands(add)
-    audit = add("audit", commands.audit, "compare ledger, table and broker")
-    audit.add_argument("file", metavar="FILE")
-    _add_operation_commands(add)
-    fetch = add("fetch", fetching.fetch, "fetch the jars that Spark needs, once")
+    _add_run_commands(add_for_stream)
+    status = add("status", reading.status, "one line for each stream: lag, headroom, incidents")
+    status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
+    _add_record_commands(add_for_stream)
+    _add_decision_commands(add_for_stream)
+    add_for_stream("audit", reading.audit, "compare ledger, table and broker")
+    _add_operation_commands(add_for_stream)
+    fetch = add("fetch", starting.fetch, "fetch the jars that Spark needs, once")
     fetch.add_argument("--s3a", action="store_true", help="also those for tables at s3a://")
     text = "copy them into this folder, for TIDELINE_SPARK_JARS"
     fetch.add_argument("--into", metavar="FOLDER", help=text)
-    add("demo", commands.demo, "land sample events with a real broker, Airflow and Spark")
+    add("demo", starting.demo, "land sample events with a real broker, Airflow and Spark")
     return parser
 
 
 def _add_run_commands(add: AddCommand) -> None:
-    plan = add("plan", running.plan, "plan and detect; persist nothing")
-    plan.add_argument("file", metavar="FILE")
+    plan = add("plan", writing.plan, "plan and detect; persist nothing")
     _add_request(plan)
-    run = add("run", running.run, "execute one run through all steps")
-    run.add_argument("file", metavar="FILE")
+    run = add("run", writing.run, "execute one run through all steps")
     run.add_argument("--run-id", help="id of the run; the same id again replays its plan")
     _add_request(run)
-    decode = add("decode", decoding.decode, "decode what is landed and not decoded yet")
-    decode.add_argument("file", metavar="FILE")
+    decode = add("decode", writing.decode, "decode what is landed and not decoded yet")
     decode.add_argument("--run-id", help="id of the run; the same id again decodes its plan again")
-    redrive = add("redrive", decoding.redrive, "decode quarantined records again")
-    redrive.add_argument("file", metavar="FILE")
+    redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",
         dest="classes",
@@ -134,24 +125,21 @@ def _add_run_commands(add: AddCommand) -> None:
     )
     redrive.add_argument("--since", metavar="T", help="only records with this time or a later one")
     redrive.add_argument("--run-id", help="id of the run")
-    status = add("status", looking.status, "one line for each stream: lag, headroom, incidents")
-    status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
-    explain = add("explain", looking.explain_record, "what became of one record")
-    explain.add_argument("file", metavar="FILE")
+
+
+def _add_record_commands(add: AddCommand) -> None:
+    explain = add("explain", reading.explain_record, "what became of one record")
     explain.add_argument("topic", metavar="TOPIC")
     explain.add_argument("partition", type=int, metavar="PARTITION")
     explain.add_argument("offset", type=int, metavar="OFFSET")
-    ledger = add("ledger", commands.ledger, "show head, plans, coverage, incidents and rewinds")
-    ledger.add_argument("file", metavar="FILE")
+    add("ledger", reading.ledger, "show head, plans, coverage, incidents and rewinds")
 
 
 def _add_decision_commands(add: AddCommand) -> None:
     text = "show open incidents, or one: what was found, what is at stake, what may be done"
-    incident = add("incident", incidents.incident, text)
-    incident.add_argument("file", metavar="FILE")
+    incident = add("incident", reading.incident, text)
     incident.add_argument("id", nargs="?", metavar="ID")
-    resolve = add("resolve", incidents.resolve, "decide about an incident")
-    resolve.add_argument("file", metavar="FILE")
+    resolve = add("resolve", reading.resolve, "decide about an incident")
     resolve.add_argument("--incident", required=True, metavar="ID")
     resolve.add_argument("--choice", required=True, metavar="CHOICE")
     resolve.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
@@ -160,8 +148,7 @@ def _add_decision_commands(add: AddCommand) -> None:
 
 def _add_operation_commands(add: AddCommand) -> None:
     text = "put table and ledger back to the state after a run"
-    rewind = add("rewind", rewinding.rewind, text)
-    rewind.add_argument("file", metavar="FILE")
+    rewind = add("rewind", writing.rewind, text)
     rewind.add_argument("--to-run", required=True, metavar="ID", help="the last run to keep")
     rewind.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
     rewind.add_argument(
@@ -171,11 +158,9 @@ def _add_operation_commands(add: AddCommand) -> None:
     )
     rewind.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")
     text = "merge small files of the stream's tables, delete those that nobody needs"
-    maintain = add("maintain", maintaining.maintain, text)
-    maintain.add_argument("file", metavar="FILE")
+    maintain = add("maintain", writing.maintain, text)
     maintain.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    move = add("move-ledger", moving.move, "move the ledger, or finish an interrupted move")
-    move.add_argument("file", metavar="FILE")
+    move = add("move-ledger", writing.move, "move the ledger, or finish an interrupted move")
     where = ("delta", "airflow")
     move.add_argument("--to", required=True, choices=where, help="beside the table, or a database")
     move.add_argument(
@@ -206,4 +191,5 @@ def _add_request(command: argparse.ArgumentParser) -> None:
 def _log_to_stderr(verbose: bool) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)
+    # kafka-python logs each broker that does not answer; our message says it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

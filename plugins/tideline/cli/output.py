@@ -1,8 +1,6 @@
-"""Tables for people, or one JSON object for programs.
+"""What a command shows: tables for people, one JSON object for programs, how far Spark is.
 
-How far Spark is, on one line of a terminal that is written again and again.
-
-Who gives a command: the user of the operating system, marked as such.
+And who gives it: the user of the operating system, for the ledger.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from tideline.contract.building import build_failure
 from tideline.contract.shapes import Headroom, Shape
 from tideline.errors import TidelineError
 from tideline.model.head import reaches_text
-from tideline.model.incident import Incident, with_entries
+from tideline.model.incident import with_entries
 from tideline.model.wording import duration_text
 
 
@@ -46,6 +44,7 @@ class Output:
             sys.stdout.write("\n")
             return
         for line in lines:
+            # Brackets in a text are no markup: `[10, 30)`.
             self._console.print(line, markup=not isinstance(line, str))
 
     def error(self, error: TidelineError, failure: Failure | None = None) -> None:
@@ -75,13 +74,6 @@ def grid_of(columns: Sequence[str], items: Iterable[object]) -> Table:
     return grid(columns, ([getattr(item, name) for name in columns] for item in items))
 
 
-def closed_line(incident: Incident) -> str:
-    """A closed incident in one line: what was decided, by whom, and the outcome."""
-    finding, decision = incident.finding, incident.decision
-    by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
-    return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
-
-
 def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:
     """The partitions whose next offsets expire first, at most `most` of them."""
     return [
@@ -96,11 +88,9 @@ _AGAIN = "\r\x1b[2K"
 
 
 class ProgressLine:
-    """A `launch.watching.Watcher` for people.
+    """How far Spark is, on one line of a terminal that is written again and again.
 
-    Args:
-        terminal: Where to write.
-        clock: Seconds; only differences count.
+    Of `clock`, only differences count.
     """
 
     def __init__(
@@ -141,15 +131,8 @@ def progress_text(
     """How far Spark is, how fast, and how long it takes still.
 
     A task is called a partition where each reads one. A record is an offset, but not every offset
-    has a record, so the time left is the longest that it can be at that rate.
-
-    Args:
-        tasks: How many tasks have ended.
-        of_tasks: How many there are.
-        partitions: How many ranges are read.
-        records: How many records were read.
-        offsets: How many offsets the ranges have.
-        rate: Records in a second; None while it is unknown.
+    has a record, so the time left is the longest that it can be at that rate: records in a second,
+    None while it is unknown.
     """
     what = "partitions" if of_tasks == partitions else "tasks"
     text = f"{tasks:,} of {of_tasks:,} {what} done, {records:,} of {offsets:,} offsets read"
@@ -160,12 +143,8 @@ def progress_text(
 
 
 def os_user(on_behalf_of: str | None = None) -> str:
-    """For the ledger: `os:` and the user, whom no variable names; then for whom they say they act.
-
-    Args:
-        on_behalf_of: The name that was typed in.
-    """
-    number = os.geteuid()
+    """For the ledger: `os:` and the user; then for whom they say they act, shortened."""
+    number = os.geteuid()  # no variable: anybody can set one
     try:
         name = pwd.getpwuid(number).pw_name
     except KeyError:  # a container may run as a user whom nobody has named

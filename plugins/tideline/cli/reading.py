@@ -1,18 +1,22 @@
-"""The commands that answer a question at a glance: `tideline status` and `tideline explain`.
-
-The commands about incidents: `tideline incident` and `tideline resolve`.
-"""
+"""The commands that answer a question and change nothing; and `resolve`, which answers ours."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
-from tideline.cli.output import Output, closed_line, grid, os_user
-from tideline.contract.answers import Explained, Incidents, Resolution, Statuses
-from tideline.contract.building import build_incident, build_incident_details
+from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
+from tideline.contract.building import (
+    build_audit,
+    build_incident,
+    build_incident_details,
+    build_ledger,
+)
 from tideline.contract.shapes import StreamStatus
-from tideline.errors import BadInput, Transient
+from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
 from tideline.failpoints import reach
 from tideline.landing.observing import observe_topics
 from tideline.ledger.ledger import Ledger
@@ -25,15 +29,44 @@ from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, reason_problem, shown
+from tideline.operations.reading import audit_stream
 from tideline.page.bands import standings
+from tideline.rules.audit import TypedAudit
 from tideline.rules.incidents import affected_text, affected_versions, how_to_decide, where_to_read
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, explain, summarize
-from tideline.stream.files import read_stream, stream_paths
+from tideline.stream.files import Problem, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run
 
+_SHOWN = 20
+"""How many of the newest runs, closed incidents and rewinds a person is shown."""
 _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
+
+
+def validate(options: argparse.Namespace, output: Output) -> int:
+    """Check stream files; report every problem of every file."""
+    names: dict[str, str] = {}
+    problems: list[dict[str, Any]] = []
+    messages: list[str] = []
+    for file in options.files:
+        try:
+            stream = read_stream(file)
+        except StreamFileError as error:
+            problems += error.problems
+            messages.append(error.message)
+            continue
+        if stream.stream in names:
+            first = names[stream.stream]
+            problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
+            problems.append(asdict(problem))
+            messages.append(str(problem))
+        names.setdefault(stream.stream, file)
+    if messages:
+        raise StreamFileError("\n".join(messages), problems=problems)
+    answer = Validation(streams=list(names))
+    output.answer(answer, *(f"{file}: {name}" for name, file in names.items()))
+    return 0
 
 
 def status(options: argparse.Namespace, output: Output) -> int:
@@ -53,35 +86,6 @@ def status(options: argparse.Namespace, output: Output) -> int:
         if s.problem
     ]
     output.answer(answer, grid(_HEADINGS, (_row(s, now) for s in found)), *lines)
-    return 0
-
-
-def explain_record(options: argparse.Namespace, output: Output) -> int:
-    """What became of one record.
-
-    Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
-    no row there; on its way; or not read yet.
-    """
-    place = TopicPartition(options.topic, options.partition)
-    if options.partition < 0 or options.offset < 0:
-        raise BadInput(
-            f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
-        )
-    ledger = open_ledger(read_stream(options.file))
-    state = ledger.read()
-    found = explain(
-        place,
-        options.offset,
-        state.head,
-        state.runs.values(),
-        state.decoding,
-        ledger.recent_runs(),
-        ledger.recent_incidents(),
-    )
-    version = "" if found.table_version is None else f", table version {found.table_version}"
-    decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
-    line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
-    output.answer(Explained.model_validate(found), line)
     return 0
 
 
@@ -115,6 +119,96 @@ def _row(status: Status, now: datetime) -> list[object]:
     ]
 
 
+def explain_record(options: argparse.Namespace, output: Output) -> int:
+    """What became of one record.
+
+    Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
+    no row there; on its way; or not read yet.
+    """
+    place = TopicPartition(options.topic, options.partition)
+    if options.partition < 0 or options.offset < 0:
+        raise BadInput(
+            f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
+        )
+    ledger = open_ledger(read_stream(options.file))
+    state = ledger.read()
+    found = explain(
+        place,
+        options.offset,
+        state.head,
+        state.runs.values(),
+        state.decoding,
+        ledger.recent_runs(),
+        ledger.recent_incidents(),
+    )
+    version = "" if found.table_version is None else f", table version {found.table_version}"
+    decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
+    line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
+    output.answer(Explained.model_validate(found), line)
+    return 0
+
+
+def ledger(options: argparse.Namespace, output: Output) -> int:
+    """Show head, plans, coverage, incidents and rewinds."""
+    stream = read_stream(options.file)
+    store = open_ledger(stream)
+    state = store.read()
+    closed_runs, closed_incidents = list(store.closed_runs()), list(store.closed_incidents())
+    rewinds = store.rewinds()
+    answer = build_ledger(
+        stream.stream, store.store.location, state, closed_runs, closed_incidents, rewinds
+    )
+    positions = ("topic", "partition", "generation", "next_offset", "leader_epoch", "followed")
+    runs = ("run_id", "lane", "status", "offsets", "rows", "table_version")
+    output.answer(
+        answer,
+        f"ledger {answer.location}, version {answer.version}",
+        grid_of(positions, answer.head),
+        *headroom_lines(answer.headroom),
+        *(f"open: {incident}" for incident in state.open_incidents),
+        *(f"closed: {_closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
+        *(str(rewind) for rewind in rewinds[-_SHOWN:]),
+        grid_of(runs, answer.plans[-_SHOWN:]),
+    )
+    return 0
+
+
+def audit(options: argparse.Namespace, output: Output) -> int:
+    """Compare ledger, table and broker."""
+    stream = read_stream(options.file)
+    with open_run(stream, "audit", RunRequest()) as run:
+        result, findings = audit_stream(run)
+    answer = build_audit(result, findings)
+    kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
+    flaws = {kind: getattr(answer, kind) for kind in kinds}
+    columns = ("topic", "partition", "generation", "start_offset", "end_offset", "offsets")
+    rows = [
+        [kind, *(getattr(flaw, name) for name in columns)] for kind in kinds for flaw in flaws[kind]
+    ]
+    counts = ", ".join(f"{len(flaws[kind])} {kind}" for kind in kinds)
+    output.answer(
+        answer,
+        *([grid(("flaw", *columns), rows)] if rows else []),
+        *(f"damaged: {file}" for file in result.damaged),
+        *_typed_lines(result.typed),
+        *(str(finding) for finding in findings),
+        f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
+    )
+    return 0 if answer.clean else AuditNotClean.exit_code
+
+
+def _typed_lines(typed: TypedAudit | None) -> list[str]:
+    """The typed tables in a line; and what is wrong there."""
+    if typed is None:
+        return []
+    line = (
+        f"typed tables: {typed.rows} rows, {typed.quarantined} in quarantine,"
+        f" {typed.pending} offsets to decode"
+        + (f", {typed.let_go} quarantined rows have expired" if typed.let_go else "")
+    )
+    return [line, *([str(typed)] if not typed.clean else [])]
+
+
 def incident(options: argparse.Namespace, output: Output) -> int:
     """Show the open incidents, or one: what was found, what is at stake, what may be done."""
     stream = read_stream(options.file)
@@ -127,6 +221,40 @@ def incident(options: argparse.Namespace, output: Output) -> int:
     lines = [line for i in shown for line in _lines(closed_runs, i)] or ["no open incident"]
     output.answer(Incidents(incidents=details), *lines)
     return 0
+
+
+def _by_id(ledger: Ledger, incident_id: str) -> Incident:
+    state = ledger.read()
+    for known in (*state.open_incidents, *ledger.closed_incidents()):
+        if known.incident_id == incident_id:
+            return known
+    raise _not_open(ledger, state, incident_id)
+
+
+def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
+    closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
+    if closed is not None:
+        return BadInput(f"incident {incident_id} is closed: {_closed_line(closed)}")
+    open_ids = ", ".join(i.incident_id for i in state.open_incidents) or "none is open"
+    return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
+
+
+def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
+    if known.closed_at is not None:
+        return [f"closed: {_closed_line(known)}", str(known)]
+    lines = [f"{known}{affected_text(known, affected_versions(closed_runs, known))}"]
+    if known.decision is not None:
+        lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
+    choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
+    lines += [f"  {choice}: {text}" for choice, text in choices.items()]
+    return [*lines, f"  {how_to_decide(known)}", f"  {where_to_read(known)}"]
+
+
+def _closed_line(incident: Incident) -> str:
+    """A closed incident in one line: what was decided, by whom, and the outcome."""
+    finding, decision = incident.finding, incident.decision
+    by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
+    return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
 
 
 def resolve(options: argparse.Namespace, output: Output) -> int:
@@ -166,30 +294,3 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
         f"{decided.incident_id}: {options.choice} by {by}: {effect}",
     )
     return 0
-
-
-def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
-    closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
-    if closed is not None:
-        return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
-    open_ids = ", ".join(i.incident_id for i in state.open_incidents) or "none is open"
-    return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
-
-
-def _by_id(ledger: Ledger, incident_id: str) -> Incident:
-    state = ledger.read()
-    for known in (*state.open_incidents, *ledger.closed_incidents()):
-        if known.incident_id == incident_id:
-            return known
-    raise _not_open(ledger, state, incident_id)
-
-
-def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
-    if known.closed_at is not None:
-        return [f"closed: {closed_line(known)}", str(known)]
-    lines = [f"{known}{affected_text(known, affected_versions(closed_runs, known))}"]
-    if known.decision is not None:
-        lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
-    choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
-    lines += [f"  {choice}: {text}" for choice, text in choices.items()]
-    return [*lines, f"  {how_to_decide(known)}", f"  {where_to_read(known)}"]

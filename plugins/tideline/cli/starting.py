@@ -1,7 +1,4 @@
-"""The command of the first ten minutes: `tideline init`.
-
-`tideline fetch`: what pip does not bring.
-"""
+"""The commands of the first ten minutes: `init`, `fetch` (what pip does not bring) and `demo`."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import argparse
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import yaml
@@ -121,3 +120,23 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
     answer = Fetched(jars=[str(jar) for jar in jars])
     output.answer(answer, *(f"{count} jars in {folder}" for folder, count in counted.items()))
     return 0
+
+
+def demo(options: argparse.Namespace, output: Output) -> int:
+    """Start the embedded stack, land sample events, and prove the result."""
+    checkout = Path(__file__).parents[3]  # where the package is in one
+    if not (checkout / "devstack").is_dir():
+        raise BadInput(
+            f"tideline demo: no devstack/ in {checkout}. The embedded stack is not in the package:"
+            " run the command in a checkout of Tideline"
+        )
+    sys.path.insert(0, str(checkout))
+    try:
+        # By its name: nothing that ships depends on what is only in a checkout.
+        run_demo: Callable[[Output], int] = import_module("devstack.demo").run_demo
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"tideline demo: the Python module {error.name} is missing; `make setup` installs it"
+        ) from error
+
+    return run_demo(output)

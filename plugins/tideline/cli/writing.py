@@ -1,12 +1,6 @@
-"""The commands that plan and run: `tideline plan` and `tideline run`.
+"""The commands that work: plan, run, decode, redrive, rewind, maintain, move-ledger.
 
-`tideline rewind`: put table and ledger back to the state after a run.
-
-`tideline maintain`: merge small files of a stream's tables, delete those that nobody needs.
-
-The commands about typed tables: `tideline decode` and `tideline redrive`.
-
-`tideline move-ledger`: move a stream's ledger to another location.
+`plan` is here although it stores nothing: it takes what `run` takes, and shows what that would do.
 """
 
 from __future__ import annotations
@@ -21,7 +15,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.cli.output import Output, ProgressLine, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
@@ -55,6 +49,16 @@ from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_ledger, open_run, open_store, open_tables
 
 _COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
+_UPKEEP_COLUMNS = (
+    "table",
+    "files",
+    "merged",
+    "into",
+    "deleted",
+    "rows expired",
+    "files after",
+    "in the folder after",
+)
 
 
 def plan(options: argparse.Namespace, output: Output) -> int:
@@ -99,7 +103,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     with ranges the run is a backfill, which never moves the live position.
     """
     stream = read_stream(options.file)
-    run_id = options.run_id or new_run_id()
+    run_id = options.run_id or _new_run_id()
     request = _request(options)
     try:
         with open_run(stream, run_id, request, _watched_spark(stream)) as context:
@@ -117,7 +121,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
             f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
         )
-    output.answer(answer, *lines, summary, *decoded_lines(context.decoded))
+    output.answer(answer, *lines, summary, *_decoded_lines(context.decoded))
     return 0
 
 
@@ -125,9 +129,6 @@ def _watched_spark(stream: Stream) -> Launcher | None:
     """Spark that shows its progress on a terminal; None where there is none: Spark as usual."""
     if not sys.stderr.isatty():
         return None
-    # Imported here: programs need no progress.
-    from tideline.cli.output import ProgressLine
-
     return Launcher(stream.spark, store=find_store(stream), watcher=ProgressLine())
 
 
@@ -137,14 +138,86 @@ def _request(options: argparse.Namespace) -> RunRequest:
     return replace(read_form(form, datetime.now(UTC)), by=os_user())
 
 
+def _new_run_id(kind: str = "manual") -> str:
+    """A run id for a run that was not given one."""
+    return f"{kind}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
+
+
 def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequest) -> RunFailure:
     """The error, and what the ledger knows of the run that failed."""
     record = None
-    with suppress(ServiceAway):
+    with suppress(ServiceAway):  # the ledger itself may be what is away
         record = open_ledger(stream).find_run(run_id)
     if record is None:
         record = RunRecord(run_id, request.lane, "proposed", "", datetime.now(UTC))
     return build_run_failure(error, record)
+
+
+def _decoded_lines(record: DecodeRecord | None) -> list[str]:
+    """What became of raw rows, for people; nothing where none was decoded."""
+    if record is None:
+        return []
+    classes = ", ".join(f"{count} {name}" for name, count in record.classes)
+    return [
+        f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
+        f" {record.quarantined}{f' ({classes})' if classes else ''}"
+    ]
+
+
+def decode(options: argparse.Namespace, output: Output) -> int:
+    """Decode what is landed, without landing anything.
+
+    The id of a run that has decoded decodes its plan again.
+    """
+    stream = read_stream(options.file)
+    if stream.decode is None:
+        raise BadInput(f"{options.file}: decode: got nothing; required for this command")
+    run_id = options.run_id or _new_run_id()
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+        decode_batch(context)
+    lines = _decoded_lines(context.decoded) or ["nothing to decode"]
+    output.answer(build_decoded(run_id, context.decoded), *lines)
+    return 0
+
+
+def redrive(options: argparse.Namespace, output: Output) -> int:
+    """Decode quarantined records again.
+
+    All of them; or only those of some error classes, or with Kafka's time from --since on.
+    """
+    from tideline.operations.redrive import redrive as redrive_records  # other commands need none
+
+    stream = read_stream(options.file)
+    run_id = options.run_id or _new_run_id("redrive")
+    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+        redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
+    answer = build_redriven(run_id, redriven)
+    output.answer(
+        answer,
+        f"{answer.moved} of {answer.asked} quarantined records are typed rows now,"
+        f" {answer.left} stay",
+    )
+    return 0
+
+
+def _parsed_time(text: str | None) -> datetime | None:
+    """A time with its offset from UTC; None for None.
+
+    Raises:
+        BadInput: It is none.
+    """
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min
+    if at.tzinfo is None:
+        raise BadInput(
+            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
+            " 2026-01-31T00:00:00Z"
+        )
+    return at
 
 
 def rewind(options: argparse.Namespace, output: Output) -> int:
@@ -176,18 +249,6 @@ def rewind(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-_MAINTAINING_COLUMNS = (
-    "table",
-    "files",
-    "merged",
-    "into",
-    "deleted",
-    "rows expired",
-    "files after",
-    "in the folder after",
-)
-
-
 def maintain(options: argparse.Namespace, output: Output) -> int:
     """Merge small files of the stream's tables, and delete those that nobody needs.
 
@@ -202,11 +263,11 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     summary = "done" if answer.status == "done" else "nothing to do"
     if options.dry_run and answer.status == "done":
         summary = "nothing was changed: this is what would be done"
-    output.answer(answer, grid(_MAINTAINING_COLUMNS, map(_row, answer.tables)), summary)
+    output.answer(answer, grid(_UPKEEP_COLUMNS, map(_upkeep_row, answer.tables)), summary)
     return 0
 
 
-def _row(upkeep: TableUpkeep) -> list[str | None]:
+def _upkeep_row(upkeep: TableUpkeep) -> list[str | None]:
     after = upkeep.after
     return [
         upkeep.table,
@@ -223,78 +284,6 @@ def _row(upkeep: TableUpkeep) -> list[str | None]:
 def _text(count: FileCount | RowCount) -> str:
     number = count.files if isinstance(count, FileCount) else count.rows
     return f"{number:,} ({size_text(count.bytes)})"
-
-
-def decode(options: argparse.Namespace, output: Output) -> int:
-    """Decode what is landed, without landing anything.
-
-    The id of a run that has decoded decodes its plan again.
-    """
-    stream = read_stream(options.file)
-    if stream.decode is None:
-        raise BadInput(f"{options.file}: decode: got nothing; required for this command")
-    run_id = options.run_id or new_run_id()
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
-        decode_batch(context)
-    lines = decoded_lines(context.decoded) or ["nothing to decode"]
-    output.answer(build_decoded(run_id, context.decoded), *lines)
-    return 0
-
-
-def redrive(options: argparse.Namespace, output: Output) -> int:
-    """Decode quarantined records again.
-
-    All of them; or only those of some error classes, or with Kafka's time from --since on.
-    """
-    from tideline.operations.redrive import redrive as redrive_records  # other commands need none
-
-    stream = read_stream(options.file)
-    run_id = options.run_id or new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
-        redriven = redrive_records(context, options.classes or (), parsed_time(options.since))
-    answer = build_redriven(run_id, redriven)
-    output.answer(
-        answer,
-        f"{answer.moved} of {answer.asked} quarantined records are typed rows now,"
-        f" {answer.left} stay",
-    )
-    return 0
-
-
-def parsed_time(text: str | None) -> datetime | None:
-    """A time with its offset from UTC; None for None.
-
-    Raises:
-        BadInput: It is none.
-    """
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = datetime.min
-    if at.tzinfo is None:
-        raise BadInput(
-            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
-            " 2026-01-31T00:00:00Z"
-        )
-    return at
-
-
-def decoded_lines(record: DecodeRecord | None) -> list[str]:
-    """What became of raw rows, for people; nothing where none was decoded."""
-    if record is None:
-        return []
-    classes = ", ".join(f"{count} {name}" for name, count in record.classes)
-    return [
-        f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
-        f" {record.quarantined}{f' ({classes})' if classes else ''}"
-    ]
-
-
-def new_run_id(kind: str = "manual") -> str:
-    """A run id for a run that was not given one."""
-    return f"{kind}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
 
 
 def move(options: argparse.Namespace, output: Output) -> int:
