@@ -5,7 +5,7 @@
     3  decide: trying again changes nothing   6  look at the audit: do not build on the table
 
 Exit 0 is success. Facts are attributes, so that a log line, the JSON output and a test read the
-same values. Names, statuses and first lines of docstrings are shown in docs/incidents-and-errors.md.
+same values. Each class has an entry in docs/incidents-and-errors.md.
 """
 
 from __future__ import annotations
