@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
@@ -25,6 +25,7 @@ from tideline.kafka.tokens import Tokens, check_msk_iam
 from tideline.model.observation import Gap, Observation, TimedOffset
 from tideline.model.offsets import Intervals, TopicPartition
 
+Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,18 +79,14 @@ class KafkaCluster:
 
     def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
         """Read the state of every partition of the named topics, once."""
-        observation: Observation = self._call(self._requests.observe, sorted(set(topics)), epochs)
-        return observation
+        return self._call(self._requests.observe, sorted(set(topics)), epochs)
 
     def offsets_at(
         self, instant: datetime, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, TimedOffset | None]:
         """The first record of each partition that is not older than an instant."""
         timestamp_ms = -((_EPOCH - instant) // timedelta(milliseconds=1))  # rounded up, exactly
-        offsets: dict[TopicPartition, TimedOffset | None] = self._call(
-            self._requests.offsets_at, timestamp_ms, list(partitions)
-        )
-        return offsets
+        return self._call(self._requests.offsets_at, timestamp_ms, list(partitions))
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
@@ -97,32 +94,21 @@ class KafkaCluster:
         """The next offsets that a consumer group has committed."""
         asked = [TopicPartition(*partition) for partition in partitions]
         answer = self._public(lambda admin: admin.list_group_offsets({group: asked}))[group]
-        offsets: dict[TopicPartition, int | None] = dict.fromkeys(asked)
-        for partition in asked:
-            committed = answer.get(partition)
-            if committed is not None and committed.offset >= 0:
-                offsets[partition] = committed.offset
-        return offsets
+        found = {partition: answer.get(partition) for partition in asked}
+        # -1 is Kafka's word for none; an unknown partition is missing from the answer.
+        return {p: c.offset if c is not None and c.offset >= 0 else None for p, c in found.items()}
 
     def examine(
         self, missing: Mapping[TopicPartition, Intervals], isolation_level: str
     ) -> dict[TopicPartition, tuple[Gap, ...]]:
         """Why offsets have no row, as far as the batches of the log show it."""
-        gaps: dict[TopicPartition, tuple[Gap, ...]] = self._call(
-            self._requests.examine, missing, isolation_level
-        )
-        return gaps
+        return self._call(self._requests.examine, missing, isolation_level)
 
     def written_at(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, datetime | None]:
         """When the record at an offset was written, or the next one after it."""
-        if not offsets:
-            return {}
-        times: dict[TopicPartition, datetime | None] = self._call(
-            self._requests.written_at, offsets
-        )
-        return times
+        return self._call(self._requests.written_at, offsets) if offsets else {}
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
         """How long topics keep records, in milliseconds."""
@@ -156,10 +142,9 @@ class KafkaCluster:
             for partition, offset in next_offsets.items()
         }
         answers = self._public(lambda admin: admin.alter_group_offsets(group, offsets))
-        refused = {
+        if refused := {
             str(tp): e.__name__ for tp, e in answers.items() if e is not kafka_errors.NoError
-        }
-        if refused:
+        }:
             raise ServiceAway(
                 f"group {group}: the brokers did not commit the offsets of {refused}; the group"
                 " may have running members",
@@ -170,6 +155,7 @@ class KafkaCluster:
         if self._admin is None:
             self._admin = connected(
                 **self._arguments(),
+                # One request's time, and not the patience: the retries are ours (`_public`).
                 bootstrap_timeout_ms=self.settings.request_timeout_ms,
                 reconnect_backoff_max_ms=1000,
             )
@@ -202,8 +188,10 @@ class KafkaCluster:
             self.close()  # the next try opens new connections
             raise _translated(error, self.settings) from error
 
-    def _call(self, coroutine: Callable[..., Any], *args: Any) -> Any:
-        return self._public(lambda admin: admin._manager.run(coroutine, *args))
+    def _call(self, coroutine: Callable[[*Given], Awaitable[Answer]], *args: *Given) -> Answer:
+        """The answer of one of our own coroutines, in the client's event loop."""
+        answer: Answer = self._public(lambda admin: admin._manager.run(coroutine, *args))
+        return answer
 
 
 def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | ServiceAway:

@@ -24,12 +24,7 @@ _LONGEST_ANSWER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What a listener has shown.
-
-    Args:
-        tls: Whether it speaks TLS.
-        sasl: Whether it wants a login; None if it did not say.
-    """
+    """What a listener has shown: whether it speaks TLS, and wants a login; None: it did not say."""
 
     tls: bool
     sasl: bool | None

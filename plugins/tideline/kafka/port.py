@@ -89,7 +89,6 @@ class KafkaPort(Protocol):
 
         Args:
             instant: UTC-aware; inclusive.
-            partitions: Where to look; may be empty.
 
         Returns:
             One entry per partition. None if every record is older, or the log is empty (Kafka
@@ -106,7 +105,6 @@ class KafkaPort(Protocol):
 
         Args:
             group: Group id. An unknown group has committed nothing.
-            partitions: Where to look.
 
         Returns:
             One entry per partition: the next offset to read. None if the group has committed none
@@ -159,9 +157,6 @@ class KafkaPort(Protocol):
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
         """How long topics keep records, in milliseconds.
 
-        Args:
-            topics: Topic names.
-
         Returns:
             One entry per topic. None if time deletes nothing (`retention.ms` is -1, or
             `cleanup.policy` lacks `delete`). None also if the configuration is not known: the topic
@@ -170,9 +165,6 @@ class KafkaPort(Protocol):
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """The topics among these whose log may have lost records to compaction.
-
-        Args:
-            topics: Topic names.
 
         Returns:
             Those whose `cleanup.policy` contains `compact` now, and those whose configuration is
@@ -186,7 +178,6 @@ class KafkaPort(Protocol):
 
         Args:
             group: Group id; created if it does not exist.
-            next_offsets: Next offset to read, per partition.
 
         Raises:
             ServiceAway: Also if the brokers reject some or all offsets, for example because the

@@ -54,7 +54,6 @@ class BatchReader:
         """Why each missing offset of a partition has no row.
 
         Args:
-            partition: The partition whose log to read.
             missing: Half-open ranges, sorted and disjoint.
 
         Returns:
@@ -74,6 +73,7 @@ class BatchReader:
             answer = (await self._fetch({partition: position}, size))[partition]
             _check(partition, answer)
             batches = parse_batches(answer.records)
+            # Before anything is called a hole: a new leader may not serve these offsets yet.
             if not batches and self._readable_until(answer) <= position:
                 raise kafka_errors.OffsetNotAvailableError(f"{partition}: {position}")
             if not batches and (empty_answers := empty_answers + 1) < _EMPTY_ANSWERS:
@@ -98,9 +98,6 @@ class BatchReader:
         """When the record at each offset was written, or the next one after it.
 
         One request per leader, and further ones for partitions that did not fit into the response.
-
-        Args:
-            offsets: One offset per partition.
 
         Returns:
             One entry per partition, UTC-aware; None if unknown.
@@ -168,11 +165,7 @@ class BatchReader:
 
 
 def parse_batches(records: Any) -> tuple[Batch, ...]:
-    """The headers of the whole batches in a Fetch response; a partial one at the end is dropped.
-
-    Args:
-        records: The bytes of one partition; None and empty ones hold no batch.
-    """
+    """The headers of the whole batches in a Fetch response; a partial one at the end is dropped."""
     if not records:
         return ()
     return tuple(_batch(b) for b in MemoryRecords(records) if b.magic == _MAGIC)

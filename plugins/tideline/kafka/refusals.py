@@ -57,11 +57,9 @@ _LONGEST_TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why brokers refuse a client for good.
+    """Why brokers refuse a client for good: one of the module's causes, and what was said.
 
-    Args:
-        cause: One of the module's four.
-        text: What was said; never a secret of ours.
+    Nothing said is a secret of ours.
     """
 
     cause: Cause
@@ -71,12 +69,7 @@ class Refusal:
         return f"{self.cause}: {self.text}; {_ADVICE[self.cause]}, then run again"
 
     def as_error(self, connection: str, servers: str) -> AccessRefused:
-        """The error that ends a run.
-
-        Args:
-            connection: Id of the Airflow connection.
-            servers: Its `bootstrap.servers`.
-        """
+        """The error that ends a run; `servers` is the connection's `bootstrap.servers`."""
         return AccessRefused(
             f"connection {connection}: Kafka at {servers} refuses it: {self}. Nothing has moved",
             connection=connection,

@@ -1,9 +1,8 @@
 """The properties of one Kafka connection, for both clients: kafka-python and Spark's Java client.
 
 The connection has the form of Airflow's Kafka provider: type `kafka`, and a JSON object of client
-properties as its extra. Only the properties below are allowed. With any other, a connection could
-read files or reach other hosts through client plug-ins (CVE-2025-27817). How each SASL mechanism is
-set up for both clients stands here as data.
+properties as its extra. Only the properties below are allowed: with any other, a connection could
+read files or reach other hosts through client plug-ins (CVE-2025-27817).
 """
 
 from __future__ import annotations
@@ -48,6 +47,20 @@ class Mechanism:
     is_in_clear: bool = False
     protocols: tuple[str, ...] = ("SASL_PLAINTEXT", "SASL_SSL")
 
+    def jaas(self, properties: Mapping[str, object]) -> str:
+        """The login module with a connection's properties, as `sasl.jaas.config`; secret."""
+        named = {**self.login, **self.optional}
+        options = {o: properties[name] for o, name in named.items() if properties.get(name)}
+        if "ssl.truststore.location" in options:
+            options["ssl.truststore.type"] = "PEM"
+        told = "".join(f" {option}={_quoted(value)}" for option, value in options.items())
+        return f"{self.module} required{told};"
+
+
+def _quoted(value: object) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
 
 MECHANISMS = {
     "PLAIN": Mechanism(f"{_SECURITY}.plain.PlainLoginModule", _PASSWORD, is_in_clear=True),
@@ -81,26 +94,6 @@ MECHANISMS = {
     ),
 }
 """By `sasl.mechanism`. MSK IAM takes its credentials where AWS' libraries look for them."""
-
-
-def jaas(mechanism: Mechanism, properties: Mapping[str, object]) -> str:
-    """The login module with its options, as `sasl.jaas.config`; secret.
-
-    Args:
-        mechanism: Whose module.
-        properties: Of the connection.
-    """
-    named = {**mechanism.login, **mechanism.optional}
-    options = {option: properties[name] for option, name in named.items() if properties.get(name)}
-    if "ssl.truststore.location" in options:
-        options["ssl.truststore.type"] = "PEM"
-    told = "".join(f" {option}={_quoted(value)}" for option, value in options.items())
-    return f"{mechanism.module} required{told};"
-
-
-def _quoted(value: object) -> str:
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 _FOR_PYTHON = {
@@ -160,6 +153,20 @@ NO_SECRETS = tuple(
 """Options of Spark's Kafka source that anybody may read; every other one counts as secret."""
 
 
+def kafka_settings(connection_id: str) -> KafkaSettings:
+    """The checked Kafka client properties of a connection.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not kafka, or a property is
+            not allowed.
+    """
+    connection = required(connection_id, "kafka", key="kafka.connection", example=_EXAMPLE)
+    settings = KafkaSettings(connection_id, connection.extra)
+    options = settings.for_spark()  # with the client's key, and the login as Java has it
+    mask(value for name, value in options.items() if name not in NO_SECRETS)
+    return settings
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
     """Checked client properties of one cluster.
@@ -193,11 +200,10 @@ class KafkaSettings:
             raise self._refused("security.protocol", "another value", ", ".join(_PROTOCOLS))
         if protocol.startswith("SASL"):
             self._check_login(protocol)
-        if "ssl.certificate.location" in self.properties and not self.properties.get(
-            "ssl.key.location"
-        ):
+        given = self.properties
+        if "ssl.certificate.location" in given and not given.get("ssl.key.location"):
             raise self._refused("ssl.key.location", "missing", "required by the certificate")
-        refuse_missing_files(self.connection, self.properties, _FILES)
+        refuse_missing_files(self.connection, given, _FILES)
 
     def _check_login(self, protocol: str) -> None:
         given = self.properties
@@ -288,12 +294,16 @@ class KafkaSettings:
         return arguments | {"request_timeout_ms": self.request_timeout_ms}
 
     def for_spark(self) -> dict[str, str]:
-        """Options of Spark's Kafka source, with passwords, client certificate and key inline."""
+        """Options of Spark's Kafka source, with passwords, client certificate and key inline.
+
+        Inline, since executors on other machines do not have the files. The authorities to trust
+        are a file all the same: they are no secret, and every machine has them.
+        """
         given = self.properties
         options = {f"kafka.{n}": str(given[n]) for n in (*_FOR_BOTH, *_FETCHING) if n in given}
         if self.protocol.startswith("SASL"):
             mechanism = MECHANISMS[given["sasl.mechanism"]]
-            options |= {**mechanism.spark, "kafka.sasl.jaas.config": jaas(mechanism, given)}
+            options |= {**mechanism.spark, "kafka.sasl.jaas.config": mechanism.jaas(given)}
             if ENDPOINT in given:
                 options[f"kafka.{ENDPOINT}"] = str(given[ENDPOINT])
                 options[f"kafka.{_ENCODING}"] = str(self.encodes_client).lower()
@@ -309,20 +319,6 @@ class KafkaSettings:
             if "ssl.key.password" in given:
                 options["kafka.ssl.key.password"] = str(given["ssl.key.password"])
         return options
-
-
-def kafka_settings(connection_id: str) -> KafkaSettings:
-    """The checked Kafka client properties of a connection.
-
-    Raises:
-        ConnectionMissing: There is no such connection, its type is not kafka, or a property is
-            not allowed.
-    """
-    connection = required(connection_id, "kafka", key="kafka.connection", example=_EXAMPLE)
-    settings = KafkaSettings(connection_id, connection.extra)
-    options = settings.for_spark()  # with the client's key, and the login as Java has it
-    mask(value for name, value in options.items() if name not in NO_SECRETS)
-    return settings
 
 
 def _file(path: str) -> str:

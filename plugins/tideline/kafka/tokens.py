@@ -3,8 +3,7 @@
 Redirects are not followed, and no proxy is looked for: both would carry the client's secret to
 somebody else. Spark's Java client asks by classes of its own, with the same properties.
 
-What kafka-python needs for AWS_MSK_IAM is looked for before it connects: what is missing it would
-meet while it connects, try until its time is up, and not say it.
+For AWS_MSK_IAM, kafka-python asks AWS' library itself; here it is only looked for.
 """
 
 from __future__ import annotations
@@ -25,40 +24,6 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from tideline.errors import ConnectionMissing
 from tideline.kafka.refusals import Refusal
 from tideline.kafka.settings import ENDPOINT, TOKEN_SECONDS, KafkaSettings
-
-
-def check_msk_iam(connection: str) -> None:
-    """Make sure that there are AWS' library, credentials and a region.
-
-    Args:
-        connection: Id of the Airflow connection, for messages.
-
-    Raises:
-        ConnectionMissing: One of them is missing.
-    """
-    try:
-        from botocore.session import Session
-    except ImportError:
-        raise _refused(
-            connection, "the Python package botocore; install it beside Tideline"
-        ) from None
-    session = Session()
-    if not session.get_config_variable("region"):
-        raise _refused(connection, "a region; set AWS_DEFAULT_REGION")
-    if session.get_credentials() is None:
-        raise _refused(
-            connection,
-            "credentials; give the process a role, or set AWS_ACCESS_KEY_ID and"
-            " AWS_SECRET_ACCESS_KEY",
-        )
-
-
-def _refused(connection: str, lacking: str) -> ConnectionMissing:
-    return ConnectionMissing(
-        f"connection {connection}: extra sasl.mechanism: AWS_MSK_IAM lacks {lacking}",
-        connection=connection,
-    )
-
 
 _LONGEST_ANSWER = 1 << 20
 _LONGEST_TEXT = 300
@@ -109,6 +74,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         if self._clock() >= self._use_until:
             asked = self._clock()
             self._token, lifetime = self._fetched()
+            # Renewed early: a broker may look at a token a while after it was given.
             self._use_until = asked + 0.8 * lifetime
         return self._token
 
@@ -125,12 +91,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         if status != 200:
             raise self._refused(f"HTTP {status}{_reason(said)}")
         token = said.get("access_token")
-        if (
-            not isinstance(token, str)
-            or not token
-            or not token.isascii()
-            or not token.isprintable()
-        ):
+        if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
             raise self._refused("its answer has no usable access_token")
         return token, _seconds(said.get("expires_in"))
 
@@ -231,3 +192,33 @@ def _reason(answer: dict[str, Any]) -> str:
     said = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
     text = " ".join(": ".join(said).split())
     return f": {text[:_LONGEST_TEXT]}" if text else ""
+
+
+def check_msk_iam(connection: str) -> None:
+    """Make sure that there are AWS' library, credentials and a region.
+
+    kafka-python would meet what is missing while it connects, try until its time is up, and not say
+    it.
+
+    Raises:
+        ConnectionMissing: One of them is missing.
+    """
+    try:
+        from botocore.session import Session
+    except ImportError:
+        lacking = "the Python package botocore; install it beside Tideline"
+    else:
+        session = Session()
+        if not session.get_config_variable("region"):
+            lacking = "a region; set AWS_DEFAULT_REGION"
+        elif session.get_credentials() is None:
+            lacking = (
+                "credentials; give the process a role, or set AWS_ACCESS_KEY_ID and"
+                " AWS_SECRET_ACCESS_KEY"
+            )
+        else:
+            return
+    raise ConnectionMissing(
+        f"connection {connection}: extra sasl.mechanism: AWS_MSK_IAM lacks {lacking}",
+        connection=connection,
+    )
