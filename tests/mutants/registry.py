@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "references in a circle end",
-        "            if document is None:\n                raise misused",
+        "            if document is None:\n                raise _misused",
         "            if False:\n                raise misused",
         CONNECTIONS,
     ),

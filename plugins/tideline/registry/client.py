@@ -28,6 +28,12 @@ from tideline.registry.connecting import RegistrySettings
 from tideline.registry.port import FORMATS, SubjectVersion
 from tideline.registry.references import Document, Unresolvable, resolved
 
+ANSWER_SECONDS = 10.0
+LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+MOST_REFERENCES = 200
+"""Schemas that one may refer to, all levels together."""
+_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 Cause = Literal["authentication", "authorization", "certificate", "protocol"]
 _ADVICE: dict[Cause, str] = {
     "authentication": "correct login and password, or the token, in the connection",
@@ -37,6 +43,7 @@ _ADVICE: dict[Cause, str] = {
     "protocol": "correct schema (http or https) or port in the connection",
 }
 _PASSING = (408, 425, 429)
+"""With every 5xx: the registry may answer otherwise later (RFC 9110, section 15.5)."""
 _OTHER_PROTOCOL = (
     "HTTP_REQUEST",
     "RECORD_LAYER_FAILURE",
@@ -48,95 +55,6 @@ _OTHER_PROTOCOL = (
 _LONGEST_TEXT = 500
 
 
-def by_status(settings: RegistrySettings, asked: str, status: int, said: str) -> TidelineError:
-    """The error that an answer other than 200 stands for.
-
-    Args:
-        settings: Whose answer it is.
-        asked: The path.
-        status: HTTP's.
-        said: The body, or as much as says why.
-    """
-    what = f"{asked} was answered {status}: {_bounded(settings, said)}"
-    if status in _PASSING or status >= 500:
-        return away(settings, what)
-    if status == 401:
-        return refused(settings, "authentication", what)
-    if status == 403:
-        return refused(settings, "authorization", what)
-    return misused(settings, what)
-
-
-def by_error(settings: RegistrySettings, asked: str, error: httpx.HTTPError) -> TidelineError:
-    """The error that a failed exchange stands for.
-
-    A certificate that does not verify, a TLS alert, and an answer that is not HTTP are final.
-    Everything else may pass: a connection that is cut says nothing, since the registry may be
-    restarting.
-    """
-    what = f"{asked}: {type(error).__name__}: {_bounded(settings, str(error))}"
-    if isinstance(error, httpx.RemoteProtocolError) and "illegal status line" in str(error):
-        return refused(settings, "protocol", what)
-    beneath: BaseException | None = error
-    while beneath is not None and not isinstance(beneath, ssl.SSLError):
-        beneath = beneath.__cause__ or beneath.__context__
-    reason = (beneath.reason or "") if beneath is not None else ""
-    if reason in _OTHER_PROTOCOL:
-        return refused(settings, "protocol", what)
-    is_alert = "_ALERT_" in reason and "INTERNAL_ERROR" not in reason  # about this connection only
-    if is_alert or isinstance(beneath, ssl.SSLCertVerificationError):
-        return refused(settings, "certificate", what)
-    return away(settings, what)
-
-
-def away(settings: RegistrySettings, what: str) -> RegistryAway:
-    """It may pass."""
-    return RegistryAway(
-        f"{_where(settings)}: {what}; what has landed stays, try again when it is back",
-        connection=settings.connection,
-        url=settings.url,
-    )
-
-
-def refused(settings: RegistrySettings, cause: Cause, what: str) -> RegistryRefused:
-    """It does not pass, and the connection has to be corrected."""
-    return RegistryRefused(
-        f"{_where(settings)} refuses it: {cause}: {what}; {_ADVICE[cause]}, then run again."
-        " What has landed stays",
-        connection=settings.connection,
-        url=settings.url,
-        cause=cause,
-    )
-
-
-def misused(settings: RegistrySettings, what: str, **facts: object) -> RegistryMisused:
-    """The address is another one's, or the registry lacks something."""
-    return RegistryMisused(
-        f"{_where(settings)}: {what}. Correct the connection's host, port and path, or the stream"
-        " file; what has landed stays",
-        connection=settings.connection,
-        url=settings.url,
-        **facts,
-    )
-
-
-def _where(settings: RegistrySettings) -> str:
-    return f"connection {settings.connection}: the schema registry at {settings.url}"
-
-
-def _bounded(settings: RegistrySettings, text: str) -> str:
-    return settings.without_secrets(" ".join(text.split()))[:_LONGEST_TEXT]
-
-
-ANSWER_SECONDS = 10.0
-"""How long an answer may take."""
-LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
-MOST_REFERENCES = 200
-"""Schemas that one may refer to, all levels together."""
-_UNKNOWN_SUBJECT, _UNKNOWN_VERSION, _UNKNOWN_SCHEMA = 40401, 40402, 40403
-_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
-
-
 class SchemaRegistry:
     """`RegistryPort` on a real registry; a context manager that closes its connections.
 
@@ -144,7 +62,7 @@ class SchemaRegistry:
 
     Args:
         settings: Where it is, and how to log in.
-        answer_seconds: How long an answer may take.
+        answer_seconds: How long an answer may take, from the request to its last byte.
 
     Raises:
         RegistryRefused: A certificate or a key cannot be used.
@@ -153,6 +71,7 @@ class SchemaRegistry:
     def __init__(self, settings: RegistrySettings, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._settings = settings
         self._answer_seconds = answer_seconds
+        # Without "identity", a small answer could unpack to any size.
         headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity"}
         if settings.token is not None:
             headers["Authorization"] = f"Bearer {settings.token}"
@@ -195,7 +114,7 @@ class SchemaRegistry:
         if answer is None:
             return ()
         if not isinstance(answer, list):
-            raise misused(self._settings, f"{path}: no list of versions")
+            raise _misused(self._settings, f"{path}: no list of versions")
         return tuple(sorted(self._version(item, path) for item in answer))
 
     def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
@@ -203,13 +122,13 @@ class SchemaRegistry:
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"
         answer = self._ask(path, _UNKNOWN_SUBJECT, _UNKNOWN_VERSION)
         if answer is None:
-            raise misused(
+            raise _misused(
                 self._settings, f"it does not know the subject {subject}", subject=subject
             )
         version = self._version(answer, path)
         schema_id = answer.get("id")
         if not isinstance(schema_id, int):
-            raise misused(self._settings, f"{path}: no id")
+            raise _misused(self._settings, f"{path}: no id")
         return version, self._whole(answer, schema_id, str(version))
 
     def _whole(self, answer: Any, schema_id: int, known_as: str) -> WriterSchema:
@@ -217,7 +136,7 @@ class SchemaRegistry:
         try:
             return resolved(self._document(answer, what, {}), schema_id, known_as)
         except Unresolvable as error:
-            raise misused(self._settings, f"{what} cannot be read: {error}") from error
+            raise _misused(self._settings, f"{what} cannot be read: {error}") from error
 
     def _document(
         self, answer: Any, what: str, known: dict[SubjectVersion, Document | None]
@@ -225,29 +144,29 @@ class SchemaRegistry:
         """A schema and what it refers to, all levels.
 
         Args:
-            answer: What the registry said of it.
-            what: For messages.
-            known: Those that were asked for already; None while it is not complete.
+            known: Those that were asked for already; None while one is not complete.
         """
         answer = answer if isinstance(answer, dict) else {}
         text, references = answer.get("schema"), answer.get("references") or []
         kind = answer.get("schemaType") or "AVRO"
         if not isinstance(text, str) or not isinstance(references, list):
-            raise misused(self._settings, f"{what}: the answer holds no schema")
+            raise _misused(self._settings, f"{what}: the answer holds no schema")
         if kind not in FORMATS:
             allowed = ", ".join(FORMATS)
-            raise misused(self._settings, f"{what} has type {kind!r}; allowed: {allowed}")
+            raise _misused(self._settings, f"{what} has type {kind!r}; allowed: {allowed}")
         others = []
         for reference in references:
             target = self._version(reference, what)
             if target not in known:
                 known[target] = None
                 if len(known) > MOST_REFERENCES:
-                    raise misused(self._settings, f"{what}: more than {MOST_REFERENCES} references")
+                    raise _misused(
+                        self._settings, f"{what}: more than {MOST_REFERENCES} references"
+                    )
                 known[target] = self._document(self._referred(target, what), str(target), known)
             document = known[target]
             if document is None:
-                raise misused(self._settings, f"{what} refers to {target} in a circle")
+                raise _misused(self._settings, f"{what} refers to {target} in a circle")
             others.append((str(reference.get("name")), document))
         return Document(FORMATS[kind], text, tuple(others))
 
@@ -256,7 +175,7 @@ class SchemaRegistry:
         path = f"/subjects/{subject}/versions/{target.version}?deleted=true"
         answer = self._ask(path, _UNKNOWN_SUBJECT, _UNKNOWN_VERSION)
         if answer is None:
-            raise misused(self._settings, f"{what} refers to {target}, which is not there")
+            raise _misused(self._settings, f"{what} refers to {target}, which is not there")
         return answer
 
     def _version(self, item: Any, where: str) -> SubjectVersion:
@@ -264,7 +183,7 @@ class SchemaRegistry:
             subject, version = item.get("subject"), item.get("version")
             if isinstance(subject, str) and isinstance(version, int):
                 return SubjectVersion(subject, version)
-        raise misused(self._settings, f"{where}: no subject with a version")
+        raise _misused(self._settings, f"{where}: no subject with a version")
 
     def _ask(self, path: str, *unknown: int) -> Any:
         """The answer's JSON; None for a 404 with one of these error codes."""
@@ -272,21 +191,21 @@ class SchemaRegistry:
         try:
             status, body, target = self._get(path)
         except httpx.HTTPError as error:
-            raise by_error(settings, path, error) from None
+            raise _by_error(settings, path, error) from None
         if target is not None:
-            raise misused(settings, f"{path} is redirected to {target}, which is not followed")
+            raise _misused(settings, f"{path} is redirected to {target}, which is not followed")
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
             if status != 200:
-                raise by_status(settings, path, status, body.decode(errors="replace")) from None
-            raise misused(settings, f"{path}: the answer is no JSON") from None
+                raise _by_status(settings, path, status, body.decode(errors="replace")) from None
+            raise _misused(settings, f"{path}: the answer is no JSON") from None
         if status == 200:
             return answer
         code = answer.get("error_code") if isinstance(answer, dict) else None
         if status == 404 and code in unknown:
             return None
-        raise by_status(settings, path, status, body.decode(errors="replace"))
+        raise _by_status(settings, path, status, body.decode(errors="replace"))
 
     def _get(self, path: str) -> tuple[int, bytes, str | None]:
         """Status, body, and where a redirect leads; the answer is bounded in size and in time."""
@@ -299,10 +218,10 @@ class SchemaRegistry:
                 body += chunk
                 if len(body) > LARGEST_ANSWER_BYTES:
                     most = f"{LARGEST_ANSWER_BYTES:,} bytes"
-                    raise misused(self._settings, f"{path}: the answer has more than {most}")
+                    raise _misused(self._settings, f"{path}: the answer has more than {most}")
                 if time.monotonic() - began > self._answer_seconds:
                     most = f"{self._answer_seconds:g} s"
-                    raise away(self._settings, f"{path}: the answer takes more than {most}")
+                    raise _away(self._settings, f"{path}: the answer takes more than {most}")
             return response.status_code, bytes(body), None
 
 
@@ -318,5 +237,75 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext:
             context.load_cert_chain(settings.certificate, settings.key, password="")
     except (OSError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise refused(settings, "certificate", what) from None
+        raise _refused(settings, "certificate", what) from None
     return context
+
+
+def _by_status(settings: RegistrySettings, asked: str, status: int, said: str) -> TidelineError:
+    """The error that an answer other than 200 stands for."""
+    what = f"{asked} was answered {status}: {_bounded(settings, said)}"
+    if status in _PASSING or status >= 500:
+        return _away(settings, what)
+    if status == 401:
+        return _refused(settings, "authentication", what)
+    if status == 403:
+        return _refused(settings, "authorization", what)
+    return _misused(settings, what)
+
+
+def _by_error(settings: RegistrySettings, asked: str, error: httpx.HTTPError) -> TidelineError:
+    """The error that a failed exchange stands for.
+
+    A certificate that does not verify, a TLS alert, and an answer that is not HTTP are final.
+    Everything else may pass: a connection that is cut says nothing, since the registry may be
+    restarting.
+    """
+    what = f"{asked}: {type(error).__name__}: {_bounded(settings, str(error))}"
+    if isinstance(error, httpx.RemoteProtocolError) and "illegal status line" in str(error):
+        return _refused(settings, "protocol", what)
+    beneath: BaseException | None = error
+    while beneath is not None and not isinstance(beneath, ssl.SSLError):
+        beneath = beneath.__cause__ or beneath.__context__
+    reason = (beneath.reason or "") if beneath is not None else ""
+    if reason in _OTHER_PROTOCOL:
+        return _refused(settings, "protocol", what)
+    is_alert = "_ALERT_" in reason and "INTERNAL_ERROR" not in reason  # about this connection only
+    if is_alert or isinstance(beneath, ssl.SSLCertVerificationError):
+        return _refused(settings, "certificate", what)
+    return _away(settings, what)
+
+
+def _away(settings: RegistrySettings, what: str) -> RegistryAway:
+    return RegistryAway(
+        f"{_where(settings)}: {what}; what has landed stays, try again when it is back",
+        connection=settings.connection,
+        url=settings.url,
+    )
+
+
+def _refused(settings: RegistrySettings, cause: Cause, what: str) -> RegistryRefused:
+    return RegistryRefused(
+        f"{_where(settings)} refuses it: {cause}: {what}; {_ADVICE[cause]}, then run again."
+        " What has landed stays",
+        connection=settings.connection,
+        url=settings.url,
+        cause=cause,
+    )
+
+
+def _misused(settings: RegistrySettings, what: str, **facts: object) -> RegistryMisused:
+    return RegistryMisused(
+        f"{_where(settings)}: {what}. Correct the connection's host, port and path, or the stream"
+        " file; what has landed stays",
+        connection=settings.connection,
+        url=settings.url,
+        **facts,
+    )
+
+
+def _where(settings: RegistrySettings) -> str:
+    return f"connection {settings.connection}: the schema registry at {settings.url}"
+
+
+def _bounded(settings: RegistrySettings, text: str) -> str:
+    return settings.without_secrets(" ".join(text.split()))[:_LONGEST_TEXT]

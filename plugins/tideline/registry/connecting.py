@@ -70,7 +70,6 @@ def read_settings(connection: str, given: Connection) -> RegistrySettings:
     """Check the parts of a connection.
 
     Args:
-        connection: Its id, for messages.
         given: Its host may be an address that begins with http:// or https://; its schema is one
             of these two, http unless the host says it; its extra has keys of `ALLOWED`.
 
@@ -79,14 +78,14 @@ def read_settings(connection: str, given: Connection) -> RegistrySettings:
     """
     extra, login, password = given.extra, given.login, given.password
     _check_extra(connection, extra)
-    url = _url(connection, given, extra.get("path"))
+    url = _url(connection, given)
     _check_tls(connection, extra, url)
-    if login and extra.get("token"):
+    token, verify = extra.get("token"), extra.get("verify", True)
+    if login and token:
         raise refused(connection, "extra token", "given beside a login", "one of them")
     if password and not login:
         raise refused(connection, "login", "missing", "required by the password")
     files = {name: extra.get(name) for name in _FILES}
-    verify, token = extra.get("verify", True), extra.get("token")
     return RegistrySettings(connection, url, login or None, password, token, verify=verify, **files)
 
 
@@ -114,8 +113,9 @@ def _check_tls(connection: str, extra: Mapping[str, Any], url: str) -> None:
             raise refused(connection, f"extra {name}", "given for http", "only with https")
 
 
-def _url(connection: str, given: Connection, path: object) -> str:
+def _url(connection: str, given: Connection) -> str:
     host, port, scheme = given.host or "", given.port, given.schema or None
+    path = given.extra.get("path")
     try:
         parts = urlsplit(host if "://" in host else f"{scheme or 'http'}://{host}")
         named = parts.hostname

@@ -36,12 +36,7 @@ FORMATS = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubjectVersion:
-    """One version of a subject.
-
-    Args:
-        subject: The subject's name.
-        version: Its number, from 1.
-    """
+    """One version of a subject; they are counted from 1."""
 
     subject: str
     version: int
@@ -67,20 +62,11 @@ class RegistryPort(Protocol):
     def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
         """Everything that an id is registered as, deleted versions included, by name.
 
-        A deleted subject counts: its records are still in the log.
-
-        Args:
-            schema_id: As it stands before a record's bytes.
-
-        Returns:
-            Empty for an unknown id.
+        A deleted subject counts: its records are still in the log. Empty for an unknown id.
         """
 
     def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
         """The newest version of a subject that is not deleted.
-
-        Args:
-            subject: The subject's name, as the stream file gives it.
 
         Returns:
             Which version it is, and its schema, known as this version.

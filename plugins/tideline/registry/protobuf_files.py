@@ -21,6 +21,8 @@ from tideline.model.decoding import SchemaUnusable, WriterSchema
 MAIN = "schema.proto"
 """Name of the file that nobody imports; a longer one if somebody imports one of that name."""
 _SECONDS = 60
+_NO_FILE = (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError)
+"""What a name or a text leads to; any other error is this machine's, and may pass."""
 _LONGEST_NAME = 200
 _IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
 
@@ -30,7 +32,6 @@ def imported_files(folder: Path, text: str) -> tuple[tuple[str, str], ...]:
 
     Args:
         folder: Names are relative to it.
-        text: Of the file.
 
     Raises:
         OSError: One cannot be read.
@@ -74,12 +75,7 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
             for name, text in {**references, main: schema.text}.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, encoding="utf-8")
-        except (
-            FileExistsError,
-            NotADirectoryError,
-            IsADirectoryError,
-            UnicodeEncodeError,
-        ) as error:
+        except _NO_FILE as error:
             raise SchemaUnusable("", f"its imports cannot be files: {error!r}") from error
         return _compiled(folder, main)
 

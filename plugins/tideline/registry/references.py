@@ -1,7 +1,7 @@
 """A schema as it stands in the registry, and those that it refers to, made one. Pure.
 
 Registries keep references beside a schema's text: a name as the text uses it, and the version of a
-subject that it stands for. Decoders know nothing of them. Whoever asks the registry passes them in.
+subject that it stands for. Decoders know nothing of them.
 
 - Avro: types of other schemas are written out where a schema uses them first. Names follow the
   specification (Avro 1.12, "Names"): a name without a dot belongs to the enclosing namespace. Where
@@ -21,6 +21,13 @@ from typing import Any
 from urllib.parse import urljoin
 
 from tideline.model.decoding import WriterSchema
+
+_NAMED = ("record", "error", "enum", "fixed")
+_Definition = dict[str, Any]
+_VALUES = ("const", "enum", "default", "examples")
+"""What they hold is data, not schemas."""
+_NAMED_SCHEMAS = ("properties", "patternProperties", "dependentSchemas", "definitions", "$defs")
+"""What they hold are schemas by names, which may look like keywords."""
 
 
 class Unresolvable(ValueError):
@@ -42,8 +49,64 @@ class Document:
     references: tuple[tuple[str, Document], ...] = ()
 
 
-_NAMED = ("record", "error", "enum", "fixed")
-_Definition = dict[str, Any]
+def resolved(document: Document, schema_id: int, known_as: str) -> WriterSchema:
+    """The schema with everything that it refers to. Without references the text stays as it is.
+
+    Args:
+        known_as: `SUBJECT:VERSION`.
+
+    Raises:
+        Unresolvable: A text is no JSON, or is too deeply nested, or two imports have one name.
+    """
+    text = document.text
+    imports: tuple[tuple[str, str], ...] = ()
+    if document.references:
+        if any(d.format != document.format for d in _below(document)):
+            raise Unresolvable("a schema of another format is referred to")
+        try:
+            if document.format == "protobuf":
+                imports = _imports(document)
+            elif document.format == "avro":
+                others = [d.text for d in _below(document)]
+                text = with_types_written_out(text, others)
+            else:
+                text = with_documents_in_defs(document)
+        except Unresolvable:  # a ValueError, too
+            raise
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            raise Unresolvable(f"{type(error).__name__}: {error}") from error
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return WriterSchema(schema_id, text, digest, known_as, imports, document.format)
+
+
+def _below(document: Document) -> list[Document]:
+    """What a schema refers to, all levels, each once; ways to one may double with every level.
+
+    Of several places in depth-first order the last one counts: later definitions of a type win.
+    """
+    found: dict[int, Document] = {}
+
+    def visit(above: Document) -> None:
+        for _, other in reversed(above.references):
+            if id(other) not in found:
+                visit(other)
+                found[id(other)] = other
+
+    visit(document)
+    return [*reversed(found.values())]
+
+
+def _imports(document: Document) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    waiting, seen = [document], {id(document)}
+    while waiting:
+        for name, other in waiting.pop(0).references:
+            if found.setdefault(name, other.text) != other.text:
+                raise Unresolvable(f"two different files are imported as {name}")
+            if id(other) not in seen:
+                seen.add(id(other))
+                waiting.append(other)
+    return tuple(found.items())
 
 
 def with_types_written_out(text: str, others: Iterable[str]) -> str:
@@ -52,10 +115,6 @@ def with_types_written_out(text: str, others: Iterable[str]) -> str:
     Args:
         text: The schema, in JSON.
         others: Schemas that it refers to, and those that these refer to.
-
-    Raises:
-        ValueError: A text is no JSON.
-        RecursionError: It is too deeply nested.
     """
     schema = json.loads(text)
     foreign = {name: d for other in others for name, d in _definitions(json.loads(other), "")}
@@ -156,28 +215,8 @@ class _Writer:
         return {**definition, "fields": fields}
 
 
-_VALUES = ("const", "enum", "default", "examples")
-"""What they hold is data, not schemas."""
-_NAMED_SCHEMAS = (
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "definitions",
-    "$defs",
-)
-"""What they hold are schemas by names, which may look like keywords."""
-
-
 def with_documents_in_defs(document: Document) -> str:
-    """The schema with those that it refers to, each under its name in `$defs`.
-
-    Args:
-        document: The schema and its references.
-
-    Raises:
-        ValueError: A text is no JSON.
-        RecursionError: It is too deeply nested.
-    """
+    """The schema with those that it refers to, each under its name in `$defs`."""
     root = json.loads(document.text)
     if not isinstance(root, dict):
         return document.text
@@ -258,65 +297,3 @@ def _pointed(target: str, base: str, place: str, others: Mapping[str, str]) -> s
     if pointer and not pointer.startswith("/"):
         return f"#{pointer}"  # an anchor: its name holds in the whole document
     return f"{home}{pointer}"
-
-
-def resolved(document: Document, schema_id: int, known_as: str) -> WriterSchema:
-    """The schema with everything that it refers to. Without references the text stays as it is.
-
-    Args:
-        document: The schema.
-        schema_id: Its id.
-        known_as: `SUBJECT:VERSION`.
-
-    Raises:
-        Unresolvable: A text is no JSON, or is too deeply nested, or two imports have one name.
-    """
-    text = document.text
-    imports: tuple[tuple[str, str], ...] = ()
-    if document.references:
-        if any(d.format != document.format for d in _below(document)):
-            raise Unresolvable("a schema of another format is referred to")
-        try:
-            if document.format == "protobuf":
-                imports = _imports(document)
-            elif document.format == "avro":
-                others = [d.text for d in _below(document)]
-                text = with_types_written_out(text, others)
-            else:
-                text = with_documents_in_defs(document)
-        except Unresolvable:
-            raise
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            raise Unresolvable(f"{type(error).__name__}: {error}") from error
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return WriterSchema(schema_id, text, digest, known_as, imports, document.format)
-
-
-def _below(document: Document) -> list[Document]:
-    """What a schema refers to, all levels, each once; ways to one may double with every level.
-
-    Of several places in depth-first order the last one counts: later definitions of a type win.
-    """
-    found: dict[int, Document] = {}
-
-    def visit(above: Document) -> None:
-        for _, other in reversed(above.references):
-            if id(other) not in found:
-                visit(other)
-                found[id(other)] = other
-
-    visit(document)
-    return [*reversed(found.values())]
-
-
-def _imports(document: Document) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
-    waiting, seen = [document], {id(document)}
-    while waiting:
-        for name, other in waiting.pop(0).references:
-            if found.setdefault(name, other.text) != other.text:
-                raise Unresolvable(f"two different files are imported as {name}")
-            if id(other) not in seen:
-                seen.add(id(other))
-                waiting.append(other)
-    return tuple(found.items())
