@@ -43,7 +43,8 @@ from tideline.delta_io import (
 )
 from tideline.errors import ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry
-from tideline.store.refusals import plain_text, refusal, refuse_web_pages
+from tideline.store.probe import refuse_web_pages
+from tideline.store.refusals import plain_text, refusal
 
 log = logging.getLogger("tideline")
 _COLUMNS = pa.schema(

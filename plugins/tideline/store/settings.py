@@ -37,42 +37,6 @@ ROLE = "AWS_IAM_ROLE_ARN"
 _CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "proxy_url")
 _RETRY = ("max_retries", "retry_timeout", CONNECTION)
 
-
-def with_limits(options: Mapping[str, str], connection: str | None = None) -> dict[str, str]:
-    """Options that bound how long a store that is away is tried; given ones stay.
-
-    Args:
-        options: delta-rs options of the object store.
-        connection: Id of the Airflow connection, for messages.
-    """
-    named = {} if connection is None else {CONNECTION: connection}
-    return {**LIMITS, **options, **named}
-
-
-def for_obstore(options: Mapping[str, str]) -> dict[str, Any]:
-    """The same store for obstore: arguments of `S3Store`, but for bucket and prefix.
-
-    Args:
-        options: delta-rs options of the object store.
-    """
-    named = {name.lower(): value for name, value in options.items()}
-    client = {
-        name: value
-        for name in _CLIENT
-        if (value := named.pop(f"aws_{name}", named.pop(name, None))) is not None
-    }
-    for name in _RETRY:
-        named.pop(name, None)
-    return {
-        "config": named,
-        "client_options": {"connect_timeout": f"{_CONNECT_SECONDS}s", **client},
-        "retry_config": {
-            "max_retries": _RETRIES,
-            "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
-        },
-    }
-
-
 _EXAMPLE = (
     """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
     """ "extra": {"region_name": "eu-central-1"}}"""
@@ -103,6 +67,19 @@ _FORMS = {
 }
 
 
+def store_settings(connection_id: str | None) -> StoreSettings:
+    """The checked settings of an object store's connection; None for the default chains.
+
+    Raises:
+        ConnectionMissing: There is no such connection, its type is not aws, or a part of it is not
+            allowed.
+    """
+    if connection_id is None:
+        return StoreSettings()
+    found = required(connection_id, "aws", key="table.connection", example=_EXAMPLE)
+    return read_settings(connection_id, found)
+
+
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
     """How the object store of one stream is reached.
@@ -129,46 +106,44 @@ class StoreSettings:
 
     def for_delta(self) -> dict[str, str]:
         """Options of delta-rs; what is not named here it takes from the environment."""
-        endpoint = self.endpoint if self.connection else os.environ.get("AWS_ENDPOINT_URL")
-        options = {
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            # Without one, delta-rs would send the environment's beside our key.
-            "AWS_SESSION_TOKEN": self.session_token,
-            "AWS_REGION": self.region or (DEFAULT_REGION if self.endpoint else None),
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ALLOW_HTTP": "true" if (endpoint or "").startswith("http:") else None,
-            "AWS_IAM_ROLE_ARN": self.role,
-            "AWS_IAM_ROLE_SESSION_NAME": _SESSION_NAME if self.role else None,
-            # With an endpoint, delta-rs would pass over the role without a word.
-            "AWS_FORCE_CREDENTIAL_LOAD": "true" if self.role else None,
-        }
-        return {name: value for name, value in options.items() if value is not None}
+        return _given(
+            {
+                "AWS_ACCESS_KEY_ID": self.access_key,
+                "AWS_SECRET_ACCESS_KEY": self.secret_key,
+                # Without one, delta-rs would send the environment's beside our key.
+                "AWS_SESSION_TOKEN": self.session_token,
+                "AWS_REGION": self._region(self.endpoint),
+                "AWS_ENDPOINT_URL": self.endpoint,
+                "AWS_ALLOW_HTTP": "true" if (self._endpoint or "").startswith("http:") else None,
+                ROLE: self.role,
+                "AWS_IAM_ROLE_SESSION_NAME": _SESSION_NAME if self.role else None,
+                # With an endpoint, delta-rs would pass over the role without a word.
+                "AWS_FORCE_CREDENTIAL_LOAD": "true" if self.role else None,
+            }
+        )
 
     def environment(self) -> dict[str, str]:
         """Variables that hold the secrets, for a process with Spark's driver.
 
         Spark hands them to its executors as properties of S3A.
         """
-        variables = {
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_SESSION_TOKEN": self.session_token,
-            "AWS_REGION": self.region or (DEFAULT_REGION if self.endpoint else None),
-            # These two make another warm driver for another store, and for another role. The store
-            # is not asked for roles, as it were with `AWS_ENDPOINT_URL`.
-            "AWS_ENDPOINT_URL_S3": self.endpoint,
-            "AWS_IAM_ROLE_ARN": self.role,
-        }
-        return {name: value for name, value in variables.items() if value is not None}
+        return _given(
+            {
+                "AWS_ACCESS_KEY_ID": self.access_key,
+                "AWS_SECRET_ACCESS_KEY": self.secret_key,
+                "AWS_SESSION_TOKEN": self.session_token,
+                "AWS_REGION": self._region(self.endpoint),
+                # These two make another warm driver for another store, and for another role. The
+                # store is not asked for roles, as it were with `AWS_ENDPOINT_URL`.
+                "AWS_ENDPOINT_URL_S3": self.endpoint,
+                ROLE: self.role,
+            }
+        )
 
     def within(self, variables: Mapping[str, str]) -> dict[str, str]:
         """A process's variables with those of this store instead of what was there.
 
         Credentials stay where the connection has none.
-
-        Args:
-            variables: Of the process that starts it.
         """
         if self.connection is None:
             return dict(variables)
@@ -178,41 +153,39 @@ class StoreSettings:
 
     def for_spark(self) -> dict[str, str]:
         """Properties of Hadoop's S3A client; none is a secret."""
-        endpoint = self.endpoint if self.connection else os.environ.get("AWS_ENDPOINT_URL")
-        region = self.region or (DEFAULT_REGION if endpoint else None)
-        properties = {
-            "fs.s3a.endpoint": endpoint,
-            "fs.s3a.endpoint.region": region,
-            "fs.s3a.path.style.access": "true" if endpoint else None,
+        endpoint = self._endpoint
+        assumed = {
+            "fs.s3a.aws.credentials.provider": _ASSUMED_ROLE,
+            "fs.s3a.assumed.role.arn": self.role,
+            "fs.s3a.assumed.role.session.name": _SESSION_NAME,
+            "fs.s3a.assumed.role.credentials.provider": _WHO_ASSUMES,
         }
-        if self.role is not None:
-            properties |= {
-                "fs.s3a.aws.credentials.provider": _ASSUMED_ROLE,
-                "fs.s3a.assumed.role.arn": self.role,
-                "fs.s3a.assumed.role.session.name": _SESSION_NAME,
-                "fs.s3a.assumed.role.credentials.provider": _WHO_ASSUMES,
+        return _given(
+            {
+                "fs.s3a.endpoint": endpoint,
+                "fs.s3a.endpoint.region": self._region(endpoint),
+                "fs.s3a.path.style.access": "true" if endpoint else None,
+                **(assumed if self.role is not None else {}),
             }
-        return {name: value for name, value in properties.items() if value is not None}
+        )
+
+    @property
+    def _endpoint(self) -> str | None:
+        """The endpoint that counts: without a connection, a variable may name one."""
+        return self.endpoint if self.connection else os.environ.get("AWS_ENDPOINT_URL")
+
+    def _region(self, endpoint: str | None) -> str | None:
+        return self.region or (DEFAULT_REGION if endpoint else None)
 
 
-def store_settings(connection_id: str | None) -> StoreSettings:
-    """The checked settings of an object store's connection; None for the default chains.
-
-    Raises:
-        ConnectionMissing: There is no such connection, its type is not aws, or a part of it is not
-            allowed.
-    """
-    if connection_id is None:
-        return StoreSettings()
-    found = required(connection_id, "aws", key="table.connection", example=_EXAMPLE)
-    return read_settings(connection_id, found)
+def _given(settings: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def read_settings(connection: str, given: Connection) -> StoreSettings:
     """Check the parts of a connection.
 
     Args:
-        connection: Its id, for messages.
         given: Its login is the access key, its password the secret; its extra has keys of
             `ALLOWED`.
 
@@ -267,3 +240,33 @@ def _check_url(connection: str, name: str, url: str) -> None:
         raise refused(connection, f"extra {name}", "a login, a query or a fragment", allowed)
     if parts.path not in ("", "/"):
         raise refused(connection, f"extra {name}", "a path", allowed)
+
+
+def with_limits(options: Mapping[str, str], connection: str | None = None) -> dict[str, str]:
+    """delta-rs' options that bound how long a store that is away is tried; given ones stay.
+
+    Args:
+        connection: Id of the Airflow connection, for messages.
+    """
+    named = {} if connection is None else {CONNECTION: connection}
+    return {**LIMITS, **options, **named}
+
+
+def for_obstore(options: Mapping[str, str]) -> dict[str, Any]:
+    """The same store for obstore: arguments of `S3Store`, but for bucket and prefix."""
+    named = {name.lower(): value for name, value in options.items()}
+    client = {
+        name: value
+        for name in _CLIENT
+        if (value := named.pop(f"aws_{name}", named.pop(name, None))) is not None
+    }
+    for name in _RETRY:
+        named.pop(name, None)
+    return {
+        "config": named,
+        "client_options": {"connect_timeout": f"{_CONNECT_SECONDS}s", **client},
+        "retry_config": {
+            "max_retries": _RETRIES,
+            "retry_timeout": timedelta(seconds=_RETRY_SECONDS),
+        },
+    }

@@ -18,7 +18,7 @@ from deltalake import exceptions as delta_errors
 from tideline.delta_io import from_delta, microseconds, read_commit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
-from tideline.store.refusals import refuse_web_pages
+from tideline.store.probe import refuse_web_pages
 from tideline.table.schema import LEDGER_PROPERTY, read_commit_metadata
 from tideline.table.statistics import IDENTITY, DataFile
 
