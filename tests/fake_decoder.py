@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from tideline.documents import dump, load
 from tideline.model.decoding import DecodePlan, PartPlan
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
-from tideline.table.rewriting import Manifest
 from tideline.table.schema import own_columns
+from tideline.table.written_files import Manifest
 
 _OWN = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
 _SCHEMA = pa.schema(

@@ -16,7 +16,7 @@ from tideline.documents import load
 from tideline.model.decoding import ColumnSource, DecodePlan, PartPlan, ReaderSchema, WriterSchema
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, Output
-from tideline.table.rewriting import Manifest
+from tideline.table.written_files import Manifest
 
 TOPIC, TOPIC_ID = "orders", "11111111-1111-1111-1111-111111111111"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -22,8 +22,8 @@ from tideline.documents import dump
 from tideline.model.offsets import CoordinateRange
 from tideline.table.delta_table import TargetTable
 from tideline.table.port import TablePort
-from tideline.table.rewriting import Manifest
 from tideline.table.schema import TableChange
+from tideline.table.written_files import Manifest
 
 STREAM, LEDGER = "orders", "l"
 SCHEMA = pa.schema(

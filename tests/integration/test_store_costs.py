@@ -14,7 +14,7 @@ from tideline.documents import dump, load
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.spark_job import SparkJob, SparkResult
-from tideline.table.rewriting import Manifest
+from tideline.table.written_files import Manifest
 from tideline.wiring import open_ledger
 
 BUDGETS = {"idle": 170, "landing": 360, "head": 45}

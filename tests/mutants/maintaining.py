@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance: columns have the table's types",
-        "_common_schema(_declared(table), ",
+        "_common_schema(declared, ",
         "_common_schema(pa.schema([]), ",
         f"{FILES}::test_times_as_spark_writes_them",
     ),

@@ -23,7 +23,7 @@ from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.stream.settings import RelocationMarker
-from tideline.table.rewriting import Manifest
+from tideline.table.written_files import Manifest
 
 KINDS = (
     Control,

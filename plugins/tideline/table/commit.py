@@ -13,16 +13,19 @@ from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
 from tideline.errors import BadInput, CommitConflict, Halted
-from tideline.model.observation import TableObservation
 from tideline.rules.foreign_changes import refusals
 from tideline.store.probe import refuse_unconditional_puts
-from tideline.table.features import changed_columns, delta_properties, protocol_features
+from tideline.table.columns import asked_of_writers
 from tideline.table.rewriting import rewrite
 from tideline.table.rows import Reader
 from tideline.table.schema import LEDGER_PROPERTY, STATISTICS_COLUMNS, STREAM_PROPERTY, TableChange
-from tideline.table.statistics import Coordinates, DataFile, WrittenFile, read_footer
+from tideline.table.statistics import Coordinates, DataFile
+from tideline.table.written_files import WrittenFile, read_footer
+
+Action = AddAction | RemoveAction
 
 _SETTINGS = {
+    # Of the first columns only, which are the coordinates: keys and values may be large.
     "delta.dataSkippingNumIndexedCols": str(STATISTICS_COLUMNS),
     "delta.enableDeletionVectors": "false",
 }
@@ -41,12 +44,8 @@ def create_table(
     Two attempts may do this at the same time. Both succeed, and one of them creates the table.
 
     Args:
-        uri: Address of the table.
-        options: delta-rs options of the object store.
-        stream: Name of the stream; a table property.
-        ledger_id: Id of the ledger; a table property.
+        stream: A table property, as the ledger's id is.
         partition_by: Columns whose values split the data files into folders, in order.
-        schema: The table's columns.
 
     Raises:
         BadInput: The folder holds files, and no Delta table.
@@ -87,9 +86,6 @@ def create_table(
             raise
 
 
-Action = AddAction | RemoveAction
-
-
 def commit_change(
     table: DeltaTable,
     store: PyFileSystem,
@@ -102,8 +98,6 @@ def commit_change(
 
     Args:
         table: The version that the caller has checked.
-        store: The table's.
-        change: What is replaced.
         added: The attempt's data files.
         standing: The table's data files in that version.
         read: Reads the coordinates of one of these.
@@ -118,7 +112,7 @@ def commit_change(
     metadata = change.metadata(
         rows=sum(f.rows for f in holding_rows), bytes=sum(f.size for f in holding_rows)
     )
-    actions: list[Action] = [f.action for f in holding_rows]
+    actions: list[Action] = [f.action() for f in holding_rows]
     actions += _taken_out(store, change, standing, read)
     actions += _exchanged(table, store, change, standing)
     table.create_write_transaction(
@@ -146,14 +140,7 @@ def refuse_unwritable(table: DeltaTable, wanted: Schema) -> None:
     Raises:
         Halted: It does; names what, and what to do.
     """
-    asked = TableObservation(
-        exists=True,
-        features=protocol_features(table),
-        properties=delta_properties(table),
-        columns=changed_columns(table, wanted),
-    )
-    found = tuple(refusals(asked))
-    if found:
+    if found := tuple(refusals(asked_of_writers(table, wanted))):
         raise Halted(
             f"table {table.table_uri} asks for Delta's own writer:"
             f" {'; '.join(f'{r.name}: {r.why}' for r in found)}. Tideline adds and removes files"
@@ -178,7 +165,7 @@ def _taken_out(
                 continue
             if inside < file.rows:
                 path = rewrite(store, file, wanted, change.folder)
-                actions.append(read_footer(store, path, file.partition or {}).action)
+                actions.append(read_footer(store, path, file.partition or {}).action())
         actions.append(_removal(file))
     return actions
 
@@ -200,7 +187,8 @@ def _exchanged(
         )
     actions: list[Action] = []
     for merge in change.merges:
-        actions.append(read_footer(store, merge.new, dict(merge.partition)).moving_action)
+        new = read_footer(store, merge.new, dict(merge.partition))
+        actions.append(new.action(changes_data=False))
         actions += [_removal(there[path], changes_data=False) for path in merge.old]
     return actions
 

@@ -35,11 +35,9 @@ from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.rules.audit import DamagedFile, Stored
 from tideline.store.refusals import plain_text, refusal
-from tideline.table.columns import add_columns, schema_of
+from tideline.table.columns import add_columns, asked_of_writers, schema_of
 from tideline.table.commit import commit_change, create_table, refuse_unwritable
-from tideline.table.features import changed_columns, delta_properties, protocol_features
-from tideline.table.log import NewestTable, active_files, find_commit, newer_commits
-from tideline.table.rewriting import committed_files
+from tideline.table.log import NewestTable, find_commit, newer_commits
 from tideline.table.rows import (
     Grouped,
     Reader,
@@ -57,14 +55,12 @@ from tideline.table.schema import (
     app_id,
     delta_fields,
 )
-from tideline.table.statistics import (
-    Coordinates,
-    DataFile,
+from tideline.table.statistics import Coordinates, DataFile, active_files, copies, runs
+from tideline.table.written_files import (
     WrittenFile,
-    copies,
+    committed_files,
     read_footer,
     refuse_other_count,
-    runs,
 )
 
 _UNSUPPORTED = "is not supported"
@@ -106,17 +102,14 @@ class TargetTable:
         ledger_id = properties.get(LEDGER_PROPERTY)
         with self._reachable():
             newer = newer_commits(table, known_version, self._options)
-        return TableObservation(
-            exists=True,
+        return replace(
+            asked_of_writers(table, self._columns),
             table_id=str(metadata.id),
             version=table.version(),
             stream=properties.get(STREAM_PROPERTY),
             ledger_id=ledger_id,
             newer=newer,
             partition_by=tuple(metadata.partition_columns),
-            features=protocol_features(table),
-            properties=delta_properties(table),
-            columns=changed_columns(table, self._columns),
             token=None if ledger_id is None else self._token(table, app_id(ledger_id)),
         )
 
@@ -154,12 +147,9 @@ class TargetTable:
         table = self._open(version)
         if table is None:
             return
-        partitioned = tuple(table.metadata().partition_columns)
         for file in active_files(table):
-            # Statistics are somebody's word: only partition values are not in the file itself.
-            constants = {k: v for k, v in file.constants.items() if k in partitioned}
             try:
-                pieces = tuple(self.coordinates(table, replace(file, constants=constants)))
+                pieces = tuple(self._coordinates(table, file.by_its_rows))
             except VerificationFailed as error:
                 yield DamagedFile(file.path, str(error.why))
                 continue
@@ -271,6 +261,22 @@ class TargetTable:
         with self._reachable():
             discard_folder(self.uri, self._options, change.folder)
 
+    def _open(self, version: int | None) -> DeltaTable | None:
+        try:
+            return self._kept.newest() if version is None else self._kept.at(version)
+        except (delta_errors.DeltaError, OSError) as error:
+            if _UNSUPPORTED in str(error):
+                raise UnreadableTable(
+                    f"table {self.uri} cannot be read: {error}; no position has moved, drop the"
+                    " feature or restore the table, then run again",
+                    table=self.uri,
+                ) from error
+            raise self._failure(error) from error
+
+    def _token(self, table: DeltaTable, app_id: str) -> int | None:
+        with self._reachable():
+            return self._kept.token(table, app_id)
+
     def _footers(
         self, store: PyFileSystem, change: TableChange, paths: Sequence[str]
     ) -> list[WrittenFile]:
@@ -294,22 +300,9 @@ class TargetTable:
         return PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
 
     def _reader(self, table: DeltaTable) -> Reader:
-        return lambda file: self.coordinates(table, file)
+        return lambda file: self._coordinates(table, file)
 
-    def _conflict(self, why: str) -> CommitConflict:
-        return CommitConflict(
-            f"table {self.uri} was changed since it was looked at: {why}; nothing was committed",
-            table=self.uri,
-        )
-
-    @contextmanager
-    def _reachable(self) -> Iterator[None]:
-        try:
-            yield
-        except (delta_errors.DeltaError, OSError) as error:
-            raise self._failure(error) from error
-
-    def coordinates(self, table: DeltaTable, file: DataFile) -> Grouped:
+    def _coordinates(self, table: DeltaTable, file: DataFile) -> Grouped:
         """The offsets in one file, by identity, in the order of the file; reads coordinates only.
 
         Raises:
@@ -333,21 +326,18 @@ class TargetTable:
             why=why,
         )
 
-    def _open(self, version: int | None) -> DeltaTable | None:
-        try:
-            return self._kept.newest() if version is None else self._kept.at(version)
-        except (delta_errors.DeltaError, OSError) as error:
-            if _UNSUPPORTED in str(error):
-                raise UnreadableTable(
-                    f"table {self.uri} cannot be read: {error}; no position has moved, drop the"
-                    " feature or restore the table, then run again",
-                    table=self.uri,
-                ) from error
-            raise self._failure(error) from error
+    def _conflict(self, why: str) -> CommitConflict:
+        return CommitConflict(
+            f"table {self.uri} was changed since it was looked at: {why}; nothing was committed",
+            table=self.uri,
+        )
 
-    def _token(self, table: DeltaTable, app_id: str) -> int | None:
-        with self._reachable():
-            return self._kept.token(table, app_id)
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        try:
+            yield
+        except (delta_errors.DeltaError, OSError) as error:
+            raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> TidelineError:
         return refusal(self.uri, self._options, error) or ServiceAway(

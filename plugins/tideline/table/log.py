@@ -1,4 +1,4 @@
-"""A table's log: its newest version, the commits in it, and the active data files.
+"""A table's log: its newest version, and the commits in it.
 
 The table is an object that is moved on instead of opened anew: opening reads the last checkpoint
 and every commit since, twice; moving on lists what is newer.
@@ -7,29 +7,21 @@ and every commit since, twice; moving on lists what is newer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
-from tideline.delta_io import from_delta, microseconds, read_commit
+from tideline.delta_io import read_commit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
 from tideline.store.probe import refuse_web_pages
 from tideline.table.schema import LEDGER_PROPERTY, read_commit_metadata
-from tideline.table.statistics import IDENTITY, DataFile
 
 
 class NewestTable:
-    """Not for threads to share. Whoever gets the table object uses it before the next call.
-
-    Args:
-        uri: Address of the table.
-        options: delta-rs options of the object store.
-    """
+    """Not for threads to share. Whoever gets the table object uses it before the next call."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         self._uri = uri
@@ -83,7 +75,6 @@ class NewestTable:
 
         Args:
             table: What `newest` gave last.
-            app_id: The application.
 
         Raises:
             DeltaError: The table cannot be read.
@@ -134,7 +125,6 @@ def newer_commits(
     Args:
         table: At its newest version.
         known_version: The version; None lists nothing.
-        options: delta-rs options of the object store.
 
     Raises:
         NewerFormat: A newer version of Tideline made one of them.
@@ -209,45 +199,3 @@ def _table_commit(
         rows=int(metadata.get("rows", rows)),
         bytes=int(metadata.get("bytes", metrics.get("numOutputBytes", 0))),
     )
-
-
-def active_files(table: DeltaTable) -> Iterator[DataFile]:
-    """The data files of one version, in the log's order."""
-    actions = from_delta(table.get_add_actions(flatten=True))
-    partition_columns = table.metadata().partition_columns
-    # A producer that does not send milliseconds gives years that no datetime holds.
-    times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
-    newest: list[datetime | None] = [None] * len(actions)
-    if "max.timestamp" in times:
-        newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
-    for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
-        constants = {}
-        for name in IDENTITY:
-            given = action.get(f"partition.{name}")
-            low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
-            if given is not None:
-                constants[name] = given
-            elif low is not None and low == high and name != "topic_id":
-                constants[name] = low
-        yield DataFile(
-            path=action["path"],
-            rows=int(action["num_records"] or 0),
-            constants=constants,
-            low=action.get("min.offset"),
-            high=action.get("max.offset"),
-            newest=latest,
-            size=action["size_bytes"],
-            partition={
-                name: None if (value := action[f"partition.{name}"]) is None else str(value)
-                for name in partition_columns
-            },
-        )
-
-
-def _instant(since_1970: int | None) -> datetime | None:
-    if since_1970 is None:
-        return None
-    try:
-        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

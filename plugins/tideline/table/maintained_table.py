@@ -1,157 +1,21 @@
-"""A table whose small files are merged, and whose old ones are deleted.
-
-Merging writes one file with the same rows, a part of a file at a time, on the calling thread
-(`delta_io`). It commits nothing.
-"""
+"""A table whose small files are merged, and whose old ones are deleted: what maintenance needs."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from urllib.parse import unquote
+from collections.abc import Collection, Iterable, Sequence
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
-from pyarrow.fs import FileSelector, PyFileSystem
+from pyarrow.fs import FileSelector
 
-from tideline.delta_io import plain_schema
-from tideline.errors import BadInput, ServiceAway, VerificationFailed
+from tideline.errors import BadInput, ServiceAway
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.table.commit import refuse_unwritable
 from tideline.table.delta_table import TargetTable
-from tideline.table.log import active_files
-from tideline.table.rewriting import open_parquet, read_batches, write_batches
+from tideline.table.rewriting import merge_files
 from tideline.table.rows import rows_of_plans
 from tideline.table.schema import TableChange
-
-
-def merge_files(
-    store: PyFileSystem, table: DeltaTable, files: Sequence[TableFile], folder: str
-) -> FileMerge | None:
-    """Write the rows of several files into a new one, in the order of the files and of their rows.
-
-    Columns that only some of the files have are null in the others' rows. Columns that the table
-    does not know stay, too.
-
-    Args:
-        store: The table's.
-        table: Says which columns have which type.
-        files: At least two, with the same partition values; they stay as they are.
-        folder: Where to write, relative to the table; partition folders are repeated below it.
-
-    Returns:
-        What to commit; None where a column has types in these files that do not fit together.
-
-    Raises:
-        VerificationFailed: A file is damaged, or holds another number of rows than the log says.
-        OSError: A file cannot be read or written.
-    """
-    schema = _common_schema(_declared(table), [_schema_of(store, table, f) for f in files])
-    if schema is None:
-        return None
-    folders = [part for part in unquote(files[0].path).split("/")[:-1] if "=" in part]
-    path = "/".join([folder, *folders, f"merged-{uuid.uuid4().hex}.parquet"])
-    try:
-        write_batches(store, path, schema, _rows(store, table, files, schema))
-    except _Unlike:
-        return None
-    size = int(store.get_file_info(path).size)
-    return FileMerge(tuple(f.path for f in files), path, size, files[0].partition)
-
-
-_PARTS_OF_VARIANT = {pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")}
-
-
-class _Unlike(Exception):
-    """A value that its column's type in the table cannot hold."""
-
-
-def _rows(
-    store: PyFileSystem, table: DeltaTable, files: Iterable[TableFile], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    for file in files:
-        rows = 0
-        try:
-            with store.open_input_file(unquote(file.path)) as source:
-                for batch in read_batches(open_parquet(source)):
-                    rows += len(batch)
-                    yield _shaped(batch, schema)
-        except pa.ArrowInvalid as error:
-            raise _damaged(table, file, str(error)) from error
-        if file.rows and rows != file.rows:  # 0: the log does not say
-            raise _damaged(table, file, f"it holds {rows} rows, the log says {file.rows}")
-
-
-def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in the columns of a schema."""
-    columns = []
-    for field in schema:
-        at = batch.schema.get_field_index(field.name)
-        if at < 0:
-            columns.append(pa.nulls(len(batch), field.type))
-            continue
-        column = batch.column(at)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise _Unlike from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _schema_of(store: PyFileSystem, table: DeltaTable, file: TableFile) -> pa.Schema:
-    try:
-        with store.open_input_file(unquote(file.path)) as source:
-            return plain_schema(open_parquet(source).schema_arrow)
-    except FileNotFoundError as error:
-        raise _damaged(table, file, "it is gone") from error
-    except pa.ArrowInvalid as error:
-        raise _damaged(table, file, str(error)) from error
-
-
-def _declared(table: DeltaTable) -> pa.Schema:
-    """The table's columns in plain Arrow types."""
-    return plain_schema(pa.schema(table.schema().to_arrow()))
-
-
-def _common_schema(declared: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema | None:
-    """Every column that one of the files has: the table's in its order and types, then others."""
-    others: dict[str, pa.DataType] = {}
-    present = set()
-    for schema in found:
-        for field in schema:
-            present.add(field.name)
-            if field.name in declared.names:
-                continue
-            if others.setdefault(field.name, field.type) != field.type:
-                return None
-    known = {f.name: f.type for f in declared if f.name in present}
-    return pa.schema(pa.field(name, _nullable(kind)) for name, kind in {**known, **others}.items())
-
-
-def _nullable(kind: pa.DataType) -> pa.DataType:
-    """A type whose parts may all be null: writers differ in what they promise.
-
-    But for a VARIANT, which Spark reads only where its two parts are never null.
-    """
-    if pa.types.is_struct(kind) and {*kind} != _PARTS_OF_VARIANT:
-        return pa.struct([pa.field(f.name, _nullable(f.type)) for f in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _nullable(kind.item_type))
-    return kind
-
-
-def _damaged(table: DeltaTable, file: TableFile, why: str) -> VerificationFailed:
-    why = " ".join(why.split())[:200]
-    return VerificationFailed(
-        f"table {table.table_uri}: data file {file.path} cannot be merged: {why}; nothing was"
-        " committed. tideline audit FILE names every damaged file, the runbook says what to do",
-        path=file.path,
-        why=why,
-    )
-
+from tideline.table.statistics import active_files
 
 _RETENTION = "delta.deletedFileRetentionDuration"
 _TOO_SHORT = "Invalid retention period"

@@ -1,13 +1,15 @@
-"""The tables that the pipeline and maintenance need, as protocols.
+"""One Delta table, as a protocol for runs, and a wider one for maintenance.
 
 `table.delta_table` and `table.maintained_table` implement them. Shapes:
 
-    TableObservation       id, version and properties of the table, and its newest commits
-    TableCommit            one commit of a plan: version, fencing token, rows, bytes
-    LandedRange            rows and distinct offsets of one partition inside a planned range
-    WrittenRows            an attempt's data files and what they hold, before the commit
-    TableChange            coordinates whose rows are replaced, and the attempt that does it
-    Stored                 the same for one data file, with its duplicates
+    TableObservation    id, version and properties of the table, and its newest commits
+    TableCommit         one commit of a plan: version, fencing token, rows, bytes
+    LandedRange         rows and distinct offsets of one partition inside a planned range
+    Stored              the same of one data file, with its duplicates
+    TableChange         coordinates whose rows are replaced, and the attempt that does it
+    WrittenRows         an attempt's data files and what they hold, before the commit
+    TableFile           one data file as maintenance sees it
+    FileMerge           files that one file with the same rows replaces
 
 Versions are those of the Delta log; the first is 0. Spark writes data files, and these ports alone
 commit: they read the log, footers and coordinate columns, and add, remove and rewrite files.
@@ -59,9 +61,6 @@ class TablePort(Protocol):
 
         Files that hold rows of several partitions are left out, so it is a lower bound.
 
-        Args:
-            identity: The partition.
-
         Returns:
             UTC-aware. None if there is no table, no such file, no statistics, or only timestamps
             beyond year 9999.
@@ -71,7 +70,6 @@ class TablePort(Protocol):
         """The newest commit whose metadata carries a plan's id.
 
         Args:
-            plan_id: The plan.
             after_version: Search after this version (exclusive); None searches from version 0.
 
         Returns:
@@ -84,9 +82,6 @@ class TablePort(Protocol):
 
         It is Delta's transaction version (protocol, "Transaction Identifiers").
 
-        Args:
-            app_id: Delta application id.
-
         Returns:
             None if there is no table, or the application has committed nothing.
         """
@@ -98,7 +93,6 @@ class TablePort(Protocol):
 
         Args:
             ranges: In any order; several per log are allowed.
-            version: The version to read.
 
         Returns:
             One entry per partition identity that has a row inside its ranges; rows outside do not
@@ -113,7 +107,7 @@ class TablePort(Protocol):
         """What every data file of one version holds, by coordinates.
 
         Args:
-            version: The version to read; None for the newest.
+            version: None for the newest.
 
         Returns:
             One item per file and partition identity, files in the log's order. Duplicates within a
@@ -134,10 +128,9 @@ class TablePort(Protocol):
         A table that exists already is left as it is, also if another program made it.
 
         Args:
-            stream: Name of the stream whose rows it will hold; a table property.
-            ledger_id: Id of the ledger that records its rows; a table property.
+            stream: A table property, as the ledger's id is.
             partition_by: Columns whose values split the data files into folders, in order.
-            columns: In Delta's form; None for those of a raw table.
+            columns: None for those of a raw table.
 
         Raises:
             BadInput: The folder holds files, and no Delta table.
@@ -147,7 +140,7 @@ class TablePort(Protocol):
         """Add the columns that the table does not have yet, as a commit of its own, at the end.
 
         Args:
-            columns: In Delta's form; those that are there already stay as they are.
+            columns: Those that are there already stay as they are.
 
         Returns:
             All columns that the table has now, in its order, partition columns included.
@@ -160,10 +153,6 @@ class TablePort(Protocol):
     def files_at(self, ranges: Iterable[CoordinateRange], version: int) -> tuple[str, ...]:
         """The data files that may hold rows at coordinates, by their statistics.
 
-        Args:
-            ranges: In any order; several per log are allowed.
-            version: The version to read.
-
         Returns:
             Paths relative to the table, not URL-encoded, in the log's order.
         """
@@ -175,7 +164,6 @@ class TablePort(Protocol):
 
         Args:
             ranges: Rows outside may be among the result.
-            version: The version to read.
 
         Raises:
             ServiceAway: The store cannot be reached, or a file is gone.
@@ -237,10 +225,7 @@ class TablePort(Protocol):
     def discard(self, change: TableChange) -> None:
         """Delete the attempt's folder, with data files that will never be committed.
 
-        A folder that is not there is no error.
-
-        Args:
-            change: Whose attempt it was; not one that has committed.
+        A folder that is not there is no error; nobody may do this to an attempt that has committed.
         """
 
 
@@ -259,7 +244,7 @@ class MaintainedTablePort(TablePort, Protocol):
         """The data files of one version, in the log's order.
 
         Args:
-            version: The version to read; None for the newest.
+            version: None for the newest.
 
         Returns:
             Nothing if there is no table.
@@ -269,11 +254,7 @@ class MaintainedTablePort(TablePort, Protocol):
         """The table now, and what lies in its folder; None if there is no table."""
 
     def rows_of_plans(self, plans: Collection[str]) -> PlannedRows:
-        """Where a quarantine's rows are, by the plan that has put them there; newest version.
-
-        Args:
-            plans: Ids of the plans that are asked for.
-        """
+        """Where a quarantine's rows are, by the plan that has put them there; newest version."""
 
     def merge(
         self, change: TableChange, groups: Sequence[Sequence[TableFile]]

@@ -1,6 +1,7 @@
-"""Count rows by coordinates, from statistics where they prove it, or else read.
+"""Which rows a table holds: by coordinates, in quarantine by plan, class and time, without a value.
 
-Also which records are in quarantine, by error class and time; and which raw rows have no value.
+Rows are counted from statistics where these prove it. Otherwise only the columns that are asked for
+are read, a file at a time.
 """
 
 from __future__ import annotations
@@ -10,18 +11,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import numpy as np
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from tideline.delta_io import booleans, integers, read_parquet
+from tideline.delta_io import integers, read_parquet
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
 from tideline.model.plan import LandedRange
-from tideline.table.log import active_files
-from tideline.table.statistics import IDENTITY, Coordinates, DataFile, identity_of, runs
+from tideline.table.schema import COORDINATES
+from tideline.table.statistics import (
+    IDENTITY,
+    Coordinates,
+    DataFile,
+    active_files,
+    by_identity,
+    runs,
+)
 
 Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
 Reader = Callable[[DataFile], Grouped]
+_QUARANTINED = (*COORDINATES, "timestamp", "error_class")
+_PLANNED = (*COORDINATES, "decode_plan_id")
+_Places = dict[PartitionIdentity, list[OffsetRange]]
 
 
 def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, str]) -> Grouped:
@@ -37,25 +47,6 @@ def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, st
         yield identity, offsets if mask is None else offsets[mask]
 
 
-def by_identity(
-    data: pa.Table, file: DataFile
-) -> Iterator[tuple[PartitionIdentity, np.ndarray | None]]:
-    """The logs that rows of a file belong to, each with a mask over the rows; None means all."""
-    columns = [n for n in IDENTITY if n not in file.constants]
-    if not columns:
-        yield identity_of(file.constants), None
-        return
-    # Imported lazily: it takes 0.1 s, and most files hold one partition.
-    import pyarrow.compute as pc
-
-    groups = data.select(columns).group_by(columns, use_threads=False).aggregate([])
-    for group in groups.to_pylist():
-        mask = np.ones(len(data), dtype=bool)
-        for name in columns:
-            mask &= booleans(pc.equal(data.column(name), group[name]))
-        yield identity_of({**file.constants, **group}), mask
-
-
 def count_rows(
     files: Iterable[DataFile], wanted: Coordinates, read: Reader, *, trusting: bool
 ) -> tuple[dict[PartitionIdentity, LandedRange], int]:
@@ -64,8 +55,6 @@ def count_rows(
     Files whose statistics exclude the coordinates are not read.
 
     Args:
-        files: The files.
-        wanted: The coordinates.
         read: Reads the coordinates of a file.
         trusting: Whether as many rows as a file's offsets span are taken for one row per offset.
             That is so if the rows were read once, before they were committed.
@@ -91,11 +80,6 @@ def count_rows(
     return found, elsewhere
 
 
-_COLUMNS = ("topic", "topic_id", "generation", "partition", "offset", "timestamp", "error_class")
-_PLANNED = ("topic", "topic_id", "generation", "partition", "offset", "decode_plan_id")
-_Places = dict[PartitionIdentity, list[OffsetRange]]
-
-
 def rows_of_plans(
     table: DeltaTable, options: Mapping[str, str], plans: Collection[str]
 ) -> PlannedRows:
@@ -103,8 +87,6 @@ def rows_of_plans(
 
     Args:
         table: The quarantine.
-        options: delta-rs options of the object store.
-        plans: Their ids.
 
     Raises:
         OSError: A file cannot be read.
@@ -136,7 +118,6 @@ def quarantined_rows(
 
     Args:
         table: The quarantine.
-        options: delta-rs options of the object store.
         classes: Only these error classes; all if empty.
         since: Only records with Kafka's time from this one on (inclusive); None for all.
 
@@ -145,7 +126,7 @@ def quarantined_rows(
     """
     found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
     for file in active_files(table):
-        data = read_parquet(table, file.path, _COLUMNS, options)
+        data = read_parquet(table, file.path, _QUARANTINED, options)
         for row in data.to_pylist():
             wanted = not classes or row["error_class"] in classes
             if wanted and (since is None or row["timestamp"] >= since):
@@ -165,20 +146,14 @@ def valueless_rows(
 
     Args:
         table: A raw table.
-        options: delta-rs options of the object store.
         wanted: Only files that may hold rows there are read; each is read as a whole.
 
     Raises:
         OSError: A file cannot be read.
     """
-    # Imported here: it takes a while, and no task of a run needs it.
-
     found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    partitioned = set(table.metadata().partition_columns)
-    for file in active_files(table):
-        if not wanted.may_be_in(file):
-            continue
-        constants = {k: v for k, v in file.constants.items() if k in partitioned}
+    for file in filter(wanted.may_be_in, active_files(table)):
+        constants = file.by_its_rows.constants
         columns = [n for n in (*IDENTITY, "offset") if n not in constants]
         data = read_parquet(table, file.path, [*columns, "value"], options)
         for row in data.filter(data["value"].is_null()).select(columns).to_pylist():

@@ -74,12 +74,7 @@ LEDGER_PROPERTY = "tideline.ledger_id"
 
 
 def delta_field(name: str, kind: object) -> Field:
-    """A column in Delta's form that may be null.
-
-    Args:
-        name: The column's.
-        kind: Its type in Delta's form.
-    """
+    """A column that may be null, in Delta's form, as its type is."""
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
@@ -149,9 +144,6 @@ def commit_metadata(
     """The user metadata of a commit. With it, the table alone proves which plans it holds.
 
     Args:
-        ledger_id: The ledger that holds the plan.
-        plan_id: The plan.
-        run_id: The run that executes it.
         token: The attempt's fencing token.
         ranges: The coordinates that were written or replaced.
         by: Who has asked for the run; None, and left out, for a schedule.
@@ -241,7 +233,7 @@ class TableChange:
         return f"landed-{self.commit_id}-{self.token}"
 
     def metadata(self, *, rows: int, bytes: int) -> str:
-        """User metadata of the commit; see `table.schema.commit_metadata`.
+        """User metadata of the commit: `commit_metadata`.
 
         Args:
             rows: Rows that the attempt's files hold; not those that a rewritten file kept.

@@ -1,24 +1,22 @@
-"""What a data file holds, as far as its statistics prove it; and the footers of files just written.
+"""A table's data files, and which offsets of which logs their statistics prove.
 
-The statistics that are committed are those that Delta's own writer would have counted row by row.
+One log, and as many rows as offsets between the smallest and the largest: then each offset has one
+row, and nobody has to read the file. Statistics name their largest value (inclusive ends); ranges
+are half-open from here on (ADR 1).
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
-from urllib.parse import quote, unquote
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
-from pyarrow.fs import PyFileSystem
+import pyarrow as pa
+from deltalake import DeltaTable
 
-from tideline.errors import VerificationFailed
+from tideline.delta_io import booleans, from_delta, microseconds
 from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
@@ -26,8 +24,6 @@ from tideline.model.offsets import (
     PartitionIdentity,
     by_log,
 )
-from tideline.model.spark_job import SparkResult
-from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS, TableChange
 
 IDENTITY = ("topic_id", "generation", "partition")
 """The columns that name the log that a row belongs to."""
@@ -60,7 +56,59 @@ class DataFile:
     @property
     def identity(self) -> PartitionIdentity | None:
         """The one log that the file's rows belong to; None if there may be several."""
-        return None if len(self.constants) < len(IDENTITY) else identity_of(self.constants)
+        return None if len(self.constants) < len(IDENTITY) else _identity(self.constants)
+
+    @property
+    def by_its_rows(self) -> DataFile:
+        """The same file, with the values of its partition as the only constants.
+
+        Those are not in the file itself. Its statistics are somebody's word.
+        """
+        given = self.partition or {}
+        return replace(self, constants={k: v for k, v in self.constants.items() if k in given})
+
+
+def active_files(table: DeltaTable) -> Iterator[DataFile]:
+    """The data files of one version, in the log's order."""
+    actions = from_delta(table.get_add_actions(flatten=True))
+    partition_columns = table.metadata().partition_columns
+    # A producer that does not send milliseconds gives years that no datetime holds.
+    times = [field.name for field in actions.schema if pa.types.is_timestamp(field.type)]
+    newest: list[datetime | None] = [None] * len(actions)
+    if "max.timestamp" in times:
+        newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
+    for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
+        constants = {}
+        for name in IDENTITY:
+            given = action.get(f"partition.{name}")
+            low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
+            if given is not None:
+                constants[name] = given
+            # The bounds of a text may be cut (Delta protocol, "Per-file Statistics").
+            elif low is not None and low == high and name != "topic_id":
+                constants[name] = low
+        yield DataFile(
+            path=action["path"],
+            rows=int(action["num_records"] or 0),
+            constants=constants,
+            low=action.get("min.offset"),
+            high=action.get("max.offset"),
+            newest=latest,
+            size=action["size_bytes"],
+            partition={
+                name: None if (value := action[f"partition.{name}"]) is None else str(value)
+                for name in partition_columns
+            },
+        )
+
+
+def _instant(since_1970: int | None) -> datetime | None:
+    if since_1970 is None:
+        return None
+    try:
+        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 class Coordinates:
@@ -96,11 +144,7 @@ class Coordinates:
         return any(file.low < r.end_offset and file.high >= r.start_offset for r in near)
 
     def proven(self, file: DataFile) -> OffsetRange | None:
-        """The offsets of a file, if its statistics prove that each has one row, and lies there.
-
-        Returns:
-            None if the file has to be read.
-        """
+        """The offsets of a file, if its statistics prove that each has one row, and lies there."""
         if file.low is None or file.high is None or file.rows != file.high - file.low + 1:
             return None
         return OffsetRange(file.low, file.high + 1) if self.hold_all_of(file) else None
@@ -128,7 +172,26 @@ def _hull(ranges: Iterable[OffsetRange]) -> Intervals:
     return (OffsetRange(min(r.start_offset for r in found), max(r.end_offset for r in found)),)
 
 
-def identity_of(values: Mapping[str, str | int]) -> PartitionIdentity:
+def by_identity(
+    data: pa.Table, file: DataFile
+) -> Iterator[tuple[PartitionIdentity, np.ndarray | None]]:
+    """The logs that rows of a file belong to, each with a mask over the rows; None means all."""
+    columns = [n for n in IDENTITY if n not in file.constants]
+    if not columns:
+        yield _identity(file.constants), None
+        return
+    # Imported lazily: it takes 0.1 s, and most files hold one partition.
+    import pyarrow.compute as pc
+
+    groups = data.select(columns).group_by(columns, use_threads=False).aggregate([])
+    for group in groups.to_pylist():
+        mask = np.ones(len(data), dtype=bool)
+        for name in columns:
+            mask &= booleans(pc.equal(data.column(name), group[name]))
+        yield _identity({**file.constants, **group}), mask
+
+
+def _identity(values: Mapping[str, str | int]) -> PartitionIdentity:
     """The log that values of the three identity columns name."""
     return PartitionIdentity(
         str(values["topic_id"]), int(values["generation"]), int(values["partition"])
@@ -158,162 +221,3 @@ def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
         (r, int(np.diff(np.searchsorted(surplus, (r.start_offset, r.end_offset)))[0]))
         for r in runs(surplus)
     )
-
-
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark calls the folder of rows without a value; Delta's log has null there."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """One data file that no commit names yet.
-
-    Args:
-        path: Relative to the table, not URL-encoded.
-        size: In bytes.
-        modified_ms: When it was written, in milliseconds since 1970.
-        partition: Values of the table's partition columns.
-        statistics: What its footer proves, in Delta's form.
-    """
-
-    path: str
-    size: int
-    modified_ms: int
-    partition: Mapping[str, str | None]
-    statistics: Mapping[str, Any]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return int(self.statistics["numRecords"])
-
-    @property
-    def action(self) -> AddAction:
-        """What adds it to the table, with rows that were not there."""
-        return self._add(changes_data=True)
-
-    @property
-    def moving_action(self) -> AddAction:
-        """What adds it in place of files with the same rows."""
-        return self._add(changes_data=False)
-
-    def _add(self, *, changes_data: bool) -> AddAction:
-        return AddAction(
-            self.path,
-            self.size,
-            self.partition,
-            self.modified_ms,
-            changes_data,
-            json.dumps(self.statistics),
-        )
-
-    @property
-    def data_file(self) -> DataFile:
-        """The same as the table's log would describe it; nothing that its footer does not prove."""
-        bounds = {name: self._bounds(name) for name in (*IDENTITY, "offset")}
-        low, high = bounds.pop("offset")
-        constants = {
-            name: low for name, (low, high) in bounds.items() if low is not None and low == high
-        }
-        return DataFile(quote(self.path), self.rows, constants, low, high)
-
-    @property
-    def nulls(self) -> int:
-        """How many coordinates are missing, as far as the footer says."""
-        return sum(self.statistics["nullCount"].get(name, 0) for name in (*IDENTITY, "offset"))
-
-    def _bounds(self, name: str) -> tuple[Any, Any]:
-        if name in self.partition:
-            return self.partition[name], self.partition[name]
-        if self.statistics["nullCount"].get(name) != 0:
-            return None, None
-        return self.statistics["minValues"].get(name), self.statistics["maxValues"].get(name)
-
-
-def read_footer(
-    store: PyFileSystem, path: str, partition: Mapping[str, str | None] | None = None
-) -> WrittenFile:
-    """One data file.
-
-    Args:
-        store: The table's.
-        path: Relative to the table, not URL-encoded.
-        partition: Values of the partition columns; from the names of the folders if not given.
-
-    Raises:
-        OSError: It is not there, or cannot be read.
-        ArrowInvalid: It is no whole Parquet file.
-    """
-    if partition is None:
-        folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-        partition = {n: None if value == _NULL else unquote(value) for n, _, value in folders}
-    with store.open_input_file(path) as opened:
-        size = int(opened.size())
-        footer = pq.ParquetFile(opened, pre_buffer=False).metadata
-    now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition))
-
-
-def refuse_other_count(
-    change: TableChange, result: SparkResult, files: Sequence[WrittenFile]
-) -> None:
-    """Hold the rows in the footers against those that Spark counted.
-
-    Raises:
-        VerificationFailed: The numbers differ, or a row has no coordinates.
-    """
-    rows = sum(f.rows for f in files)
-    without = sum(f.nulls for f in files)
-    if rows != result.rows or without:
-        problem = f"; {without} coordinates in them are missing" if without else ""
-        raise VerificationFailed(
-            f"{change.commit_id}: Spark counted {result.rows} rows while it wrote them, its"
-            f" {len(files)} data files hold {rows}{problem}; nothing was committed, clear the task"
-            " or run again",
-            commit_id=change.commit_id,
-        )
-
-
-def _statistics(footer: pq.FileMetaData, partition: Mapping[str, str | None]) -> dict[str, Any]:
-    """The statistics of a file in Delta's form; what a row group does not say is left out.
-
-    Parquet's writers leave out bounds, and the number of nulls with them, where bounds are long.
-    """
-    lows, highs, nulls = {}, {}, {}
-    columns = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
-    for name in [n for n in COLUMNS if n not in partition][:STATISTICS_COLUMNS]:
-        if name not in columns:  # an array: Delta has only null counts of its leaves
-            continue
-        groups = [
-            footer.row_group(n).column(columns[name]).statistics
-            for n in range(footer.num_row_groups)
-        ]
-        if not groups or not all(g is not None and g.has_null_count for g in groups):
-            continue
-        nulls[name] = sum(g.null_count for g in groups)
-        if COLUMNS[name] == "BINARY" or not all(g.has_min_max for g in groups):
-            continue
-        convert = _instant if COLUMNS[name] == "TIMESTAMP" else _same
-        low = convert(min(g.min_raw for g in groups))
-        high = convert(max(g.max_raw for g in groups))
-        if low is not None and high is not None:
-            lows[name], highs[name] = low, high
-    return {
-        "numRecords": footer.num_rows,
-        "minValues": lows,
-        "maxValues": highs,
-        "nullCount": nulls,
-    }
-
-
-def _same(value: int | bytes) -> int | str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _instant(microseconds: int) -> str | None:
-    """The time in Delta's form; None after year 9999, if a producer does not send milliseconds."""
-    try:
-        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-    except OverflowError:
-        return None
-    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
