@@ -27,18 +27,17 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
-from tideline.stream.settings import is_in_object_store
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_ROWS_PER_GROUP = 1000
+_SMALL_BYTES = 256 * 1024
+CREATED_ONCE = CommitProperties(max_commit_retries=0)
+"""For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
+again, as version 1 with another id, and that would replace the other one's."""
 
 
 def from_delta(exported: object) -> pa.Table:
-    """The rows of a delta-rs result as an Arrow table.
-
-    Args:
-        exported: Any object with Arrow's C stream interface.
-    """
+    """The rows of a delta-rs result, or of what else has Arrow's C stream interface."""
     return pa.RecordBatchReader.from_stream(exported).read_all()
 
 
@@ -94,10 +93,6 @@ def instants(times: pa.ChunkedArray) -> list[datetime | None]:
     return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]
 
 
-_ROWS_PER_GROUP = 1000
-_SMALL_BYTES = 256 * 1024
-
-
 def read_parquet(
     table: DeltaTable,
     path: str,
@@ -111,8 +106,6 @@ def read_parquet(
     Args:
         table: Says where the store is.
         path: As in the table's log: URL-encoded, relative to the table.
-        columns: Names, in the wanted order.
-        options: delta-rs options of the object store.
         holding: Column and value. Row groups whose statistics exclude the value are left out;
             the others are read as a whole.
 
@@ -128,6 +121,50 @@ def read_parquet(
         plain = plain_schema(rows.schema)
         # `cast` imports Arrow's functions, which takes longer than reading a small file.
         return rows if plain.equals(rows.schema) else rows.cast(plain)
+
+
+def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
+    if holding is None:
+        return True
+    name, value = holding
+    column = parquet.schema_arrow.get_field_index(name)
+    statistics = parquet.metadata.row_group(group).column(column).statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min <= value <= statistics.max)
+
+
+def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> bytes:
+    """A data file as it is, to tell a damaged one from a store that is away.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with _store(table, options).open_input_file(unquote(path)) as file:
+        data: bytes = file.read()
+    return data
+
+
+def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
+    """Write one data file, compressed with zstd.
+
+    Args:
+        table: Says where the store is.
+        path: Relative to the table, not URL-encoded.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with _store(table, options).open_output_stream(path) as file:
+        pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+        return int(file.tell())
+
+
+def _store(table: DeltaTable, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
+    return DeltaStorageHandler.from_table(table._table, dict(options))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -155,67 +192,13 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> bytes:
-    """A data file as it is, to tell a damaged one from a store that is away.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    with _store(table, options).open_input_file(unquote(path)) as file:
-        data: bytes = file.read()
-    return data
-
-
-def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
-    if holding is None:
-        return True
-    name, value = holding
-    column = parquet.schema_arrow.get_field_index(name)
-    statistics = parquet.metadata.row_group(group).column(column).statistics
-    if statistics is None or not statistics.has_min_max:
-        return True
-    return bool(statistics.min <= value <= statistics.max)
-
-
-def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
-    """Write one data file, compressed with zstd.
-
-    Args:
-        table: Says where the store is.
-        path: Relative to the table, not URL-encoded.
-        rows: The rows.
-        options: delta-rs options of the object store.
-
-    Returns:
-        The file's size in bytes.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    with _store(table, options).open_output_stream(path) as file:
-        pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
-        return int(file.tell())
-
-
-def _store(table: DeltaTable, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
-    return DeltaStorageHandler.from_table(table._table, dict(options))
-
-
-CREATED_ONCE = CommitProperties(max_commit_retries=0)
-"""For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
-again, as version 1 with another id, and that would replace the other one's."""
-
-
 def checkpoint_interval(uri: str) -> dict[str, str | None]:
     """The table property that says after how many commits Delta writes a checkpoint.
 
     delta-rs opens a table by reading each commit since the last one twice. In an object store each
     of these is a request, so checkpoints come sooner there.
-
-    Args:
-        uri: Address of the table.
     """
-    return {"delta.checkpointInterval": "10" if is_in_object_store(uri) else "50"}
+    return {"delta.checkpointInterval": "10" if _local_folder(uri) is None else "50"}
 
 
 def read_commit(
@@ -223,17 +206,11 @@ def read_commit(
 ) -> tuple[dict[str, Any], ...] | None:
     """The actions of a commit, in the log's order; None if log cleanup has removed its file.
 
-    Args:
-        table: Says where the store is.
-        version: The version that the commit made.
-        options: delta-rs options of the object store.
-
     Raises:
         OSError: The store cannot be reached.
     """
-    store = DeltaStorageHandler.from_table(table._table, dict(options))
     try:
-        with store.open_input_file(f"_delta_log/{version:020d}.json") as file:
+        with _store(table, options).open_input_file(f"_delta_log/{version:020d}.json") as file:
             text = file.read().decode()
     except FileNotFoundError:
         return None
@@ -244,11 +221,6 @@ def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:
     """Delete a folder inside a table's; one that is not there is no error.
 
     Through the table's store, so it works the same for every way of running Spark.
-
-    Args:
-        uri: Address of the table.
-        options: delta-rs options of its store.
-        folder: Relative to the table's folder.
 
     Raises:
         OSError: The store cannot be reached.
@@ -264,9 +236,7 @@ def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[Fi
     """What lies in a folder inside a table's; nothing if it is not there.
 
     Args:
-        uri: Address of the table.
-        options: delta-rs options of its store.
-        folder: Relative to the table's folder; empty for that itself.
+        folder: Relative to the table's; empty for that itself.
 
     Raises:
         OSError: The store cannot be reached.
@@ -279,6 +249,7 @@ def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[Fi
 
 
 def _local_folder(uri: str) -> Path | None:
+    """The path of an address; None in an object store."""
     address = urlparse(uri)
     return Path(address.path) if address.scheme in ("", "file") else None
 
