@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import ResetDetected
+from tideline.model.addresses import is_in_object_store
 from tideline.model.incident import Decision
 from tideline.store.settings import StoreSettings, with_limits
-from tideline.stream.settings import is_in_object_store
 from tideline.table.delta_table import TargetTable
 from tideline.wiring import open_ledger
 

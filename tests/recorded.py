@@ -15,8 +15,8 @@ from devstack.airflow_services import connection_to
 from tests.harness import folder_of
 from tests.ledger_database import create_tables
 from tideline.ledger.ledger import Ledger
+from tideline.model.addresses import LedgerKind, LedgerLocation
 from tideline.stream.files import read_stream
-from tideline.stream.settings import LedgerKind, LedgerLocation
 from tideline.stream.stream import Stream
 from tideline.wiring import open_store
 

@@ -14,12 +14,12 @@ from tideline.launch.launcher import Launcher
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
+from tideline.model.addresses import LedgerLocation, is_in_object_store
 from tideline.model.maintenance import TableRole
 from tideline.model.request import RunRequest
 from tideline.registry.connecting import registry_settings
 from tideline.registry.port import RegistryPort
 from tideline.store.settings import StoreSettings, store_settings, with_limits
-from tideline.stream.settings import LedgerLocation, is_in_object_store
 from tideline.stream.stream import Stream, tables_of
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES

@@ -17,9 +17,9 @@ from tideline.landing.context import now
 from tideline.ledger import move as ledger_move
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
+from tideline.model.addresses import LedgerLocation
 from tideline.operations import maintenance as quarantine_retention
 from tideline.operations.maintenance import maintain_stream
-from tideline.stream.settings import LedgerLocation
 from tideline.wiring import open_store, open_tables
 
 ID, TOTAL = ("id", "int"), ("total", "double")

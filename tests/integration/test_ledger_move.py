@@ -17,8 +17,8 @@ from tideline.ledger import move as ledger_move
 from tideline.ledger.move import move_ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.state import Control
+from tideline.model.addresses import LedgerLocation
 from tideline.model.run import RunRecord
-from tideline.stream.settings import LedgerLocation
 from tideline.wiring import open_store
 
 FILE = """\

@@ -13,10 +13,10 @@ from tideline.errors import LedgerElsewhere, NewerFormat, UnreadableDocument
 from tideline.ledger.history import KINDS
 from tideline.ledger.move import move_ledger
 from tideline.ledger.port import HistoryEntry
+from tideline.model.addresses import LedgerLocation, RelocationMarker
 from tideline.model.incident import Decision
 from tideline.model.run import RunRecord
 from tideline.rules.rewind import rewound_head
-from tideline.stream.settings import LedgerLocation, RelocationMarker
 from tideline.wiring import open_store
 
 OTHER = {"delta": "airflow", "sql": "delta"}

@@ -9,10 +9,10 @@ from tests.unit.build import ID, NOW, head, observation, plan, position, seen, t
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, union
-from tideline.model.plan import BatchProposal, VerifiedRange
+from tideline.model.plan import BatchProposal, Stored, VerifiedRange
 from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.rules.advance import advance_head
-from tideline.rules.audit import Stored, audit
+from tideline.rules.audit import audit
 from tideline.rules.backfill import Asked, is_about, plan_backfill
 from tideline.rules.planning import move_over_coverage, plan_ranges
 from tideline.rules.replay import obstacles

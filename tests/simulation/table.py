@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
 from tideline.model.observation import LoggedCommit, TableObservation
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, union
-from tideline.model.plan import LandedRange, WrittenRows
+from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.rules.audit import Stored
 from tideline.table.schema import app_id
 
 

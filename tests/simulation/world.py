@@ -29,8 +29,8 @@ from tideline.landing.context import RunContext
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.ledger.state import LedgerState
+from tideline.model.addresses import LedgerLocation
 from tideline.model.request import RunRequest
-from tideline.stream.settings import LedgerLocation
 from tideline.stream.stream import Stream
 
 STREAM = "s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tests.unit.build import ID, NOW, head, plan, planned, position
+from tideline.model.addresses import LedgerLocation
 from tideline.model.head import Headroom
 from tideline.model.incident import Decision, Finding, Incident, Notice
 from tideline.model.observation import Gap
@@ -12,7 +13,6 @@ from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import VerifiedRange
 from tideline.model.request import RunRequest, Window
 from tideline.model.run import Lost, Rewind, RunRecord, TableCommit
-from tideline.stream.settings import LedgerLocation
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)
 ISO, ZULU = "2026-01-01T12:00:00.123456+00:00", "2026-01-01T12:00:00.123456Z"

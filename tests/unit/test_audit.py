@@ -5,9 +5,9 @@ from dataclasses import replace
 from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.observation import Gap
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
-from tideline.model.plan import VerifiedRange
+from tideline.model.plan import Stored, VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.rules.audit import Stored, audit
+from tideline.rules.audit import audit
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 

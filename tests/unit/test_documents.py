@@ -15,6 +15,7 @@ from tests.unit.build import ID, NOW
 from tideline.documents import FORMAT, dump, load, refuse_newer
 from tideline.errors import NewerFormat, UnreadableDocument
 from tideline.ledger.state import Control
+from tideline.model.addresses import RelocationMarker
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
@@ -22,7 +23,6 @@ from tideline.model.maintenance import ExpiredRows
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
-from tideline.stream.settings import RelocationMarker
 from tideline.table.written_files import Manifest
 
 KINDS = (

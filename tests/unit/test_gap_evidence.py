@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tideline.kafka.gaps import explain
 from tideline.model.observation import AbortedTransaction, Batch, FetchedBatches, Gap
 from tideline.model.offsets import OffsetRange, subtract, union
-from tideline.rules.verification import assign, explain
+from tideline.rules.verification import assign
 
 
 def records(first, last, producer=-1, count=None, transactional=None):

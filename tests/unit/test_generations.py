@@ -20,10 +20,10 @@ from tideline.model.offsets import (
     PartitionIdentity,
     one_interval,
 )
-from tideline.model.plan import LandedRange, Mismatch
+from tideline.model.plan import LandedRange, Mismatch, Stored
 from tideline.model.run import Lost, Rewind, TableCommit
 from tideline.rules.advance import advance_head
-from tideline.rules.audit import Stored, audit
+from tideline.rules.audit import audit
 from tideline.rules.backfill import Asked, is_about, plan_backfill
 from tideline.rules.planning import plan_ranges
 from tideline.rules.reset_detection import find_resets, find_resets_after_read

@@ -7,7 +7,8 @@ from deltalake import DeltaTable
 
 from tideline.errors import Halted
 from tideline.model.observation import ColumnChange, TableObservation, TableProperty
-from tideline.rules.foreign_changes import refusals, table_findings
+from tideline.model.table_features import refusals
+from tideline.rules.foreign_changes import table_findings
 from tideline.table.delta_table import TargetTable
 
 OF_READERS = {

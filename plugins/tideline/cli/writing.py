@@ -33,6 +33,7 @@ from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
 from tideline.ledger.move import move_ledger
+from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.decoding import DecodeRecord
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
@@ -44,7 +45,6 @@ from tideline.pipeline.run_batch import decode_batch, run_batch
 from tideline.secrecy import without_login
 from tideline.store.settings import store_settings
 from tideline.stream.files import read_stream
-from tideline.stream.settings import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_ledger, open_run, open_store, open_tables
 

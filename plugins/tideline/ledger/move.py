@@ -40,7 +40,7 @@ from tideline.ledger.port import (
 )
 from tideline.ledger.snapshots import document, marker_in
 from tideline.ledger.state import Control, LedgerState
-from tideline.stream.settings import LedgerLocation, RelocationMarker
+from tideline.model.addresses import LedgerLocation, RelocationMarker
 
 log = logging.getLogger("tideline")
 _TRIES = 10

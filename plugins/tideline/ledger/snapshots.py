@@ -21,10 +21,10 @@ from tideline.ledger.port import (
     Snapshot,
 )
 from tideline.ledger.state import Control, LedgerState
+from tideline.model.addresses import RelocationMarker
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.run import RunRecord
-from tideline.stream.settings import RelocationMarker
 
 Value = TypeVar("Value")
 

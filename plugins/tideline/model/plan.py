@@ -13,7 +13,13 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.model.observation import REASONS, Gap, Observation
-from tideline.model.offsets import Intervals, PartitionIdentity, PlannedRange, ReadRange
+from tideline.model.offsets import (
+    Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    PlannedRange,
+    ReadRange,
+)
 from tideline.model.request import Lane, RunRequest
 from tideline.model.wording import first_few
 
@@ -235,3 +241,30 @@ class Mismatch:
         if self.duplicates:
             parts.append(f"{self.duplicates} rows too many")
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The rows of one partition in one data file.
+
+    Args:
+        rows: Number of rows, duplicates included.
+        offsets: The distinct offsets of these rows, as normalized half-open ranges.
+        copies: Ranges of offsets with more than one row, each with its number of surplus rows.
+    """
+
+    identity: PartitionIdentity
+    rows: int
+    offsets: Intervals
+    copies: tuple[tuple[OffsetRange, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A data file of the table that is gone or cannot be read; its rows count as missing."""
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.why})"

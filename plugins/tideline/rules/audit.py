@@ -26,38 +26,11 @@ from tideline.model.offsets import (
     total,
     union,
 )
-from tideline.model.plan import LandedRange
+from tideline.model.plan import DamagedFile, LandedRange, Stored
 from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
 Held = Mapping[PartitionIdentity, Intervals]
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The rows of one partition in one data file.
-
-    Args:
-        rows: Number of rows, duplicates included.
-        offsets: The distinct offsets of these rows, as normalized half-open ranges.
-        copies: Ranges of offsets with more than one row, each with its number of surplus rows.
-    """
-
-    identity: PartitionIdentity
-    rows: int
-    offsets: Intervals
-    copies: tuple[tuple[OffsetRange, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedFile:
-    """A data file of the table that is gone or cannot be read; its rows count as missing."""
-
-    path: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)

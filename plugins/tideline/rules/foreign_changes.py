@@ -4,22 +4,16 @@ The table's properties hold the stream's name and the ledger's id. So a table or
 replaced, shared or created anew is detected. Every commit after the last known version is checked:
 those of the ledger carry its id in their commit metadata. Of others it counts whether their actions
 took rows away: what somebody called the operation proves nothing.
-
-Tideline adds and removes whole data files through delta-rs, and counts rows by the files' footers
-and statistics. A table that asks for more, or hides rows from such counts, is refused by name
-before anything is read. The names are those of the Delta protocol ("Table Features"). What is
-listed in the protocol and has no effect is no reason, nor are further columns that may be null. A
-feature that is in no list here is refused too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import LoggedCommit, TableObservation
+from tideline.model.table_features import refusals
 from tideline.model.wording import first_few
 
 _SHOWN = 3
@@ -206,144 +200,3 @@ def _changed(
         decidable=decidable,
         table_version=version,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One thing that keeps Tideline from writing to a table.
-
-    Args:
-        why: What Tideline would do wrong.
-        remedy: What takes it away; `t` stands for the table.
-    """
-
-    name: str
-    why: str
-    remedy: str
-
-
-_WITHOUT_EFFECT = frozenset(
-    {
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "columnMapping",
-        "generatedColumns",
-        "invariants",
-        "timestampNtz",
-        "variantType",
-    }
-)
-"""Features that a protocol may list: only a property or a column of theirs asks for something."""
-
-_NEW_TABLE = "it cannot be taken away: give the stream a new table"
-_NOW = "'delta.dropFeatureTruncateHistory.retentionDuration' = 'interval 0 hours'"
-"""Without it Delta waits for a day before it drops a feature of readers."""
-
-
-def _drop(feature: str) -> str:
-    """A feature of writers only."""
-    return f"in Spark: ALTER TABLE t DROP FEATURE {feature}"
-
-
-def _drop_of_readers(feature: str, disable: str = "", purge: str = "") -> str:
-    """A feature that readers of older versions need as well: these have to go."""
-    return (
-        "once nobody reads older versions, in Spark: ALTER TABLE t SET TBLPROPERTIES"
-        f" ({disable}{_NOW}); {purge}ALTER TABLE t DROP FEATURE {feature} TRUNCATE HISTORY, again"
-        " a moment later if Delta asks for it"
-    )
-
-
-_FEATURES = {
-    "allowColumnDefaults": ("a row without a value would need the column's default", _NEW_TABLE),
-    "checkpointProtection": (
-        "delta-rs does not know it; a feature was dropped without TRUNCATE HISTORY",
-        "a day after that drop, in Spark: ALTER TABLE t DROP FEATURE checkpointProtection TRUNCATE"
-        " HISTORY",
-    ),
-    "clustering": ("files have to be placed by columns", _NEW_TABLE),
-    "deletionVectors": (
-        "rows can be hidden in files that still count them",
-        _drop_of_readers(
-            "deletionVectors",
-            "'delta.enableDeletionVectors' = 'false', ",
-            "REORG TABLE t APPLY (PURGE); ",
-        ),
-    ),
-    "domainMetadata": ("delta-rs does not know it", _drop("domainMetadata")),
-    "identityColumns": ("values have to be generated", _NEW_TABLE),
-    "inCommitTimestamp": ("each commit needs a time of its own", _drop("inCommitTimestamp")),
-    "rowTracking": ("each row needs an id", _drop("rowTracking")),
-    "typeWidening": (
-        "files may hold a column in an older type",
-        _drop_of_readers("typeWidening"),
-    ),
-    "v2Checkpoint": ("checkpoints have another form", _drop_of_readers("v2Checkpoint")),
-    "vacuumProtocolCheck": (
-        "delta-rs does not know it",
-        _drop_of_readers("vacuumProtocolCheck"),
-    ),
-}
-"""Features that matter as soon as the protocol lists them: why, and what takes them away."""
-
-_PROPERTIES = {
-    "delta.appendOnly": ("true", "a replay, a removal and a rewind have to take rows away"),
-    "delta.enableChangeDataFeed": ("true", "each change would need a file of changed rows"),
-}
-"""Properties that matter with one value."""
-
-_COLUMNS = {
-    "missing": ("Tideline writes it", "add it again, or restore the table"),
-    "type": ("Tideline writes another type", "restore the table as it was"),
-    "required": (
-        "not every row may have a value",
-        "in Spark: ALTER TABLE t ALTER COLUMN {column} DROP NOT NULL",
-    ),
-    "generated": ("its values would have to be computed", _NEW_TABLE),
-    "identity": ("its values would have to be generated", _NEW_TABLE),
-    "invariant": ("each row would have to be checked", _NEW_TABLE),
-}
-
-
-def refusals(table: TableObservation) -> Iterator[Refusal]:
-    """Everything about a table that Tideline cannot write to, by name."""
-    if table.unreadable is not None:
-        why = f"it cannot even be read: {table.unreadable}"
-        yield Refusal("a feature of its readers", why, "drop the feature, or restore the table")
-    for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
-        if name not in _WITHOUT_EFFECT:
-            remedy = f"{_drop(name)}, or give the stream a new table"
-            yield Refusal(name, *_FEATURES.get(name, ("Tideline does not know it", remedy)))
-    for item in table.properties:
-        yield from _of_property(item.name, item.value)
-    for column in table.columns:
-        why, remedy = _COLUMNS[column.change]
-        label = f"column {column.column} ({column.change})"
-        yield Refusal(label, why, remedy.format(column=column.column))
-
-
-def _of_property(name: str, value: str) -> Iterator[Refusal]:
-    if name in _PROPERTIES:
-        effective, why = _PROPERTIES[name]
-        if value.lower() == effective:
-            yield Refusal(name, why, _unset(name))
-    elif name == "delta.columnMapping.mode" and value.lower() != "none":
-        yield Refusal(
-            "columnMapping",
-            "files hold the columns under other names",
-            f"in Spark: ALTER TABLE t SET TBLPROPERTIES ('{name}' = 'none')",
-        )
-    elif name == "delta.setTransactionRetentionDuration":
-        yield Refusal(name, "the table would forget which attempt wrote last", _unset(name))
-    elif name.startswith("delta.constraints."):
-        constraint = name.removeprefix("delta.constraints.")
-        yield Refusal(
-            f"CHECK constraint {constraint}",
-            "each row would have to be checked",
-            f"in Spark: ALTER TABLE t DROP CONSTRAINT {constraint}",
-        )
-
-
-def _unset(name: str) -> str:
-    return f"in Spark: ALTER TABLE t UNSET TBLPROPERTIES ('{name}')"

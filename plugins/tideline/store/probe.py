@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, build_opener
 
 from tideline.errors import ServiceAway
+from tideline.model.addresses import is_in_object_store
 from tideline.store.refusals import endpoint_of, plain_text, refusal, refused
 from tideline.store.settings import ROLE, for_obstore
-from tideline.stream.settings import is_in_object_store
 
 log = logging.getLogger("tideline")
 

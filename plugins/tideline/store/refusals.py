@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tideline.errors import StoreRefused
+from tideline.model.addresses import is_in_object_store
 from tideline.store.settings import CONNECTION
-from tideline.stream.settings import is_in_object_store
 
 Cause = Literal[
     "authentication",

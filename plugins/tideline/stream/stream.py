@@ -16,21 +16,23 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 from pydantic_core import PydanticCustomError
 
+from tideline.model.addresses import (
+    DEFAULT_CONNECTION,
+    LedgerKind,
+    LedgerLocation,
+    is_in_object_store,
+    one_inside_the_other,
+)
 from tideline.model.maintenance import TableRole
 from tideline.stream.decoding import Decode, Maintenance, Registry
 from tideline.stream.landing import Kafka, Limits, Name, OnReset, Spark, Start, Table
 from tideline.stream.settings import (
-    DEFAULT_CONNECTION,
     OPERATION_DAGS,
     TEN_YEARS,
     Address,
     AirflowSettings,
     ConnectionId,
-    LedgerKind,
-    LedgerLocation,
     Section,
-    is_in_object_store,
-    one_inside_the_other,
 )
 
 

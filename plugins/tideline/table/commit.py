@@ -13,7 +13,7 @@ from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
 from tideline.errors import BadInput, CommitConflict, Halted
-from tideline.rules.foreign_changes import refusals
+from tideline.model.table_features import refusals
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.table.columns import asked_of_writers
 from tideline.table.rewriting import rewrite

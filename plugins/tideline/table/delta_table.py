@@ -30,10 +30,9 @@ from tideline.errors import (
 )
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
-from tideline.model.plan import LandedRange, WrittenRows
+from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
-from tideline.rules.audit import DamagedFile, Stored
 from tideline.store.refusals import plain_text, refusal
 from tideline.table.columns import add_columns, asked_of_writers, schema_of
 from tideline.table.commit import commit_change, create_table, refuse_unwritable

@@ -31,10 +31,9 @@ from typing import Protocol
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
-from tideline.model.plan import LandedRange, WrittenRows
+from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
-from tideline.rules.audit import DamagedFile, Stored
 from tideline.table.schema import Field, TableChange
 
 
