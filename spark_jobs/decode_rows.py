@@ -33,13 +33,7 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
 def run(
     job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
 ) -> DecodeResult:
-    """Run a job file to its result, good or bad; never raises for a job that fails.
-
-    Args:
-        job_file: Path of the job.
-        spark: A session that is there already.
-        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
-    """
+    """Run a job file to its result, good or bad; `run_job` says what each argument is for."""
     return run_job(job_file, (DecodeJob, DecodeResult), execute, failed_to_decode, spark, died)
 
 

@@ -30,13 +30,7 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
 def run(
     job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
 ) -> SparkResult:
-    """Run a job file to its result, good or bad; never raises for a failed ingest.
-
-    Args:
-        job_file: Path of the job.
-        spark: A session that is there already.
-        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
-    """
+    """Run a job file to its result, good or bad; `run_job` says what each argument is for."""
     return run_job(job_file, (SparkJob, SparkResult), execute, failed, spark, died)
 
 

@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "a job is gone once it is read",
-        "remove_file(job_file)",
+        "_remove(job_file)",
         "pass",
         f"{HANDING}::test_the_application_removes_its_job_once_it_is_read",
     ),

@@ -17,7 +17,7 @@ from tideline.launch.launcher import Launcher
 from tideline.launch.submit import submit_command
 from tideline.launch.target import target_of
 from tideline.model.spark_job import SparkJob
-from tideline.spark.job_files import with_secrets
+from tideline.spark.application import with_secrets
 from tideline.store.settings import StoreSettings
 from tideline.stream.landing import Spark
 

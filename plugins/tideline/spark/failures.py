@@ -24,6 +24,8 @@ from tideline.rules.incidents import narrow
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
 
+_log = logging.getLogger("tideline")
+
 MOST_OFFSETS = 1000
 """Single offsets that one application finds; a later one finds the rest."""
 _MOST_SECONDS = 900.0
@@ -45,71 +47,6 @@ _MAY_PASS = re.compile(
     r"OutOfMemoryError|TimeoutException|DisconnectException|NetworkException|ConnectException"
     r"|ExecutorLost|SparkContext was shut down|InterruptedException"
 )
-
-_log = logging.getLogger("tideline")
-
-
-def reason_at_a_record(text: str) -> str | None:
-    """Why a record cannot be read, from an error's text; None if the error may pass.
-
-    Args:
-        text: The whole text of Spark's error, with its causes.
-
-    Returns:
-        Class and message of the error that lies deepest, at most 200 characters.
-    """
-    if _MAY_PASS.search(text):
-        return None
-    found = list(_AT_A_RECORD.finditer(text))
-    if not found:
-        return None
-    return text[found[-1].start() :].split("\n", 1)[0].strip()[:200]
-
-
-def find_unreadable(spark: SparkSession, job: SparkJob, error: Exception) -> tuple[Unreadable, ...]:
-    """The offsets of a failed job that will fail again; empty if the failure may pass.
-
-    Args:
-        spark: The session that failed.
-        job: What it was to read.
-        error: How it failed.
-    """
-    if reason_at_a_record(str(error)) is None:
-        return ()
-    _log.warning("a record cannot be read; looking for its offset")
-    until = time.monotonic() + _MOST_SECONDS
-    try:
-        found: list[Unreadable] = []
-        layers = read_layers(job)
-        for layer in layers:
-            if len(layers) > 1 and _read(spark, job, layer) is None:
-                continue
-            found += narrow(
-                layer,
-                lambda part: _read(spark, job, part),
-                most=MOST_OFFSETS - len(found),
-                is_late=lambda: time.monotonic() > until,
-            )
-    except Exception as passing:
-        _log.warning("not found: %s", str(passing).split("\n", 1)[0][:300])
-        return ()
-    return tuple(found)
-
-
-def _read(spark: SparkSession, job: SparkJob, part: Sequence[CoordinateRange]) -> str | None:
-    """Read every column of a part and drop it."""
-    wanted = replace(job, ranges=tuple(part), unreadable=())
-    rows = read_ranges(spark, wanted).transform(to_table_rows(wanted.ranges, job.plan_id))
-    try:
-        rows.write.format("noop").mode("overwrite").save()
-    except Exception as error:
-        reason = reason_at_a_record(str(error))
-        if reason is None:
-            raise
-        return reason
-    return None
-
-
 _OURS = re.escape(COMMIT_PROTOCOL)
 _NO_LOGIN = "An internal error occurred while retrieving token from callback handler"
 """All that Kafka's Java client says where it has tried a token endpoint for long enough."""
@@ -125,8 +62,6 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
 
     Args:
         spark: The session that failed; None if there was none yet.
-        job: What it was to read.
-        error: How it failed.
     """
     if refusal := refusal_in_java(str(error)):
         return SparkResult(error="AccessRefused", message=str(refusal))
@@ -141,11 +76,7 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
 def failed_to_decode(
     _spark: SparkSession | None, _job: DecodeJob, error: Exception
 ) -> DecodeResult:
-    """The result of a failed job that decodes; it may pass.
-
-    Args:
-        error: How it failed.
-    """
+    """The result of a failed job that decodes; it may pass."""
     if lacking := _lacks_committer(error):
         return DecodeResult(error="BadInput", message=lacking)
     return DecodeResult(error="ServiceAway", message=_said(error))
@@ -181,3 +112,56 @@ def _said(error: Exception) -> str:
     lines = str(error).split("\n")
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
     return f"{type(error).__name__}: {' '.join([*lines[:2], *causes[-1:]])[:1000]}"
+
+
+def find_unreadable(spark: SparkSession, job: SparkJob, error: Exception) -> tuple[Unreadable, ...]:
+    """The offsets of a failed job that will fail again; empty if the failure may pass."""
+    if reason_at_a_record(str(error)) is None:
+        return ()
+    _log.warning("a record cannot be read; looking for its offset")
+    until = time.monotonic() + _MOST_SECONDS
+    try:
+        found: list[Unreadable] = []
+        layers = read_layers(job)
+        for layer in layers:
+            # Only one of several is likely to be bad; a single one has just failed.
+            if len(layers) > 1 and _read(spark, job, layer) is None:
+                continue
+            found += narrow(
+                layer,
+                lambda part: _read(spark, job, part),
+                most=MOST_OFFSETS - len(found),
+                is_late=lambda: time.monotonic() > until,
+            )
+    except Exception as passing:
+        _log.warning("not found: %s", str(passing).split("\n", 1)[0][:300])
+        return ()
+    return tuple(found)
+
+
+def _read(spark: SparkSession, job: SparkJob, part: Sequence[CoordinateRange]) -> str | None:
+    """Read every column of a part and drop it."""
+    wanted = replace(job, ranges=tuple(part), unreadable=())
+    rows = read_ranges(spark, wanted).transform(to_table_rows(wanted.ranges, job.plan_id))
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except Exception as error:
+        reason = reason_at_a_record(str(error))
+        if reason is None:
+            raise
+        return reason
+    return None
+
+
+def reason_at_a_record(text: str) -> str | None:
+    """Why a record cannot be read, from an error's text; None if the error may pass.
+
+    Args:
+        text: The whole text of Spark's error, with its causes: the deepest counts.
+    """
+    if _MAY_PASS.search(text):
+        return None
+    found = list(_AT_A_RECORD.finditer(text))
+    if not found:
+        return None
+    return text[found[-1].start() :].split("\n", 1)[0].strip()[:200]

@@ -26,6 +26,112 @@ from tideline.table.schema import COLUMNS
 
 Transform = Callable[[DataFrame], DataFrame]
 
+READER_OPTIONS = {
+    # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
+    "kafka.max.poll.records": "20000",
+    # Spark keeps consumers, and the records that they fetched past the end of a range. With 16 MiB,
+    # five million records in twelve pieces did not fit into a heap of 1 GiB.
+    "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(16 * 1024 * 1024),
+    "kafka.receive.buffer.bytes": str(1024 * 1024),
+    # A fetch at the log's end waits for more records, and delays the look-up of the log's ends.
+    "kafka.fetch.max.wait.ms": "10",
+    "kafka.allow.auto.create.topics": "false",
+    "kafkaConsumer.pollTimeoutMs": "60000",
+}
+"""Defaults; the options of a job override them."""
+_LONGEST = 2_000_000
+"""Offsets. A longer range is split; otherwise one large partition keeps one core busy, and the
+others idle."""
+_SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
+"""Short ranges share a task, up to so many offsets and partitions; so few tasks are not merged."""
+
+
+def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
+    """The records of the planned ranges and no others, in Kafka's columns.
+
+    `assign` names exactly the planned partitions. `failOnDataLoss` is on, but guarantees nothing
+    (see the faults catalogue), so verification counts the rows after the commit.
+
+    Unreadable offsets are read around: the source takes one range per partition, so what lies
+    behind them is another read.
+    """
+    wanted = read_layers(job)
+    if not wanted:  # a frame without rows still has to have the columns
+        return _read_layer(spark, job, job.ranges[:1]).limit(0)
+    rows = reduce(DataFrame.unionAll, (_read_layer(spark, job, layer) for layer in wanted))
+    counts = [len(piece.offsets) for layer in wanted for piece in layer]
+    pieces, tasks = split_and_packed(counts)
+    return rows.coalesce(tasks) if tasks < pieces else rows
+
+
+def read_layers(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
+    """What is read: the ranges without unreadable offsets, at most one piece per partition each."""
+    return readable_layers(joined(job.ranges), job.unreadable)
+
+
+def _read_layer(spark: SparkSession, job: SparkJob, layer: Sequence[CoordinateRange]) -> DataFrame:
+    reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
+    return (
+        reader.option("assign", _by_topic(layer, None))
+        .option("startingOffsets", _by_topic(layer, "start_offset"))
+        .option("endingOffsets", _by_topic(layer, "end_offset"))
+        .option("maxRecordsPerPartition", str(_LONGEST))
+        .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
+        .option("kafka.isolation.level", job.isolation_level)
+        .load()
+        .select(
+            "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
+        )
+    )
+
+
+def _by_topic(ranges: Sequence[CoordinateRange], bound: str | None) -> str:
+    if bound is None:
+        numbers = defaultdict(list)
+        for planned in ranges:
+            numbers[planned.topic].append(planned.partition)
+        return json.dumps(numbers)
+    offsets: dict[str, dict[str, int]] = defaultdict(dict)
+    for planned in ranges:
+        offsets[planned.topic][str(planned.partition)] = getattr(planned, bound)
+    return json.dumps(offsets)
+
+
+def joined(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:
+    """One range per topic partition: Spark reads each once, whatever the generations are.
+
+    Raises:
+        VerificationFailed: Two ranges of a partition are not adjacent, so that Spark would read
+            offsets that nobody planned.
+    """
+    found: dict[TopicPartition, CoordinateRange] = {}
+    for planned in sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)):
+        lower = found.setdefault(planned.topic_partition, planned)
+        if lower is planned:
+            continue
+        if lower.end_offset != planned.start_offset:
+            raise VerificationFailed(
+                f"{lower} and {planned} are not adjacent: a plan holds one range of a partition,"
+                " split only where a generation begins; nothing was read"
+            )
+        found[planned.topic_partition] = replace(lower, end_offset=planned.end_offset)
+    return list(found.values())
+
+
+def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
+    """Into how many pieces the ranges are split, and how many tasks read them.
+
+    A task writes one data file per topic, so the number of tasks limits the number of files.
+
+    Args:
+        counts: Number of offsets in each range.
+    """
+    pieces = sum(ceil(count / _LONGEST) for count in counts)
+    by_size, by_number = ceil(sum(counts) / _SHORTEST), ceil(len(counts) / _MOST_PARTITIONS)
+    return pieces, min(pieces, max(by_size, by_number, _FEW_TASKS))
+
 
 def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:
     """Add topic id, generation and plan id, and select the table's columns in their order.
@@ -34,7 +140,6 @@ def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:
 
     Args:
         ranges: The plan's ranges; they give topic id and generation of each partition.
-        plan_id: The plan that lands the rows.
     """
 
     def transform(records: DataFrame) -> DataFrame:
@@ -87,125 +192,11 @@ def _lookup(values: dict[str, str] | dict[str, int], key: Column) -> Column:
     return F.create_map(*literals)[key]
 
 
-READER_OPTIONS = {
-    # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
-    "kafka.max.poll.records": "20000",
-    # Spark keeps consumers, and the records that they fetched past the end of a range. With 16 MiB,
-    # five million records in twelve pieces did not fit into a heap of 1 GiB.
-    "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
-    "kafka.fetch.max.bytes": str(16 * 1024 * 1024),
-    "kafka.receive.buffer.bytes": str(1024 * 1024),
-    # A fetch at the log's end waits for more records, and delays the look-up of the log's ends.
-    "kafka.fetch.max.wait.ms": "10",
-    "kafka.allow.auto.create.topics": "false",
-    "kafkaConsumer.pollTimeoutMs": "60000",
-}
-"""Defaults; the options of a job override them."""
-
-
-_LONGEST = 2_000_000
-"""Offsets. A longer range is split; otherwise one large partition keeps one core busy, and the
-others idle."""
-_SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
-"""Short ranges share a task, up to so many offsets and partitions; so few tasks are not merged."""
-
-
-def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
-    """Into how many pieces the ranges are split, and how many tasks read them.
-
-    A task writes one data file per topic, so the number of tasks limits the number of files.
-
-    Args:
-        counts: Number of offsets in each range.
-
-    Returns:
-        Number of pieces, number of tasks.
-    """
-    pieces = sum(ceil(count / _LONGEST) for count in counts)
-    by_size, by_number = ceil(sum(counts) / _SHORTEST), ceil(len(counts) / _MOST_PARTITIONS)
-    return pieces, min(pieces, max(by_size, by_number, _FEW_TASKS))
-
-
-def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
-    """The records of the planned ranges and no others, in Kafka's columns.
-
-    `assign` names exactly the planned partitions. `failOnDataLoss` is on, but guarantees nothing
-    (see the faults catalogue), so verification counts the rows after the commit.
-
-    Unreadable offsets are read around: the source takes one range per partition, so what lies
-    behind them is another read.
-    """
-    layers = read_layers(job)
-    if not layers:
-        return _read_layer(spark, job, job.ranges[:1]).limit(0)
-    rows = reduce(DataFrame.unionAll, (_read_layer(spark, job, layer) for layer in layers))
-    counts = [len(piece.offsets) for layer in layers for piece in layer]
-    pieces, tasks = split_and_packed(counts)
-    return rows.coalesce(tasks) if tasks < pieces else rows
-
-
-def read_layers(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
-    """What is read: the ranges without unreadable offsets, at most one piece per partition each."""
-    return readable_layers(joined(job.ranges), job.unreadable)
-
-
-def _read_layer(spark: SparkSession, job: SparkJob, layer: Sequence[CoordinateRange]) -> DataFrame:
-    reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
-    return (
-        reader.option("assign", _by_topic(layer, None))
-        .option("startingOffsets", _by_topic(layer, "start_offset"))
-        .option("endingOffsets", _by_topic(layer, "end_offset"))
-        .option("maxRecordsPerPartition", str(_LONGEST))
-        .option("failOnDataLoss", "true")
-        .option("includeHeaders", "true")
-        .option("kafka.isolation.level", job.isolation_level)
-        .load()
-        .select(
-            "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
-        )
-    )
-
-
-def joined(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:
-    """One range per topic partition: Spark reads each once, whatever the generations are.
-
-    Raises:
-        VerificationFailed: Two ranges of a partition are not adjacent, so that Spark would read
-            offsets that nobody planned.
-    """
-    found: dict[TopicPartition, CoordinateRange] = {}
-    for planned in sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)):
-        lower = found.setdefault(planned.topic_partition, planned)
-        if lower is planned:
-            continue
-        if lower.end_offset != planned.start_offset:
-            raise VerificationFailed(
-                f"{lower} and {planned} are not adjacent: a plan holds one range of a partition,"
-                " split only where a generation begins; nothing was read"
-            )
-        found[planned.topic_partition] = replace(lower, end_offset=planned.end_offset)
-    return list(found.values())
-
-
-def _by_topic(ranges: Sequence[CoordinateRange], bound: str | None) -> str:
-    if bound is None:
-        numbers = defaultdict(list)
-        for planned in ranges:
-            numbers[planned.topic].append(planned.partition)
-        return json.dumps(numbers)
-    offsets: dict[str, dict[str, int]] = defaultdict(dict)
-    for planned in ranges:
-        offsets[planned.topic][str(planned.partition)] = getattr(planned, bound)
-    return json.dumps(offsets)
-
-
 def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
-    """Write the rows into the attempt's own folder.
+    """Write the rows into the attempt's own folder, and report how many there were.
 
-    The rows are counted while they pass, so a file that is lost afterwards is missed.
-
-    Returns:
-        How many rows were written.
+    They are counted while they pass: so a file that is lost afterwards is missed by the run, which
+    holds the footers against this number.
     """
     seen, counts = Observation("written"), [F.count(F.lit(1)).alias("rows")]
     write_rows(rows.observe(seen, *counts), Output(job.table_uri, job.folder, job.partition_by))
@@ -218,7 +209,6 @@ def observed(seen: Observation, rows: DataFrame, metrics: Sequence[Column]) -> M
     Spark Connect's server does not wait for it: while it is slow, it may answer without.
 
     Args:
-        seen: What was observed.
         rows: The rows without the observation, to be read again.
         metrics: What to count.
     """

@@ -16,48 +16,6 @@ from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.java import committer_class
 from tideline.launch.programs import CONNECTION, TOKEN
 
-_EVERY_SECONDS = 0.5
-
-
-def report(
-    context: SparkContext, group: str, send: Callable[[bytes], None], ended: threading.Event
-) -> None:
-    """Send a line twice a second until the job has ended; a courtesy, so it never fails a job.
-
-    Args:
-        context: Spark's.
-        group: The job group of all that the job runs.
-        send: Takes a line: `progress` and JSON with `tasks`, `of_tasks` and `records`.
-        ended: Set once the job has ended.
-    """
-    with suppress(OSError):  # the client is gone: others notice that
-        while not ended.wait(_EVERY_SECONDS):
-            found: dict[str, int] = {}
-            with suppress(Exception):  # Spark has not noted a stage yet, or its JVM is gone
-                found = progress_of(context, group)
-            if found:
-                send(b"progress " + json.dumps(found).encode() + b"\n")
-
-
-def progress_of(context: SparkContext, group: str) -> dict[str, int]:
-    """Tasks and records of the group's newest job; empty before there is one.
-
-    Records are those that ended tasks have read, and what running ones have told so far: an
-    executor tells it every ten seconds.
-    """
-    jobs = context.statusTracker().getJobIdsForGroup(group)
-    job = context.statusTracker().getJobInfo(max(jobs)) if jobs else None
-    if job is None:
-        return {}
-    store = context._jsc.sc().statusStore()
-    stages = [store.lastStageAttempt(stage) for stage in job.stageIds]
-    return {
-        "tasks": sum(stage.numCompleteTasks() for stage in stages),
-        "of_tasks": sum(stage.numTasks() for stage in stages),
-        "records": sum(stage.inputRecords() for stage in stages),
-    }
-
-
 APPLICATION = {
     "spark.ui.enabled": "false",
     # Recording the Python line of each column takes milliseconds per column.
@@ -114,6 +72,7 @@ _INTERPRETED = {
 }
 _FEW = 20_000
 """Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
+_EVERY_SECONDS = 0.5
 
 
 def build_session(name: str | None) -> SparkSession:
@@ -147,17 +106,6 @@ def build_session(name: str | None) -> SparkSession:
         ) from error
 
 
-def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
-    """Have Spark compile the plan of a job into Java, or interpret it where the job is small.
-
-    Args:
-        spark: The job's session.
-        for_offsets: How many the job reads.
-    """
-    for key, value in (_INTERPRETED if for_offsets < _FEW else _COMPILED).items():
-        spark.conf.set(key, value)
-
-
 def _remote_session() -> SparkSession:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -179,3 +127,46 @@ def _remote_session() -> SparkSession:
             cause="authentication",
         ) from None
     return spark
+
+
+def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
+    """Have Spark compile the plan of a job into Java, or interpret it where the job is small."""
+    for key, value in (_INTERPRETED if for_offsets < _FEW else _COMPILED).items():
+        spark.conf.set(key, value)
+
+
+def report(
+    context: SparkContext, group: str, send: Callable[[bytes], None], ended: threading.Event
+) -> None:
+    """Send a line twice a second until the job has ended; a courtesy, so it never fails a job.
+
+    Args:
+        group: The job group of all that the job runs.
+        send: Takes a line: `progress` and JSON with `tasks`, `of_tasks` and `records`.
+    """
+    with suppress(OSError):  # the client is gone: others notice that
+        while not ended.wait(_EVERY_SECONDS):
+            found: dict[str, int] = {}
+            with suppress(Exception):  # Spark has not noted a stage yet, or its JVM is gone
+                found = progress_of(context, group)
+            if found:
+                send(b"progress " + json.dumps(found).encode() + b"\n")
+
+
+def progress_of(context: SparkContext, group: str) -> dict[str, int]:
+    """Tasks and records of the group's newest job; empty before there is one.
+
+    Records are those that ended tasks have read, and what running ones have told so far: an
+    executor tells it every ten seconds.
+    """
+    jobs = context.statusTracker().getJobIdsForGroup(group)
+    job = context.statusTracker().getJobInfo(max(jobs)) if jobs else None
+    if job is None:
+        return {}
+    store = context._jsc.sc().statusStore()
+    stages = [store.lastStageAttempt(stage) for stage in job.stageIds]
+    return {
+        "tasks": sum(stage.numCompleteTasks() for stage in stages),
+        "of_tasks": sum(stage.numTasks() for stage in stages),
+        "records": sum(stage.inputRecords() for stage in stages),
+    }
