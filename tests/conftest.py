@@ -17,9 +17,9 @@ from devstack.object_store import S3Proxy, VersityGateway
 from devstack.object_store_programs import GATEWAY
 from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
-from tests.object_stores import BUCKET, Bucket, Fronted, fronted
-from tests.postgres import Postgres
-from tests.secured_broker import SecuredBroker, secured_broker
+from tests.worlds.object_stores import BUCKET, Bucket, Fronted, fronted
+from tests.worlds.postgres import Postgres
+from tests.worlds.secured_broker import SecuredBroker, secured_broker
 
 _numbers = itertools.count(1)
 

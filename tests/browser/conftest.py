@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
 from tests.browser.page_server import serving
 from tests.browser.page_world import World
 from tests.browser.visitor import Visitor
+from tests.worlds.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
 
 __all__ = ["airflow_harness", "client", "spark_connections", "stack", "statsd"]
 expect.set_options(timeout=60_000)  # a busy machine shows a page before its data

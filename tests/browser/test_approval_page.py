@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from devstack.airflow_harness import started
-from tests.harness import closed_incidents, head, table_rows
+from tests.worlds.streams import closed_incidents, head, table_rows
 
 pytestmark = pytest.mark.slow
 

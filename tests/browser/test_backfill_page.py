@@ -5,8 +5,8 @@ from airflow_client.client.api.backfill_api import BackfillApi
 from playwright.sync_api import expect
 
 from devstack.airflow_harness import started
-from tests.backfills import Backfilled
 from tests.browser.pages import open_form, pick_time, shoot
+from tests.worlds.backfills import Backfilled
 from tideline.wiring import open_ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]

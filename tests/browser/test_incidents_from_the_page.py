@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from devstack.airflow_harness import started
-from tests.harness import closed_incidents, head
+from tests.worlds.streams import closed_incidents, head
 
 pytestmark = pytest.mark.slow
 

@@ -25,11 +25,11 @@ from devstack.process import wait_until
 from devstack.stack import Stack
 from tests.canary.crawling import crawl
 from tests.canary.searching import Canaries, Findings, search_folder
-from tests.http_stub import HttpStub, json_answer
-from tests.object_stores import BUCKET
-from tests.postgres import Postgres
-from tests.secured_broker import PASSWORD, SecuredBroker, secured_broker
-from tests.token_issuer import SECRET
+from tests.worlds.http_stub import HttpStub, json_answer
+from tests.worlds.object_stores import BUCKET
+from tests.worlds.postgres import Postgres
+from tests.worlds.secured_broker import PASSWORD, SecuredBroker, secured_broker
+from tests.worlds.token_issuer import SECRET
 from tideline.stream.stream import Stream
 
 WRONG = "wrong-canary-5c8f41"

@@ -14,9 +14,9 @@ from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy
 from devstack.spark_cluster import SparkCluster
 from devstack.yarn_cluster import YarnCluster
-from tests.airflow_fixtures import airflow_harness, client, stack, statsd
 from tests.cluster.cluster_case import BUCKET, STARTED, ClusterCase
 from tests.cluster.installed import Installed
+from tests.worlds.airflow_fixtures import airflow_harness, client, stack, statsd
 
 __all__ = ["airflow_harness", "client", "stack", "statsd"]
 

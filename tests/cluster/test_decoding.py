@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from tests.faults.recorder import Recorder
-from tests.protobuf_schemas import PROTO3
+from tests.worlds.protobuf_schemas import PROTO3
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -12,7 +12,7 @@ from devstack.process import HOST, free_ports
 from devstack.spark_cluster import SparkCluster
 from tests.cluster.cluster_case import BUSY, ClusterCase
 from tests.cluster.wire import Wire, tapped
-from tests.secured_broker import PASSWORD, secured_broker
+from tests.worlds.secured_broker import PASSWORD, secured_broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from statsd import StatsClient
 
-from tests.unit.build import NOW, head, plan, planned, position
-from tests.unit.contract_objects import DONE, OPEN
+from tests.worlds.build import NOW, head, plan, planned, position
+from tests.worlds.contract_objects import DONE, OPEN
 from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics

@@ -3,7 +3,7 @@
 import os
 from types import SimpleNamespace
 
-from tests.shown_variables import shown, submission_that_shows
+from tests.worlds.shown_variables import shown, submission_that_shows
 from tideline.airflow.step_operators import SparkStep
 from tideline.stream.stream import Stream
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import plan, planned
+from tests.worlds.build import plan, planned
 from tideline.pipeline.run_batch import AFTER_DETECTION
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from tests.unit.contract_objects import DONE
+from tests.worlds.contract_objects import DONE
 from tideline.airflow import telemetry as tracing
 from tideline.errors import ResetDetected
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
+from tests.worlds.airflow_fixtures import airflow_harness, client, spark_connections, stack, statsd
 
 __all__ = ["airflow_harness", "client", "spark_connections", "stack", "statsd"]
 

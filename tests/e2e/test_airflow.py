@@ -3,8 +3,7 @@
 import pytest
 
 from devstack.airflow_harness import started, states
-from tests.harness import head, spans, table_rows, table_version
-from tests.interrupted_runs import commit_only
+from tests.worlds.streams import commit_only, head, spans, table_rows, table_version
 from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 

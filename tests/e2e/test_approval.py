@@ -4,7 +4,7 @@ import pytest
 
 from devstack.airflow_harness import started, states
 from devstack.process import wait_until
-from tests.harness import closed_incidents, decide, head, table_rows
+from tests.worlds.streams import closed_incidents, decide, head, table_rows
 from tideline.wiring import open_ledger
 
 ASK = {"retention_loss": "approve"}

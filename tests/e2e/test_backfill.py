@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devstack.airflow_harness import started
-from tests.backfills import MINUTE, RETRIES, Backfilled
-from tests.harness import head, spans, table_rows, table_version
+from tests.worlds.backfills import MINUTE, RETRIES, Backfilled
+from tests.worlds.streams import head, spans, table_rows, table_version
 from tideline.wiring import open_ledger
 
 

@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from devstack.command_line import ROOT, finished, tideline
 from devstack.process import wait_until
-from tests.harness import head, table_rows, table_version
-from tests.output_schema import assert_fits
+from tests.worlds.output_schema import assert_fits
+from tests.worlds.streams import head, table_rows, table_version
 from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
 

@@ -7,7 +7,7 @@ from airflow_client.client.api.connection_api import ConnectionApi
 from airflow_client.client.models.connection_body import ConnectionBody
 
 from devstack.airflow_harness import started
-from tests.harness import table_rows
+from tests.worlds.streams import table_rows
 
 
 @pytest.mark.slow

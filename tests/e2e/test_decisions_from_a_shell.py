@@ -3,7 +3,7 @@
 import pytest
 
 from devstack.command_line import finished, tideline
-from tests.harness import head
+from tests.worlds.streams import head
 from tideline.cli.output import os_user
 from tideline.stream.files import read_stream
 

@@ -6,7 +6,7 @@ import pytest
 
 from devstack.airflow_harness import started, states
 from devstack.process import wait_until
-from tests.harness import STEPS, head, table_version
+from tests.worlds.streams import STEPS, head, table_version
 from tideline.wiring import open_ledger
 
 WORKED = STEPS[:2]

@@ -11,7 +11,7 @@ from airflow_client.client.api.job_api import JobApi
 
 from devstack.airflow_harness import AirflowHarness, started, states
 from devstack.stack import Stack
-from tests.harness import head, table_rows, table_version
+from tests.worlds.streams import head, table_rows, table_version
 from tideline.wiring import open_ledger
 
 

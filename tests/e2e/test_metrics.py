@@ -6,7 +6,7 @@ import time
 import pytest
 
 from devstack.airflow_harness import started, states
-from tests.prometheus import Evaluation, name_of, panels
+from tests.worlds.prometheus import Evaluation, name_of, panels
 from tideline.model.metrics import METRICS, STEP_SECONDS, SUCCEEDED_AT
 from tideline.wiring import open_ledger
 

@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 from devstack.airflow_harness import started, states
 from devstack.command_line import finished, tideline
 from devstack.process import wait_until
-from tests.harness import head, table_rows
+from tests.worlds.streams import head, table_rows
 from tideline.wiring import open_ledger
 
 GATED = """

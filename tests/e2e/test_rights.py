@@ -8,7 +8,7 @@ import pytest
 from devstack.airflow_client import AirflowClient
 from devstack.airflow_harness import started
 from devstack.process import wait_until
-from tests.harness import closed_incidents, head
+from tests.worlds.streams import closed_incidents, head
 from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 

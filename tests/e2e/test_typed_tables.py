@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from devstack.airflow_harness import started, states
 from devstack.process import free_ports
-from tests.harness import STEPS, head, is_clean, table_rows
+from tests.worlds.streams import STEPS, head, is_clean, table_rows
 from tideline.wiring import open_ledger
 
 EIGHT = (*STEPS, "decode_rows", "verify_decoded")

@@ -20,7 +20,7 @@ from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
 from tests.faults.typed_crash import TypedCrash
-from tests.ledger_database import connect, disconnect
+from tests.worlds.ledgers import connect, disconnect
 from tideline.kafka.client import KafkaCluster
 
 _ROWS = pytest.StashKey[list[Row | CrashRow]]()

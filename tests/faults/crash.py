@@ -16,7 +16,7 @@ from devstack.process import wait_until
 from tests.faults.fault_case import FaultCase
 from tests.faults.killable import Killable
 from tests.faults.oracle import Record, assert_exact
-from tests.harness import head, spans, table_rows, table_version
+from tests.worlds.streams import head, spans, table_rows, table_version
 from tideline.errors import Halted, Transient
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord

@@ -14,7 +14,7 @@ from devstack.spark_apps import InProcessSpark
 from tests.faults.oracle import Counts, State, assert_exact, count
 from tests.faults.recorder import Recorder
 from tests.faults.report import Report
-from tests.harness import spans
+from tests.worlds.streams import spans
 from tideline.errors import ResetDetected, TidelineError
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from tests.ledger_database import create_tables
-from tests.postgres import Postgres
+from tests.worlds.ledgers import create_tables
+from tests.worlds.postgres import Postgres
 
 
 class InFiles:

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from devstack.sample import compare, value_hash
 from tests.faults.recorder import Record, Recorder
-from tests.harness import table_rows
+from tests.worlds.streams import table_rows
 from tideline.model.incident import Incident
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger

@@ -5,8 +5,8 @@ from kafka.protocol.api_key import ApiKey
 
 from tests.faults import rules
 from tests.faults.fault_case import LANDED
-from tests.harness import head, spans
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import head, spans
 from tideline.errors import ServiceAway
 
 CALLS = [ApiKey.Metadata, ApiKey.ListOffsets, ApiKey.OffsetForLeaderEpoch]

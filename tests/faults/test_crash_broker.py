@@ -8,7 +8,7 @@ from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from tests.faults.crash import Crash
 from tests.faults.disk import QUICK_RESTART, kill, started
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
 from tideline.errors import ServiceAway
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from devstack.command_line import finished, tideline
 from tests.faults.crash import SENT
 from tests.faults.ledgers import InFiles
 from tests.faults.oracle import assert_exact
-from tests.harness import folder_of, head
+from tests.worlds.streams import folder_of, head
 from tideline.errors import Halted
 from tideline.wiring import open_store
 

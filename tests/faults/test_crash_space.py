@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from tests.faults.oracle import assert_exact
-from tests.harness import folder_of, head
-from tests.ledger_database import connect, create_tables
+from tests.worlds.ledgers import connect, create_tables
+from tests.worlds.streams import folder_of, head
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from devstack.process import wait_until
-from tests.drivers import drivers, jvms
 from tests.faults.crash import SENT
 from tests.faults.processes import descendants, is_spark, state
-from tests.harness import folder_of
-from tests.spark_doubles import HookedSpark
+from tests.worlds.drivers import drivers, jvms
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import folder_of
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 

@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.faults.crash import SENT
-from tests.harness import decide, folder_of, head
+from tests.worlds.streams import decide, folder_of, head
 
 pytestmark = pytest.mark.slow
 

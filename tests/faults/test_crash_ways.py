@@ -4,8 +4,8 @@ import pytest
 
 from tests.faults.crash import SENT
 from tests.faults.killable import Killable
-from tests.harness import decide
-from tests.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.streams import decide
 from tideline.failpoints import PLACES, RARE_PLACES
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from devstack.process import wait_until
-from tests.harness import head
+from tests.worlds.streams import head
 from tideline.failpoints import PLACES
 from tideline.wiring import open_ledger
 

@@ -15,7 +15,7 @@ from tests.faults.disk import (
     wipe,
 )
 from tests.faults.fault_case import LANDED, FaultCase
-from tests.harness import decide, table_rows
+from tests.worlds.streams import decide, table_rows
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from tests.faults.fault_case import LANDED
 from tests.faults.oracle import assert_exact
-from tests.harness import decide
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import decide
 
 
 def recreate(fault_case, records):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.faults.fault_case import LANDED
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
 from tideline.errors import ReplayUnavailable, ServiceAway
 
 SMALL_SEGMENTS = {"internal.segment.bytes": "1000"}

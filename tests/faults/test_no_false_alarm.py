@@ -7,8 +7,8 @@ from devstack.harness import StreamHarness
 from tests.faults.cluster import ThreeBrokers
 from tests.faults.disk import QUICK_RESTART, kill, started
 from tests.faults.fault_case import LANDED, FaultCase
-from tests.harness import head, spans
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import head, spans
 
 RESTARTS = 20
 

@@ -10,7 +10,7 @@ from devstack.process import wait_until
 from tests.faults.disk import started
 from tests.faults.fault_case import LANDED, FaultCase
 from tests.faults.recorder import Recorder
-from tests.harness import spans, table_rows
+from tests.worlds.streams import spans, table_rows
 
 GROUP = "orders-landed"
 EXPIRES_SOON = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}

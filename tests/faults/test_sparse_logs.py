@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from devstack.process import wait_until
-from tests.harness import gap_reasons, head, spans, table_rows
+from tests.worlds.streams import gap_reasons, head, spans, table_rows
 
 COMPACTED = {
     "cleanup.policy": "compact",

@@ -13,8 +13,8 @@ from devstack.harness import StreamHarness
 from tests.faults import rules
 from tests.faults.disk import QUICK_RESTART, started
 from tests.faults.fault_case import LANDED, FaultCase
-from tests.harness import head, spans
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import head, spans
 from tideline.errors import ServiceAway, Transient
 
 HALF_A_MINUTE = 30

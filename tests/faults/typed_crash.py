@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from tests.faults.killable import Killable
 from tests.faults.oracle import Counts
 from tests.faults.report import Report
-from tests.harness import is_clean, table_rows
-from tests.typed_streams import V1, V2, Typed, avro
+from tests.worlds.streams import is_clean, table_rows
+from tests.worlds.typed_streams import V1, V2, Typed, avro
 from tideline.errors import Transient
 from tideline.model.decoding import Redriven
 from tideline.model.request import RunRequest
@@ -46,11 +46,11 @@ class TypedCrash(Typed):
         """Two records, a tombstone, one that is none, one whose schema nobody knows at first."""
         at = sum(1 for p, _ in self.expected if p == partition)
         rows = [
-            avro(self.first_id, self.first, {"id": at, "note": "a"}),
-            avro(self.first_id, self.first, {"id": at + 1, "note": "b"}),
+            avro(self.first, {"id": at, "note": "a"}, self.first_id),
+            avro(self.first, {"id": at + 1, "note": "b"}, self.first_id),
             None,
             b"nonsense",
-            avro(self.second_id, self.second, {"id": at + 4, "total": 0.5}),
+            avro(self.second, {"id": at + 4, "total": 0.5}, self.second_id),
         ]
         last = at + 4 if self.knows_both else "unknown_schema"
         places = [at, at + 1, None, "framing", last]

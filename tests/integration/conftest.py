@@ -6,8 +6,8 @@ import shutil
 import pytest
 from sqlalchemy.engine import URL
 
-from tests.lake import Lake
-from tests.ledger_database import create_tables
+from tests.worlds.lake import Lake
+from tests.worlds.ledgers import create_tables
 
 _numbers = itertools.count(1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.prometheus import Evaluation, check_rules, panels, rules, series_name
+from tests.worlds.prometheus import Evaluation, check_rules, panels, rules, series_name
 
 ORDERS = {"stream": "orders"}
 DAY = 24 * 60

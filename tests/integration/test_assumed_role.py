@@ -6,8 +6,8 @@ import re
 import pytest
 
 from devstack.store_faults import Rule
-from tests.harness import is_clean
-from tests.object_stores import AssumeRole
+from tests.worlds.object_stores import AssumeRole
+from tests.worlds.streams import is_clean
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
-from tests.decoded_lake import DecodedLake
-from tests.fake_decoder import FakeDecoder, value_of
-from tests.lake import rows
-from tests.unit.build import OTHER_ID
+from tests.worlds.build import OTHER_ID
+from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
+from tests.worlds.lake import rows
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
 from tideline.errors import (

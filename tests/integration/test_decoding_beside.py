@@ -7,8 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from devstack.airflow_services import connection_to
-from tests.decoded_lake import DecodedLake
-from tests.fake_decoder import FakeDecoder, value_of
+from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
 from tideline.decoding.steps import decode_rows, verify_decoded

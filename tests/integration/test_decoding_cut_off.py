@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.decoded_lake import DecodedLake
-from tests.fake_decoder import value_of
+from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
 from tideline.decoding import verifying as decode_verifying

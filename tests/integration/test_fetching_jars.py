@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.http_stub import http_stub
 from tests.jar_sets import SETS, TEXTS, fetched_from, use_sets
+from tests.worlds.http_stub import http_stub
 from tideline.errors import BadInput, ServiceAway
 from tideline.launch import jars
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devstack.process import wait_until
-from tests.kafka_worlds import WORLDS
+from tests.worlds.clusters import WORLDS
 from tideline.errors import ServiceAway
 from tideline.model.observation import UNDEFINED_EPOCH_END
 from tideline.model.offsets import OffsetRange, TopicPartition

@@ -5,10 +5,10 @@ from base64 import b64decode
 
 import pytest
 
-from tests.http_stub import json_answer, text_answer
-from tests.secured_broker import tokens_of
-from tests.tls import Authority
-from tests.token_issuer import SECRET, token_issuer
+from tests.worlds.http_stub import json_answer, text_answer
+from tests.worlds.secured_broker import tokens_of
+from tests.worlds.tls import Authority
+from tests.worlds.token_issuer import SECRET, token_issuer
 from tideline.kafka.settings import KafkaSettings
 from tideline.kafka.tokens import TokenEndpointAway, TokenRefused, Tokens
 

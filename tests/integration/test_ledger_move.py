@@ -10,7 +10,7 @@ import pytest
 
 from devstack.airflow_services import connection_to
 from devstack.command_line import finished, tideline
-from tests.moved_ledgers import answers, ledger_in, work
+from tests.worlds.ledgers import answers, ledger_in, work
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from devstack.command_line import finished, tideline
-from tests.moved_ledgers import answers, ledger_in, work
+from tests.worlds.ledgers import answers, ledger_in, work
 from tideline.errors import LedgerElsewhere
 from tideline.stream.files import parse_stream
 from tideline.wiring import find_store

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.pool import NullPool
 
-from tests.ledger_database import create_tables
+from tests.worlds.ledgers import create_tables
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore

@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from devstack.store_faults import Hold
-from tests.decoded_lake import DecodedLake
-from tests.fake_decoder import FakeDecoder, value_of
-from tests.object_stores import losing_commit, while_held
-from tests.store_worlds import StoreWorld
-from tests.table_worlds import Rows, change
-from tests.unit.build import ID
+from tests.worlds.build import ID
+from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
+from tests.worlds.object_stores import losing_commit, while_held
+from tests.worlds.tables import Rows, StoreWorld, change
 from tideline.errors import CommitConflict
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger import delta_store

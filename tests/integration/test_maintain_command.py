@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from devstack.command_line import finished, tideline
 from tests.integration.aging import age
-from tests.lake import rows
-from tests.output_schema import assert_fits
+from tests.worlds.lake import rows
+from tests.worlds.output_schema import assert_fits
 from tideline.cli.main import main
 from tideline.cli.output import os_user
 from tideline.operations.reading import require_clean

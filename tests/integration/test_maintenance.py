@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.integration.aging import age
-from tests.lake import Lake, rows
-from tests.unit.build import ID, plan, planned
+from tests.worlds.build import ID, plan, planned
+from tests.worlds.lake import Lake, rows
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from tests.unit.build import ID
+from tests.worlds.build import ID
 from tideline.errors import BadInput
 from tideline.model.offsets import CoordinateRange
 from tideline.rules.maintenance import plan_merges

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from devstack.command_line import finished, tideline
-from tests.recorded import MANIFEST, RICH, Recorded
+from tests.worlds.ledgers import MANIFEST, RICH, Recorded
 from tideline.documents import FORMAT, dump
 from tideline.errors import LedgerElsewhere, NewerFormat, UnreadableDocument
 from tideline.ledger.history import KINDS

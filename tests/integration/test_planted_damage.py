@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tests.lake import NOW, hide_rows, overwrite_commit, replace_table, rows
-from tests.unit.build import ID, OTHER_ID, plan, planned
+from tests.worlds.build import ID, OTHER_ID, plan, planned
+from tests.worlds.lake import NOW, hide_rows, overwrite_commit, replace_table, rows
 from tideline.documents import dump
 from tideline.errors import AuditNotClean
 from tideline.model.observation import Gap

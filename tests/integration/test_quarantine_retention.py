@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 from deltalake import DeltaTable
 
-from tests.decoded_lake import DecodedLake
-from tests.fake_decoder import value_of
+from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.landing.context import now
 from tideline.operations import maintenance as quarantine_retention

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.secured_broker import MECHANISMS, PASSWORD, PROTOCOLS, secured_broker
-from tests.token_issuer import SECRET
+from tests.worlds.secured_broker import MECHANISMS, PASSWORD, PROTOCOLS, secured_broker
+from tests.worlds.token_issuer import SECRET
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.listener import spoken_at

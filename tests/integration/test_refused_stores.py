@@ -6,7 +6,7 @@ import time
 import pytest
 
 from devstack.store_faults import Answer, Page, Rule
-from tests.object_stores import ignoring_conditions
+from tests.worlds.object_stores import ignoring_conditions
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

@@ -11,9 +11,9 @@ import pytest
 
 from devstack.process import HOST, free_ports
 from devstack.registry import Registry
-from tests.http_stub import http_stub, json_answer, text_answer
-from tests.registry_worlds import connected
-from tests.tls import Authority
+from tests.worlds.http_stub import http_stub, json_answer, text_answer
+from tests.worlds.registries import connected
+from tests.worlds.tls import Authority
 from tideline.errors import ConnectionMissing, RegistryAway, RegistryMisused, RegistryRefused
 from tideline.model.request import RunRequest
 from tideline.registry import client as registry_client

@@ -6,7 +6,7 @@ import json
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from tests.registry_worlds import WORLDS, fake_world, real_world
+from tests.worlds.registries import WORLDS, fake_world, real_world
 from tideline.errors import RegistryMisused
 from tideline.registry.port import SubjectVersion
 from tideline.registry.protobuf_files import compiled_protobuf

@@ -9,7 +9,7 @@ import pytest
 from devstack.ledger_history import closed_run, fabricate
 from devstack.spark_apps import NoSpark
 from devstack.store_faults import counted
-from tests.table_worlds import Rows
+from tests.worlds.tables import Rows
 from tideline.documents import dump, load
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

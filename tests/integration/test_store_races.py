@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from tests.store_worlds import StoreWorld
-from tests.table_worlds import Rows, change
-from tests.unit.build import ID
+from tests.worlds.build import ID
+from tests.worlds.tables import Rows, StoreWorld, change
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.lake import hide_rows, overwrite_commit, replace_table, rows
+from tests.worlds.lake import hide_rows, overwrite_commit, replace_table, rows
 from tideline.errors import ResetDetected
 from tideline.landing.incidents import open_incidents, triage_incidents
 from tideline.landing.proof import foreign_changes

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.table_worlds import WORLDS, Attempted, Rows, change, coordinates
-from tests.unit.build import ID, OTHER_ID
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.tables import WORLDS, Attempted, Rows, change, coordinates
 from tideline.errors import CommitConflict, VerificationFailed
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 

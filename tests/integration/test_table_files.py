@@ -10,8 +10,9 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from tests.table_worlds import SCHEMA, DeltaWorld, Rows, change, coordinates
-from tests.unit.build import ID
+from tests.worlds.build import ID
+from tests.worlds.rows import SCHEMA
+from tests.worlds.tables import DeltaWorld, Rows, change, coordinates
 from tideline.errors import CommitConflict, Halted, VerificationFailed
 from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting

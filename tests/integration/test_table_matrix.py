@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from tests.table_worlds import DeltaWorld, Rows, change, coordinates
-from tests.unit.build import ID, OTHER_ID
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.tables import DeltaWorld, Rows, change, coordinates
 from tideline.model.offsets import CoordinateRange
 from tideline.table.schema import COLUMNS
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from devstack.spark_apps import NoSpark
-from tests.harness import head
-from tests.unit.build import NOW
+from tests.worlds.build import NOW
+from tests.worlds.streams import head
 from tideline.errors import BadInput, ResetDetected
 from tideline.model.request import read_form
 from tideline.operations.reading import dry_run

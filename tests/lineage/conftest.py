@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow_fixtures import airflow_harness, client, stack, statsd
 from tests.lineage.spans import collector
+from tests.worlds.airflow_fixtures import airflow_harness, client, stack, statsd
 
 __all__ = ["airflow_harness", "client", "stack", "statsd"]
 ROOT = Path(__file__).parents[2]

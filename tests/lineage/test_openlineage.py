@@ -7,8 +7,8 @@ import pytest
 
 from devstack.airflow_harness import started
 from devstack.process import wait_until
-from tests.unit.build import ID, planned
-from tests.unit.contract_objects import DONE
+from tests.worlds.build import ID, planned
+from tests.worlds.contract_objects import DONE
 from tideline.airflow.lineage import dataset_name, landed_lineage
 from tideline.model.plan import VerifiedRange
 from tideline.stream.stream import Stream

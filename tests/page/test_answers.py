@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from devstack.harness import StreamHarness
 from devstack.page_api import description
 from devstack.process import wait_until
-from tests.unit.build import OTHER_ID
+from tests.worlds.build import OTHER_ID
 from tideline.cli.main import main
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.settings import kafka_settings

@@ -10,8 +10,8 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 from devstack.airflow_services import EmbeddedAirflow
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
-from tests.secured_broker import PASSWORD, connect
-from tests.unit.build import head
+from tests.worlds.build import head
+from tests.worlds.secured_broker import PASSWORD, connect
 from tideline.page.building import build_list
 from tideline.page.sources import Sources
 from tideline.wiring import open_ledger

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import ID, NOW, head, observation, plan, position, seen, topic
+from tests.worlds.build import ID, NOW, head, observation, plan, position, seen, topic
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, union

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import NOW
+from tests.worlds.build import NOW
 from tideline.documents import dump, load
 from tideline.ledger.state import Control
 from tideline.model.head import Head, PartitionPosition

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import ID, NOW, head, plan, planned, position
+from tests.worlds.build import ID, NOW, head, plan, planned, position
 from tideline.model.offsets import covered_until
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import Rewind, RunRecord, TableCommit

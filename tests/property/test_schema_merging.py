@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.schemas import writer
+from tests.worlds.schemas import writer
 from tideline.decoding.schemas.merging import paths_of, reader_schema
 from tideline.model.decoding import FieldChoice
 

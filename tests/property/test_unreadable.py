@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import planned
+from tests.worlds.build import planned
 from tideline.model.spark_job import readable_layers
 from tideline.rules.incidents import narrow
 

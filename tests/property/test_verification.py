@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import planned
+from tests.worlds.build import planned
 from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, subtract, union
 from tideline.model.plan import LandedRange

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.build import NOW, head, observation, position, seen, topic
+from tests.worlds.build import NOW, head, observation, position, seen, topic
 from tideline.model.observation import TimedOffset
 from tideline.model.offsets import OffsetRange, overlaps, subtract, union
 from tideline.model.request import ResolvedTimestamp

@@ -1,4 +1,4 @@
-"""Kafka in memory, as the contract test of its port wants it (`tests.kafka_worlds`)."""
+"""Kafka in memory, as the contract test of its port wants it (`tests.worlds.clusters`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table in memory, as the contract test of the table wants it (`tests.table_worlds`)."""
+"""The table in memory, as the contract test of the table wants it (`tests.worlds.tables`)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from devstack.sample import value_hash
 from tests.faults.recorder import Record
-from tests.harness import table_rows
 from tests.soak.scenario import Scenario
+from tests.worlds.streams import table_rows
 from tideline.model.offsets import Intervals, OffsetRange, union
 from tideline.wiring import open_ledger
 

@@ -23,8 +23,8 @@ from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from devstack.spark_apps import InProcessSpark
 from tests.faults.recorder import Recorder
-from tests.harness import decide
-from tests.ledger_database import connect, create_tables
+from tests.worlds.ledgers import connect, create_tables
+from tests.worlds.streams import decide
 from tideline.errors import (
     BadInput,
     ReplayUnavailable,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers import drivers
+from tests.worlds.drivers import drivers
 from tideline.launch.jars import spark_jars
 from tideline.launch.local_driver import end_drivers
 from tideline.launch.runtime import cache_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.harness import folder_of, head, table_at, table_rows, table_version
-from tests.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.streams import folder_of, head, table_at, table_rows, table_version
 from tideline.documents import dump, load
 from tideline.errors import AttemptFenced, ReplayUnavailable, ServiceAway, VerificationFailed
 from tideline.landing import table_commit as commit_loop

@@ -6,7 +6,7 @@ import json
 import fastavro
 import pytest
 
-from tests.avro_versions import CASES
+from tests.worlds.avro_versions import CASES
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.judging import decode
 from tideline.model.decoding import PartPlan, WriterSchema

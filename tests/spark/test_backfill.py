@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.harness import decide, head, spans, table_rows, table_version
+from tests.worlds.streams import decide, head, spans, table_rows, table_version
 from tideline.errors import BadInput, RequestConflict, ResetDetected, WindowUnavailable
 from tideline.model.request import RequestedRange, RunRequest
 from tideline.pipeline.ingest_ranges import ingest_ranges

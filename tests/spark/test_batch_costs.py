@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.harness import STEPS
+from tests.worlds.streams import STEPS
 from tideline.model.request import RunRequest
 from tideline.pipeline import run_batch as row
 from tideline.wiring import open_run

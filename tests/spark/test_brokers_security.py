@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from devstack.harness import StreamHarness
-from tests.secured_broker import PASSWORD
-from tests.secured_cases import AWAY, CASES, WRONG, Case
-from tests.secured_reads import HIDDEN, RECORDS, by_python, by_spark
-from tests.token_issuer import SECRET
+from tests.worlds.secured_broker import PASSWORD
+from tests.worlds.secured_cases import AWAY, CASES, WRONG, Case
+from tests.worlds.secured_reads import HIDDEN, RECORDS, by_python, by_spark
+from tests.worlds.token_issuer import SECRET
 from tideline import errors
 
 pytestmark = pytest.mark.slow

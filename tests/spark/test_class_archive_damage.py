@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.drivers import lands_once
+from tests.worlds.drivers import lands_once
 from tideline.errors import ServiceAway
 from tideline.launch.java import find_java
 from tideline.launch.jvm import ClassArchive, base_command

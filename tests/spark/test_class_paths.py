@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import table_rows
+from tests.worlds.streams import table_rows
 from tideline.launch.gateway import Jvm
 from tideline.launch.jars import broker_jars, spark_jars
 from tideline.launch.jvm import class_path, spark_home

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from devstack.store_faults import counted
-from tests.raw_tables import named_files
+from tests.worlds.raw_tables import named_files
 from tideline.errors import BadInput
 from tideline.model.spark_job import Output, SparkJob
 from tideline.spark.failures import failed

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from devstack.process import free_ports
-from tests.harness import head, table_rows
+from tests.worlds.streams import head, table_rows
 from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.connect import SparkConnect
 

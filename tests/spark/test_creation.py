@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable
 
-from tests.harness import folder_of, table_at, table_rows
+from tests.worlds.streams import folder_of, table_at, table_rows
 from tideline.errors import BadInput
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import COLUMNS

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.harness import folder_of, table_rows
+from tests.worlds.streams import folder_of, table_rows
 from tideline.cli.main import main
 from tideline.documents import dump
 from tideline.model.offsets import Coverage, OffsetRange, subtract

@@ -7,7 +7,8 @@ from deltalake import DeltaTable
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
-from tests.harness import (
+from tests.worlds.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.streams import (
     closed_incidents,
     decide,
     folder_of,
@@ -18,7 +19,6 @@ from tests.harness import (
     table_rows,
     table_version,
 )
-from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import ReplayUnavailable, ResetDetected
 from tideline.model.request import RunRequest
 from tideline.operations.reading import dry_run

@@ -5,19 +5,18 @@ from datetime import UTC, date, datetime
 import pytest
 
 import decode_rows
-from tests.raw_tables import (
-    AT,
-    TOPIC_ID,
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.raw_tables import (
     avro,
     avro_part,
     decode_job,
     decode_plan,
     decoded,
     framing,
+    job_of,
     planned,
-    record,
-    write_raw,
 )
+from tests.worlds.rows import AT, raw_row, write_files
 from tideline.documents import dump, load
 from tideline.errors import BadInput, VerificationFailed
 from tideline.model.decoding import EventDate
@@ -32,8 +31,8 @@ ORDER = {
     ],
 }
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
-OTHER_ID = "22222222-2222-2222-2222-222222222222"
 VALUE = avro_part({1: ORDER}, ORDER, {"id": "long", "at": "timestamp"})
+OWN = "tests.worlds.own_transforms"
 KEYS = avro_part({9: KEY}, KEY, {"id": "long"}, part="key")
 
 
@@ -45,11 +44,8 @@ def key(number):
     return avro(KEY, {"id": number}, 9)
 
 
-def decode(spark, tmp_path, rows, parts=(VALUE,), ranges=None, partition_by=(), **others):
-    raw = tmp_path / "raw"
-    files = write_raw(raw, rows)
-    plan = decode_plan(raw, ranges or [planned(0, 10_000)], parts, **others)
-    return decoded(spark, decode_job(raw, files, plan, partition_by))
+def decode(spark, tmp_path, rows, parts=(VALUE,), **others):
+    return decoded(spark, job_of(tmp_path, rows, parts, offsets=10_000, **others))
 
 
 KEPT = ["topic_id", "generation", "topic", "partition", "offset", "timestamp"]
@@ -58,7 +54,7 @@ KEPT = ["topic_id", "generation", "topic", "partition", "offset", "timestamp"]
 def test_the_quarantine_keeps_the_record_as_it_was(spark, tmp_path):
     """With its headers, and where it stands."""
     headers = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
-    row = record(7, b"\x01", key=b"k", headers=headers, partition=3, generation=2)
+    row = raw_row(7, b"\x01", key=b"k", headers=headers, partition=3, generation=2)
     ranges = [planned(0, 10, partition=3, generation=2)]
     result, _, (bad,) = decode(spark, tmp_path, [row], ranges=ranges)
     assert {name: bad[name] for name in (*KEPT, "key", "value", "headers")} == {
@@ -77,7 +73,7 @@ def test_the_quarantine_keeps_the_record_as_it_was(spark, tmp_path):
 @pytest.mark.parametrize("tombstones", ["keep", "drop"])
 def test_tombstones(spark, tmp_path, tombstones):
     """A record without a value is no bad one, and is not one whose fields are null."""
-    rows = [record(0, order(1), key=key(1)), record(1, None, key=key(2)), record(2, None)]
+    rows = [raw_row(0, order(1), key=key(1)), raw_row(1, None, key=key(2)), raw_row(2, None)]
     parts = (VALUE, KEYS)
     result, typed, bad = decode(spark, tmp_path, rows, parts, tombstones=tombstones)
     assert (result.tombstones, result.raw_rows, bad) == (2, 3, [])
@@ -89,12 +85,12 @@ def test_tombstones(spark, tmp_path, tombstones):
 def test_keys_and_values(spark, tmp_path):
     """One bad part is enough; of two, the value's error is told."""
     rows = [
-        record(0, order(1), key=key(10)),
-        record(1, order(2), key=b"bad"),
-        record(2, b"bad", key=key(12)),
-        record(3, b"bad", key=key(13) + b"more"),
-        record(4, order(5), key=None),
-        record(5, None, key=key(15) + b"more"),
+        raw_row(0, order(1), key=key(10)),
+        raw_row(1, order(2), key=b"bad"),
+        raw_row(2, b"bad", key=key(12)),
+        raw_row(3, b"bad", key=key(13) + b"more"),
+        raw_row(4, order(5), key=None),
+        raw_row(5, None, key=key(15) + b"more"),
     ]
     result, typed, bad = decode(spark, tmp_path, rows, (KEYS, VALUE))
     assert [(r["offset"], r["id"], r["key_id"]) for r in typed] == [(0, 1, 10), (4, 5, None)]
@@ -110,7 +106,7 @@ def test_keys_and_values(spark, tmp_path):
 
 def test_keys_only(spark, tmp_path):
     """Values stay as they are; what has none is a tombstone all the same."""
-    rows = [record(0, b"any", key=key(1)), record(1, None, key=key(2)), record(2, b"", key=b"?")]
+    rows = [raw_row(0, b"any", key=key(1)), raw_row(1, None, key=key(2)), raw_row(2, b"", key=b"?")]
     result, typed, bad = decode(spark, tmp_path, rows, (KEYS,))
     found = [(r["key_id"], r["schema_id"], r["is_tombstone"]) for r in typed]
     assert found == [(1, 9, False), (2, 9, True)]
@@ -120,7 +116,7 @@ def test_keys_only(spark, tmp_path):
 
 def test_ids_that_the_plan_does_not_name(spark, tmp_path):
     """They are told by part, and nothing else is."""
-    rows = [record(n, framing(n) + b"x", key=framing(100 - n)) for n in range(1, 6)]
+    rows = [raw_row(n, framing(n) + b"x", key=framing(100 - n)) for n in range(1, 6)]
     result, _, _ = decode(spark, tmp_path, rows, (VALUE, KEYS))
     assert result == DecodeResult(new_ids={"value": (2, 3, 4, 5), "key": (95, 96, 97, 98, 99)})
 
@@ -133,8 +129,8 @@ def test_the_window_of_event_dates(spark, tmp_path, outside):
     """Both days belong to it. A tombstone has the day of Kafka's time."""
     days = [(2025, 12, 31), (2026, 1, 1), (2026, 12, 31), (2027, 1, 1), (9999, 1, 1)]
     times = [datetime(*day, 23, 59, tzinfo=UTC) for day in days]
-    rows = [record(n, order(n, at)) for n, at in enumerate(times)]
-    rows += [record(5, None), record(6, None, timestamp=times[0])]
+    rows = [raw_row(n, order(n, at)) for n, at in enumerate(times)]
+    rows += [raw_row(5, None), raw_row(6, None, timestamp=times[0])]
     window = EventDate("at", *WINDOW, outside)
     partition_by = ("event_date", "topic_id")
     result, typed, bad = decode(spark, tmp_path, rows, event_date=window, partition_by=partition_by)
@@ -153,9 +149,9 @@ def test_the_window_of_event_dates(spark, tmp_path, outside):
 
 def test_kafka_s_time_as_the_event_s(spark, tmp_path):
     """Without a field; the column stands before the fields."""
-    late = record(1, order(1), timestamp=datetime(2030, 1, 1, tzinfo=UTC))
+    late = raw_row(1, order(1), timestamp=datetime(2030, 1, 1, tzinfo=UTC))
     window = EventDate(None, *WINDOW, "quarantine")
-    _, (row,), (bad,) = decode(spark, tmp_path, [record(0, order(0)), late], event_date=window)
+    _, (row,), (bad,) = decode(spark, tmp_path, [raw_row(0, order(0)), late], event_date=window)
     assert (row["event_date"], bad["error_class"]) == (date(2026, 3, 4), "event_time")
     assert list(row)[7:10] == ["schema_id", "event_date", "id"]
 
@@ -163,7 +159,7 @@ def test_kafka_s_time_as_the_event_s(spark, tmp_path):
 def test_thousands_of_ranges(spark, tmp_path):
     """Every second pair of offsets in two partitions, and one generation of two."""
     rows = [
-        record(n, order(n), partition=p, generation=g)
+        raw_row(n, order(n), partition=p, generation=g)
         for n in range(4_000)
         for p in (0, 1)
         for g in (0, 1)
@@ -185,13 +181,13 @@ PARTITIONED = [(), ("topic_id",), ("topic_id", "generation", "partition"), ("top
 def test_raw_files_of_several_attempts(spark, tmp_path, partition_by):
     """Folders' names are the values of the raw table's partition columns."""
     raw, files, rows = tmp_path / "raw", [], []
-    for number, (topic, topic_id) in enumerate((("orders", TOPIC_ID), ("a.b_c-d", OTHER_ID)) * 2):
+    for number, (topic, topic_id) in enumerate((("orders", ID), ("a.b_c-d", OTHER_ID)) * 2):
         some = [
-            record(n, order(n), topic=topic, topic_id=topic_id, partition=p)
+            raw_row(n, order(n), topic=topic, topic_id=topic_id, partition=p)
             for n in range(10 * number, 10 * number + 3)
             for p in (0, 1)
         ]
-        files += write_raw(raw, some, f"landed-{number}", partition_by)
+        files += write_files(raw, f"landed-{number}", some, partition_by)
         rows += some
     names = {r["topic_id"]: r["topic"] for r in rows}
     ranges = [planned(1, 32, p, 0, i, t) for i, t in names.items() for p in (0, 1)]
@@ -228,15 +224,15 @@ def test_a_job_file_survives_its_journey(tmp_path):
 
 def test_a_stream_s_own_transform(spark, tmp_path):
     """It changes values of good rows; what it may not do is refused by name."""
-    rows = [record(n, order(n)) for n in range(4)] + [record(4, b"bad")]
-    with_own = {"transform": "tests.own_transforms:doubled"}
+    rows = [raw_row(n, order(n)) for n in range(4)] + [raw_row(4, b"bad")]
+    with_own = {"transform": f"{OWN}:doubled"}
     _, typed, bad = decode(spark, tmp_path / "doubled", rows, **with_own)
     assert ([r["id"] for r in typed], len(bad)) == ([0, 2, 4, 6], 1)
     refused = {
-        "tests.own_transforms:dropping": (VerificationFailed, "has made 2 rows of 4"),
-        "tests.own_transforms:widening": (BadInput, "none missing or of another type, more too"),
-        "tests.own_transforms:renaming": (BadInput, "id bigint missing"),
-        "tests.own_transforms:absent": (BadInput, "cannot be imported"),
+        f"{OWN}:dropping": (VerificationFailed, "has made 2 rows of 4"),
+        f"{OWN}:widening": (BadInput, "none missing or of another type, more too"),
+        f"{OWN}:renaming": (BadInput, "id bigint missing"),
+        f"{OWN}:absent": (BadInput, "cannot be imported"),
         "no_such_module:f": (BadInput, "cannot be imported"),
     }
     for name, (error, text) in refused.items():

@@ -2,18 +2,9 @@
 
 import pytest
 
-from tests.raw_tables import (
-    avro,
-    avro_part,
-    decode_job,
-    decode_plan,
-    decoded,
-    framing,
-    planned,
-    record,
-    write_raw,
-)
-from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
+from tests.worlds.raw_tables import avro, avro_part, decoded, framing, job_of
+from tests.worlds.rows import raw_row
+from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 
 V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 V2 = V1 | {"fields": [*V1["fields"], {"name": "note", "type": ["null", "string"]}]}
@@ -63,19 +54,16 @@ def part(**others):
 
 
 def decode(spark, tmp_path, rows, parts=None, **others):
-    files = write_raw(tmp_path / "raw", rows)
-    partition_by = others.pop("partition_by", ())
-    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], parts or [part()], **others)
-    return decoded(spark, decode_job(tmp_path / "raw", files, plan, partition_by))
+    return decoded(spark, job_of(tmp_path, rows, parts or [part()], **others))
 
 
 def test_three_writers_in_one_batch(spark, tmp_path):
     """A field that a later writer has removed keeps its values; a wider type holds the older."""
     rows = [
-        record(0, avro(V1, {"id": -1}, 1)),
-        record(1, avro(V2, {"id": 2, "note": "é"}, 2)),
-        record(2, avro(V3, {"id": 2**40, "total": 0.5}, 3)),
-        record(3, avro(V2, {"id": 0, "note": None}, 2)),
+        raw_row(0, avro(V1, {"id": -1}, 1)),
+        raw_row(1, avro(V2, {"id": 2, "note": "é"}, 2)),
+        raw_row(2, avro(V3, {"id": 2**40, "total": 0.5}, 3)),
+        raw_row(3, avro(V2, {"id": 0, "note": None}, 2)),
     ]
     result, typed, bad = decode(spark, tmp_path, rows)
     assert (result.raw_rows, result.tombstones, bad) == (4, 0, [])
@@ -93,9 +81,9 @@ def test_three_writers_in_one_batch(spark, tmp_path):
 
 def every_kind():
     """Bad records, each between two good ones."""
-    rows = [record(0, GOOD)]
+    rows = [raw_row(0, GOOD)]
     for data, _ in BAD.values():
-        rows += [record(len(rows), data, key=b"k"), record(len(rows) + 1, GOOD)]
+        rows += [raw_row(len(rows), data, key=b"k"), raw_row(len(rows) + 1, GOOD)]
     return rows
 
 
@@ -117,9 +105,7 @@ def test_in_whatever_spark_a_bad_record_breaks_only_itself(spark, tmp_path, requ
     """In 1 GB of heap: forged lengths end no JVM, since each one has Avro's limits."""
 
     def job_for(folder, offsets):
-        files = write_raw(folder / "raw", every_kind())
-        plan = decode_plan(folder / "raw", [planned(0, offsets)], [part()])
-        return decode_job(folder / "raw", files, plan)
+        return job_of(folder, every_kind(), [part()], offsets=offsets)
 
     comes_out_the_same(spark, way, request, tmp_path, job_for)
 
@@ -169,7 +155,7 @@ def test_text_is_checked_wherever_it_is(spark, tmp_path):
     places = (b"aXXa", b"bXXb", b"cXXc", b"dXXd")
     broken = [good.replace(p, p.replace(b"X", b"\xff")) for p in places]
     empty = avro(NESTED, {"names": [], "by_name": {}, "lines": []}, 5)
-    rows = [record(n, value) for n, value in enumerate([good, *broken, empty])]
+    rows = [good, *broken, empty]
     part = avro_part({5: NESTED}, NESTED, NESTED_COLUMNS)
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert [r["error_class"] for r in bad] == ["invalid_utf8"] * 4
@@ -181,7 +167,7 @@ def test_text_is_checked_wherever_it_is(spark, tmp_path):
 def test_records_without_framing(spark, tmp_path):
     """One schema wrote them all; no row has an id."""
     part = avro_part({-1: V1}, READER, COLUMNS, framing="plain")
-    rows = [record(0, avro(V1, {"id": 5})), record(1, b"\x80"), record(2, b""), record(3, None)]
+    rows = [raw_row(0, avro(V1, {"id": 5})), raw_row(1, b"\x80"), raw_row(2, b""), raw_row(3, None)]
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert [(r["offset"], r["id"], r["schema_id"]) for r in typed] == [
         (0, 5, None),
@@ -193,7 +179,7 @@ def test_records_without_framing(spark, tmp_path):
 def test_every_id_is_unknown(spark, tmp_path):
     """There is no writer at all, and no row is typed."""
     part = avro_part({}, READER, COLUMNS, unknown=(2,))
-    result, typed, bad = decode(spark, tmp_path, [record(0, GOOD)], [part])
+    result, typed, bad = decode(spark, tmp_path, [raw_row(0, GOOD)], [part])
     assert (typed, result.decoded.rows) == ([], 0)
     assert [(r["error_class"], r["schema_id"]) for r in bad] == [("unknown_schema", 2)]
 
@@ -205,7 +191,7 @@ def test_times_far_away_break_nothing(spark, tmp_path):
     part = avro_part({1: writer}, V1 | {"fields": [nullable("at", when)]}, {"at": "timestamp"})
     plain = V1 | {"fields": [{"name": "at", "type": "long"}]}
     times = (0, -62_135_596_800_000, 2**62)
-    rows = [record(n, avro(plain, {"at": at}, 1)) for n, at in enumerate(times)]
+    rows = [raw_row(n, avro(plain, {"at": at}, 1)) for n, at in enumerate(times)]
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert [r["at"].year for r in typed] == [1970, 1]
     assert [r["error_class"] for r in bad] == ["malformed"]
@@ -217,7 +203,7 @@ def test_forged_counts_of_items_take_no_memory(spark, tmp_path):
     large = b"\x80\x80\x80\x80\x08"
     forged = [framing(5) + count for count in (many, large, b"\x00" + many, b"\x00" + large)]
     good = avro(NESTED, {"names": [], "by_name": {}, "lines": []}, 5)
-    rows = [record(n, value) for n, value in enumerate([*forged, good])]
+    rows = [*forged, good]
     part = avro_part({5: NESTED}, NESTED, NESTED_COLUMNS)
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert ([r["offset"] for r in typed], {r["error_class"] for r in bad}) == ([4], {"malformed"})

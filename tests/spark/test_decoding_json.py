@@ -7,17 +7,9 @@ import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from tests.raw_tables import (
-    decode_job,
-    decode_plan,
-    decoded,
-    framing,
-    named_files,
-    planned,
-    record,
-    write_raw,
-)
-from tests.spark_ways import by_connect, by_spark_submit, comes_out_the_same
+from tests.worlds.raw_tables import decoded, framing, job_of, named_files
+from tests.worlds.rows import raw_row
+from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.judging import judge
@@ -175,10 +167,7 @@ def part(*schemas, framing="plain", name="value"):
 
 
 def decode(spark, tmp_path, values, *parts, **others):
-    rows = [record(n, v) if isinstance(v, bytes | None) else v for n, v in enumerate(values)]
-    files = write_raw(tmp_path / "raw", rows)
-    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], parts or [part(SCHEMA)], **others)
-    return decoded(spark, decode_job(tmp_path / "raw", files, plan))
+    return decoded(spark, job_of(tmp_path, values, parts or [part(SCHEMA)], **others))
 
 
 def every_kind():
@@ -195,9 +184,7 @@ def test_in_whatever_spark_a_bad_record_breaks_only_itself(spark, tmp_path, requ
     """In 1 GB of heap, whatever the depth and the length of its numbers."""
 
     def job_for(folder, offsets):
-        files = write_raw(folder / "raw", [record(n, v) for n, v in enumerate(every_kind())])
-        plan = decode_plan(folder / "raw", [planned(0, offsets)], [part(SCHEMA)])
-        return decode_job(folder / "raw", files, plan)
+        return job_of(folder, every_kind(), [part(SCHEMA)], offsets=offsets)
 
     comes_out_the_same(spark, way, request, tmp_path, job_for)
 
@@ -215,12 +202,11 @@ def test_a_bad_record_breaks_only_itself(spark, tmp_path):
 
 def test_each_document_is_read_once(spark, tmp_path, capsys):
     """Spark's optimizer copies the reading neither into its uses nor below other steps."""
-    files = write_raw(tmp_path / "raw", [record(0, GOOD)])
-    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], [part(SCHEMA)])
-    raw = read_raw_rows(spark.session, decode_job(tmp_path / "raw", files, plan))
-    judged = raw.transform(judge(plan)).observe(Observation(), F.count("*").alias("rows"))
+    job = job_of(tmp_path, [GOOD], [part(SCHEMA)])
+    raw = read_raw_rows(spark.session, job)
+    judged = raw.transform(judge(job.plan)).observe(Observation(), F.count("*").alias("rows"))
     spark.session.conf.set(SHOWN_FIELDS, 1_000)
-    judged.filter("error_class IS NULL").transform(typed(plan)).explain()
+    judged.filter("error_class IS NULL").transform(typed(job.plan)).explain()
     spark.session.conf.unset(SHOWN_FIELDS)
     text = capsys.readouterr().out
     assert text.count("from_json(") == 1
@@ -305,7 +291,11 @@ def test_documents_that_are_no_objects(spark, tmp_path, schema, data, wanted, ba
 def test_keys_and_tombstones(spark, tmp_path):
     """A key is decoded beside the value, and without one."""
     key = part({"type": "object", "properties": {"id": {"type": "integer"}}}, name="key")
-    values = [record(0, GOOD, key=b'{"id":5}'), record(1, None, key=b'{"id":6}'), record(2, GOOD)]
+    values = [
+        raw_row(0, GOOD, key=b'{"id":5}'),
+        raw_row(1, None, key=b'{"id":6}'),
+        raw_row(2, GOOD),
+    ]
     result, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key)
     assert (bad, result.tombstones) == ([], 1)
     assert [(r["key_id"], r["id"], r["is_tombstone"]) for r in typed] == [
@@ -365,7 +355,7 @@ def test_a_key_without_a_schema_beside_a_value_with_one(spark, tmp_path):
     """Each part is decoded in its own way; headers are there if they are asked for."""
     key = part(json.loads(SCHEMALESS), name="key")
     headers = [{"key": "trace", "value": b"1"}]
-    values = [record(0, GOOD, key=b'["a",1]', headers=headers), record(1, GOOD, key=b"{")]
+    values = [raw_row(0, GOOD, key=b'["a",1]', headers=headers), raw_row(1, GOOD, key=b"{")]
     own = ("is_tombstone", "headers")
     _, typed, bad = decode(spark, tmp_path, values, part(SCHEMA), key, own_columns=own)
     assert [(r["id"], r["headers"]) for r in typed] == [(1, headers)]

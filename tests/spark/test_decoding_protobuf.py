@@ -7,16 +7,9 @@ import pytest
 
 import decode_rows
 from devstack.protobuf_messages import message_class as message_of
-from tests.protobuf_schemas import PROTO2, PROTO3, protobuf_part
-from tests.raw_tables import (
-    decode_job,
-    decode_plan,
-    decoded,
-    framing,
-    planned,
-    record,
-    write_raw,
-)
+from tests.worlds.protobuf_schemas import PROTO2, PROTO3, protobuf_part
+from tests.worlds.raw_tables import decode_job, decode_plan, decoded, framing, job_of, planned
+from tests.worlds.rows import raw_row, write_files
 
 V1 = PROTO3 + "message Order { int32 id = 1; string note = 2; }\nmessage Other { int32 a = 1; }"
 V2 = PROTO3 + "message Order { int64 id = 1; string remark = 2; optional double total = 3; }"
@@ -66,20 +59,18 @@ def part(**others):
 
 
 def decode(spark, tmp_path, rows, parts=None, **others):
-    files = write_raw(tmp_path / "raw", rows)
-    plan = decode_plan(tmp_path / "raw", [planned(0, 1_000)], parts or [part()], **others)
-    return decoded(spark, decode_job(tmp_path / "raw", files, plan))
+    return decoded(spark, job_of(tmp_path, rows, parts or [part()], **others))
 
 
 def test_three_writers_in_one_batch(spark, tmp_path):
     """A field keeps its column under another name; one that a writer has not is null."""
     rows = [
-        record(0, order(1, V1, id=-1)),
-        record(1, order(2, V2, id=2**40, remark="é")),
-        record(2, order(3, V3, id=-2, total=0.5)),
-        record(3, order(2, V2, total=0.0, indexes=b"\x02\x00")),
-        record(4, None),
-        record(5, framing(3) + b"\0"),
+        raw_row(0, order(1, V1, id=-1)),
+        raw_row(1, order(2, V2, id=2**40, remark="é")),
+        raw_row(2, order(3, V3, id=-2, total=0.5)),
+        raw_row(3, order(2, V2, total=0.0, indexes=b"\x02\x00")),
+        raw_row(4, None),
+        raw_row(5, framing(3) + b"\0"),
     ]
     result, typed, bad = decode(spark, tmp_path, rows)
     assert (result.raw_rows, result.tombstones, bad) == (6, 1, [])
@@ -99,9 +90,9 @@ def test_three_writers_in_one_batch(spark, tmp_path):
 
 def test_a_bad_record_breaks_only_itself(spark, tmp_path):
     """Each kind has its class, and its neighbours are decoded."""
-    rows = [record(0, GOOD)]
+    rows = [raw_row(0, GOOD)]
     for data, _ in BAD.values():
-        rows += [record(len(rows), data, key=b"k"), record(len(rows) + 1, GOOD)]
+        rows += [raw_row(len(rows), data, key=b"k"), raw_row(len(rows) + 1, GOOD)]
     result, typed, bad = decode(spark, tmp_path, rows)
     found = dict(zip(BAD, ((r["value"], r["error_class"]) for r in bad), strict=True))
     assert found == BAD
@@ -115,7 +106,7 @@ def test_a_bad_record_breaks_only_itself(spark, tmp_path):
 def test_fields_that_the_schema_has_not_are_left_out(spark, tmp_path):
     """Producers may be newer than the schema that they name; a field twice counts once."""
     more = framing(2) + b"\0\x08\x05\x08\x06\x7a\x03abc"
-    _, typed, bad = decode(spark, tmp_path, [record(0, more)])
+    _, typed, bad = decode(spark, tmp_path, [raw_row(0, more)])
     assert ([r["id"] for r in typed], bad) == ([6], [])
 
 
@@ -155,7 +146,7 @@ def test_every_kind_of_field(spark, tmp_path):
     full.lines[-1].sku = "m"
     full.at.FromDatetime(datetime(2026, 1, 2, 3, 4, 5, 678_901))
     full.times.add(seconds=-62_135_596_800)
-    rows = [record(n, m.SerializeToString()) for n, m in enumerate((full, all_of()))]
+    rows = [raw_row(n, m.SerializeToString()) for n, m in enumerate((full, all_of()))]
     wanted = protobuf_part(ALL, "plain", "shop.All")
     _, (made, empty), bad = decode(spark, tmp_path, rows, [wanted])
     own = {c.name for c in wanted.reader.columns}
@@ -200,7 +191,7 @@ def test_times_that_no_calendar_has_are_out_of_range(spark, tmp_path):
     all_of = message_of(ALL, "shop.All")
     times = ({"seconds": 253_402_300_800}, {"seconds": 1, "nanos": -1}, {"seconds": 1})
     values = [all_of(times=[{}, time]).SerializeToString() for time in times]
-    rows = [record(n, values[n % 3]) for n in range(30)]
+    rows = [raw_row(n, values[n % 3]) for n in range(30)]
     _, typed, bad = decode(spark, tmp_path, rows, [protobuf_part(ALL, "plain", "shop.All")])
     assert [r["offset"] for r in typed] == list(range(2, 30, 3))
     assert {r["error_class"] for r in bad} == {"out_of_range"}
@@ -232,7 +223,7 @@ def test_the_second_version_of_the_language(spark, tmp_path):
         5: good[0].SerializeToString() + b"\x12\x01\xff",
         6: good[0].SerializeToString() + b"\x23\x2a\x01\xff\x24",
     }
-    rows = [record(n, value) for n, value in values.items()]
+    rows = [raw_row(n, value) for n, value in values.items()]
     _, typed, bad = decode(spark, tmp_path, rows, [protobuf_part(OLD, "plain")])
     assert [(r["offset"], r["id"], r["note"], r["kind"], r["item"]) for r in typed] == [
         (0, 1, None, None, []),
@@ -253,7 +244,7 @@ def test_records_without_framing(spark, tmp_path):
         "message Other", "message Outer { message Order { int32 n = 1; } }\nmessage Other"
     )
     inner = protobuf_part(text, "plain", "shop.Outer.Order")
-    rows = [record(0, b"\x08\x05"), record(1, b""), record(2, None), record(3, b"\x80")]
+    rows = [raw_row(0, b"\x08\x05"), raw_row(1, b""), raw_row(2, None), raw_row(3, b"\x80")]
     _, typed, bad = decode(spark, tmp_path, rows, [inner])
     assert [(r["offset"], r["n"], r["schema_id"]) for r in typed] == [
         (0, 5, None),
@@ -270,7 +261,7 @@ def test_a_message_inside_of_another(spark, tmp_path, indexes):
         PROTO3 + "message A {}\nmessage B { map<string, string> m = 1; message C { int32 n = 1; } }"
     )
     wanted = protobuf_part({4: text}, message="shop.B.C")
-    rows = [record(0, framing(4) + indexes + b"\x08\x07"), record(1, framing(4) + b"\x02\x02")]
+    rows = [raw_row(0, framing(4) + indexes + b"\x08\x07"), raw_row(1, framing(4) + b"\x02\x02")]
     _, typed, bad = decode(spark, tmp_path, rows, [wanted])
     assert [r["n"] for r in typed] == [7]
     assert [r["error_class"] for r in bad] == ["type_mismatch"]
@@ -279,7 +270,7 @@ def test_a_message_inside_of_another(spark, tmp_path, indexes):
 def test_every_id_is_unknown(spark, tmp_path):
     """There is no writer at all, and no row is typed."""
     wanted = protobuf_part({}, unknown=(2,))
-    result, typed, bad = decode(spark, tmp_path, [record(0, GOOD)], [wanted])
+    result, typed, bad = decode(spark, tmp_path, [raw_row(0, GOOD)], [wanted])
     assert (typed, result.decoded.rows) == ([], 0)
     assert [(r["error_class"], r["schema_id"]) for r in bad] == [("unknown_schema", 2)]
 
@@ -289,9 +280,9 @@ def test_a_type_that_has_changed_within_its_column(spark, tmp_path):
     first = PROTO3 + "message Order { string s = 1; bytes b = 2; uint64 n = 3; double d = 4; }"
     second = PROTO3 + "message Order { bytes s = 1; string b = 2; sint64 n = 3; int32 d = 4; }"
     rows = [
-        record(0, order(1, first, s="x", b=b"y", n=2**64 - 1, d=0.5)),
-        record(1, order(2, second, s=b"\xc3\xa9", b="z", n=-(2**63), d=3)),
-        record(2, order(2, second, s=b"\xff")),
+        raw_row(0, order(1, first, s="x", b=b"y", n=2**64 - 1, d=0.5)),
+        raw_row(1, order(2, second, s=b"\xc3\xa9", b="z", n=-(2**63), d=3)),
+        raw_row(2, order(2, second, s=b"\xff")),
     ]
     _, typed, bad = decode(spark, tmp_path, rows, [protobuf_part({1: first, 2: second})])
     assert [(r["s"], r["b"], r["n"], r["d"]) for r in typed] == [
@@ -308,8 +299,8 @@ def test_large_records_fit_into_a_small_heap(spark, tmp_path):
     large = order(1, text, raw=bytes(1_000_000), n=1)
     files = []
     for start in range(0, 1_500, 50):
-        rows = [record(n, large) for n in range(start, start + 50)]
-        files += write_raw(tmp_path / "raw", rows, f"landed-{start}")
+        rows = [raw_row(n, large) for n in range(start, start + 50)]
+        files += write_files(tmp_path / "raw", f"landed-{start}", rows)
     plan = decode_plan(tmp_path / "raw", [planned(0, 1_500)], [protobuf_part({1: text})])
     job = decode_job(tmp_path / "raw", files, plan)
     result = decode_rows.execute(spark.session, job)

@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.harness import (
+from tests.worlds.spark_doubles import LossySpark
+from tests.worlds.streams import (
     closed_incidents,
+    commit_only,
     decide,
     gap_reasons,
     head,
@@ -11,8 +13,6 @@ from tests.harness import (
     table_rows,
     table_version,
 )
-from tests.interrupted_runs import commit_only
-from tests.spark_doubles import LossySpark
 from tideline.errors import ResetDetected
 from tideline.model.offsets import total
 from tideline.model.request import RunRequest

@@ -8,7 +8,7 @@ import pytest
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
-from tests.harness import folder_of, head, table_rows, table_version
+from tests.worlds.streams import folder_of, head, table_rows, table_version
 from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.model.request import RunRequest
 from tideline.pipeline.ingest_ranges import ingest_ranges

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 
 import ingest_range
-from tests.raw_tables import rows_of
+from tests.worlds.raw_tables import rows_of
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import Output, SparkJob
 from tideline.spark import session

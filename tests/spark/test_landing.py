@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from pyspark.sql import Observation
 
-from tests.harness import head, is_clean, spans, table_rows, table_version
+from tests.worlds.streams import head, is_clean, spans, table_rows, table_version
 from tideline.model.offsets import OffsetRange, overlaps, total
 from tideline.model.request import RunRequest
 from tideline.table.schema import read_commit_metadata

@@ -4,7 +4,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-from tests.harness import is_clean, table_rows, table_version
+from tests.worlds.streams import is_clean, table_rows, table_version
 
 SIZES = (None, 0, 10, 5_000, 900_000)
 

@@ -5,7 +5,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from tests.raw_tables import avro, decode_job, decode_plan, decoded, planned, record, write_raw
+from tests.worlds.raw_tables import avro, decode, framing
+from tests.worlds.rows import raw_row
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import EventDate, FieldChoice, PartPlan, WriterSchema
 
@@ -62,7 +63,7 @@ def values(format):
             (avro(NEW, {**new, "customer": None}, 2), (None, AT, None)),
             (avro(NEW, {**new, "customer": {"name": "bob", "id": 8}}, 2)[:-1], None),
         ]
-    head = b"\0\0\0\0\1"
+    head = framing(1)
     return [
         (
             head + b'{"at":"2026-05-06T07:08:09Z","note":"no number","customer":{"id":7}}',
@@ -77,17 +78,16 @@ def values(format):
 def test_listed_fields_become_columns(spark, tmp_path, format):
     """Fields beside them are not looked at, be they wrong; a bad one is still a bad record."""
     headers = [{"key": "trace", "value": b"\1"}]
-    rows = [record(n, value, headers=headers) for n, (value, _) in enumerate(values(format))]
-    files = write_raw(tmp_path / "raw", rows)
+    rows = [raw_row(n, value, headers=headers) for n, (value, _) in enumerate(values(format))]
     decodes = part(format, JSON) if format == "json" else part(format, OLD, NEW)
-    plan = decode_plan(
-        tmp_path / "raw",
-        [planned(0, 10)],
+    _, typed, bad = decode(
+        spark,
+        tmp_path,
+        rows,
         [decodes],
         own_columns=("is_tombstone", "headers"),
         event_date=EventDate("at", date(2026, 1, 1), date(2026, 12, 31), "catch_all"),
     )
-    _, typed, bad = decoded(spark, decode_job(tmp_path / "raw", files, plan))
     own = ["topic_id", "generation", "partition", "offset", "is_tombstone", "headers"]
     names = [*own, "event_date", "who", "at", "customer", "decode_plan_id"]
     good = {n: made for n, (_, made) in enumerate(values(format)) if made is not None}
@@ -104,7 +104,5 @@ def test_no_listed_field_is_there_yet(spark, tmp_path):
     """A schema that comes later may bring one; until then the rows have none."""
     decodes = part("avro", OLD, choices=(FieldChoice("later"),))
     value = avro(OLD, {"note": "x", "customer": {"name": "ann", "id": 7}}, 1)
-    files = write_raw(tmp_path / "raw", [record(0, value), record(1, value + b"x")])
-    plan = decode_plan(tmp_path / "raw", [planned(0, 10)], [decodes])
-    result, (row,), (bad,) = decoded(spark, decode_job(tmp_path / "raw", files, plan))
+    result, (row,), (bad,) = decode(spark, tmp_path, [value, value + b"x"], [decodes])
     assert (result.raw_rows, row["offset"], bad["error_class"]) == (2, 0, "trailing_bytes")

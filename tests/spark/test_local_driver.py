@@ -9,9 +9,9 @@ import pytest
 
 from devstack.command_line import finished, tideline
 from devstack.process import wait_until
-from tests.drivers import all_gone, drivers, jvms, lands_once, stopped, waits_in
 from tests.faults.processes import state
-from tests.harness import folder_of, is_clean, table_rows
+from tests.worlds.drivers import all_gone, drivers, jvms, lands_once, stopped, waits_in
+from tests.worlds.streams import folder_of, is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 from tideline.launch import runtime

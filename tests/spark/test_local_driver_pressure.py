@@ -10,9 +10,9 @@ import time
 import pytest
 
 from devstack.process import wait_until
-from tests.drivers import all_gone, drivers, jvms, lands_once
 from tests.faults.processes import descendants
-from tests.harness import is_clean, table_rows
+from tests.worlds.drivers import all_gone, drivers, jvms, lands_once
+from tests.worlds.streams import is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.jars import spark_jars

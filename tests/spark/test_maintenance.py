@@ -3,8 +3,8 @@
 import pytest
 from deltalake import DeltaTable
 
-from tests.harness import head, is_clean, table_rows
-from tests.spark_doubles import HookedSpark
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import head, is_clean, table_rows
 from tideline.errors import StreamBusy
 from tideline.landing import table_commit as commit_loop
 from tideline.model.request import RunRequest

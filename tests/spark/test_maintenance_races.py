@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from pyspark import InheritableThread
 
 from devstack.process import wait_until
-from tests.lake import Lake
-from tests.unit.build import planned
+from tests.worlds.build import planned
+from tests.worlds.lake import Lake
 from tideline.errors import AttemptFenced, AuditNotClean, CommitConflict
 from tideline.landing import table_commit as commit_loop
 from tideline.landing.attempts import begin_attempt, removal

@@ -4,9 +4,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from devstack.airflow_services import connection_to
-from tests.harness import head, spans, table_rows, table_version
-from tests.interrupted_runs import commit_only
-from tests.ledger_database import create_tables
+from tests.worlds.ledgers import create_tables
+from tests.worlds.streams import commit_only, head, spans, table_rows, table_version
 from tideline.errors import LedgerElsewhere
 from tideline.ledger.move import move_ledger
 from tideline.wiring import open_store

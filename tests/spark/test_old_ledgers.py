@@ -5,8 +5,8 @@ import json
 import pytest
 
 from devstack.broker import Broker
-from tests.harness import decide, head, table_rows, table_version
-from tests.recorded import Recorded, unpack
+from tests.worlds.ledgers import Recorded, unpack
+from tests.worlds.streams import decide, head, table_rows, table_version
 from tideline.model.request import RunRequest
 from tideline.operations.reading import audit_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream

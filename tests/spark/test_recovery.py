@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.harness import head, spans, table_rows, table_version
-from tests.interrupted_runs import commit_only, freeze_only
+from tests.worlds.streams import commit_only, freeze_only, head, spans, table_rows, table_version
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.landing.attempts import Attempt
 from tideline.model.request import RunRequest

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from devstack.process import wait_until
-from tests.harness import decide, halts, is_clean, table_rows
+from tests.worlds.streams import decide, halts, is_clean, table_rows
 from tideline.wiring import open_ledger
 
 

@@ -4,8 +4,14 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
-from tests.harness import closed_incidents, head, spans, table_rows, table_version
-from tests.interrupted_runs import commit_only
+from tests.worlds.streams import (
+    closed_incidents,
+    commit_only,
+    head,
+    spans,
+    table_rows,
+    table_version,
+)
 from tideline import failpoints
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
 from tideline.model.request import RunRequest

@@ -8,10 +8,10 @@ from pyspark.sql.connect.session import SparkSession
 from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
 from devstack.spark_apps import ConnectSpark
-from tests.harness import table_rows
-from tests.secured_broker import PASSWORD, connect
-from tests.secured_reads import RECORDS, by_spark
-from tests.token_issuer import SECRET
+from tests.worlds.secured_broker import PASSWORD, connect
+from tests.worlds.secured_reads import RECORDS, by_spark
+from tests.worlds.streams import table_rows
+from tests.worlds.token_issuer import SECRET
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
-from tests.drivers import jvms
-from tests.harness import is_clean, table_rows
-from tests.secured_broker import connect
-from tests.secured_reads import RECORDS, SERVED, by_spark
-from tests.spark_ways import by_spark_submit
-from tests.token_issuer import SECRET
+from tests.worlds.drivers import jvms
+from tests.worlds.secured_broker import connect
+from tests.worlds.secured_reads import RECORDS, SERVED, by_spark
+from tests.worlds.spark_ways import by_spark_submit
+from tests.worlds.streams import is_clean, table_rows
+from tests.worlds.token_issuer import SECRET
 from tideline.errors import AccessRefused, ResetDetected
 from tideline.launch.local_driver import LocalDriver
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness import closed_incidents, decide, halts, head, is_clean, table_rows
+from tests.worlds.streams import closed_incidents, decide, halts, head, is_clean, table_rows
 from tideline.errors import ResetDetected
 from tideline.model.request import RunRequest
 from tideline.operations.rewind import RewindRequest, rewind_stream

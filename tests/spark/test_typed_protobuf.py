@@ -3,9 +3,9 @@
 import pytest
 
 from devstack.protobuf_messages import message_class
-from tests.protobuf_schemas import PROTO3
-from tests.raw_tables import framing
-from tests.typed_streams import Typed
+from tests.worlds.protobuf_schemas import PROTO3
+from tests.worlds.raw_tables import framing
+from tests.worlds.typed_streams import Typed
 
 MONEY = PROTO3 + "message Money { int64 units = 1; string currency = 2; }\n"
 V1 = PROTO3 + 'import "money.proto";\nmessage Order { int32 id = 1; Money price = 2; }\n'

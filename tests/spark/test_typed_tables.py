@@ -8,8 +8,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from devstack.process import free_ports
-from tests.harness import closed_incidents, decide, head, is_clean
-from tests.typed_streams import V1, V2, WRONG, Typed, avro
+from tests.worlds.streams import closed_incidents, decide, head, is_clean
+from tests.worlds.typed_streams import V1, V2, WRONG, Typed, avro
 from tideline.errors import DecodingHalted, RegistryAway
 from tideline.landing.context import now
 from tideline.model.request import RunRequest
@@ -151,7 +151,7 @@ def test_a_redrive_moves_what_can_be_decoded_now(typed):
     first, second = ({**s, "doc": at.subject} for s in (V1, V2))  # with ids of their own
     next_id = at.register(first) + 1  # the registry gives them out in turn
     at.send(first, {"id": 1, "note": "a"})
-    at.send_bytes(avro(next_id, second, {"id": 2, "total": 0.5}))
+    at.send_bytes(avro(second, {"id": 2, "total": 0.5}, next_id))
     at.run("one")
     at.send(first, {"id": 3, "note": "c"})
     at.send_bytes(b"nonsense")

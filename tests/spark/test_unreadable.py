@@ -7,7 +7,8 @@ import pytest
 import ingest_range
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
-from tests.harness import (
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import (
     attempts_left,
     closed_incidents,
     decide,
@@ -19,7 +20,6 @@ from tests.harness import (
     table_rows,
     table_version,
 )
-from tests.spark_doubles import HookedSpark
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.model.offsets import OffsetRange, total
 from tideline.model.request import RunRequest

@@ -8,18 +8,19 @@ from kafka import KafkaProducer
 
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
-from tests.harness import (
+from tests.worlds.spark_doubles import HookedSpark, LossySpark
+from tests.worlds.streams import (
     closed_incidents,
+    commit_only,
     decide,
     folder_of,
+    freeze_only,
     halts,
     head,
     is_clean,
     spans,
     table_rows,
 )
-from tests.interrupted_runs import commit_only, freeze_only
-from tests.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import BadInput, ResetDetected, VerificationFailed
 from tideline.landing import proof as log_checks
 from tideline.model.incident import Finding

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_drivers import Fake
+from tests.worlds.fake_drivers import Fake
 from tideline.launch import local_driver
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID, OTHER_ID, head, plan, planned, position
+from tests.worlds.build import ID, OTHER_ID, head, plan, planned, position
 from tideline.errors import StreamBusy
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit

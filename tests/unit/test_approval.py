@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID, NOW
+from tests.worlds.build import ID, NOW
 from tideline.airflow import approval
 from tideline.errors import BadInput
 from tideline.model.incident import Finding, Incident

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, plan, planned, position
+from tests.worlds.build import ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.observation import Gap
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import Stored, VerifiedRange

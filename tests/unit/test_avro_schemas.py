@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.avro_versions import CASES, field, logical, record
-from tests.unit.schemas import array, columns, mapping, merge, struct
+from tests.worlds.avro_versions import CASES, field, logical, record
+from tests.worlds.schemas import array, columns, mapping, merge, struct
 from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.merging import delta_fields
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, observation, position, seen, topic
+from tests.worlds.build import ID, NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.errors import BadInput, ServiceAway, WindowUnavailable
 from tideline.model.incident import Finding
 from tideline.model.observation import TimedOffset

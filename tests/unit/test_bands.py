@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import (
+from tests.worlds.build import (
     ID,
     NOW,
     OTHER_ID,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.unit.build import NOW
+from tests.worlds.build import NOW
 from tideline.airflow.operations import REDRIVE_FORM, check_form
 from tideline.errors import BadInput
 from tideline.model.request import MOST_RANGES, read_form

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import ID, NOW, plan, planned
+from tests.worlds.build import ID, NOW, plan, planned
 from tideline.errors import StreamBusy
 from tideline.landing.closing import refuse_closed
 from tideline.ledger.state import Control, LedgerState

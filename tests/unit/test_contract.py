@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from devstack.command_line import ROOT
-from tests.output_schema import SCHEMA, assert_fits
-from tests.unit.build import ID, planned
-from tests.unit.contract_objects import (
+from tests.worlds.build import ID, planned
+from tests.worlds.contract_objects import (
     BEGUN,
     CLOSED,
     CLUSTER,
@@ -25,6 +24,7 @@ from tests.unit.contract_objects import (
     THERE,
     ZULU,
 )
+from tests.worlds.output_schema import SCHEMA, assert_fits
 from tideline.contract import answers, building
 from tideline.contract import building as parts
 from tideline.contract.schema import COMMANDS, OTHERS, output_schema

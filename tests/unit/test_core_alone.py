@@ -20,7 +20,7 @@ for package in (tideline.model, tideline.rules):
     for module in pkgutil.iter_modules(package.__path__):
         __import__(package.__name__ + "." + module.name)
 
-from tests.unit.build import head, observation, position, seen, topic
+from tests.worlds.build import head, observation, position, seen, topic
 from tideline.rules.reset_detection import find_resets
 from tideline.rules.planning import plan_ranges
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, NOW, head, planned
+from tests.worlds.build import ID, NOW, head, planned
 from tideline.errors import StreamBusy
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, position
+from tests.worlds.build import ID, NOW, OTHER_ID, head, position
 from tideline.decoding.rules import closed, has_work, reconciled, still_landed, to_decode, to_remove
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
 from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.build import planned
+from tests.worlds.build import planned
 from tideline.connections import Connection
 from tideline.documents import dump, load
 from tideline.errors import BadInput, ConnectionMissing, ServiceAway

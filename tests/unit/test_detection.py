@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import (
+from tests.worlds.build import (
     CLUSTER,
     ID,
     OTHER_ID,

@@ -11,7 +11,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from tests.unit.build import ID, NOW
+from tests.worlds.build import ID, NOW
 from tideline.documents import FORMAT, dump, load, refuse_newer
 from tideline.errors import NewerFormat, UnreadableDocument
 from tideline.ledger.state import Control

@@ -2,12 +2,12 @@
 
 import json
 
-from tests.output_schema import assert_fits
-from tests.unit.contract_objects import (
+from tests.worlds.contract_objects import (
     COORDINATES,
     DONE,
     REWIND,
 )
+from tests.worlds.output_schema import assert_fits
 from tideline.contract import answers, events
 from tideline.rules.audit import Audit
 

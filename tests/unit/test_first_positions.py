@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import OTHER_ID, head, observation, position, seen, topic
+from tests.worlds.build import OTHER_ID, head, observation, position, seen, topic
 from tideline.errors import BadInput
 from tideline.model.head import Head
 from tideline.model.observation import PartitionObservation

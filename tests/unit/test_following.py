@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import NOW, OTHER_ID, head, observation, position, seen, topic
+from tests.worlds.build import NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.errors import BadInput
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident

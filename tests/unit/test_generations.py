@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import ID, NOW, OTHER_ID, head, observation, plan, planned, position, topic
-from tests.unit.build import seen as shown
+from tests.worlds.build import ID, NOW, OTHER_ID, head, observation, plan, planned, position, topic
+from tests.worlds.build import seen as shown
 from tideline.documents import FORMAT, dump, load
 from tideline.errors import StreamBusy, VerificationFailed
 from tideline.model.head import Head

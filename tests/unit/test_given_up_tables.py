@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import NOW, head, plan, planned
+from tests.worlds.build import NOW, head, plan, planned
 from tideline.landing.proof import find_commit, foreign_changes
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Finding

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import spark_job
+from tests.worlds.build import spark_job
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.landing.attempts import submit

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.unit.build import NOW, OTHER_ID, observation, position, seen, topic
+from tests.worlds.build import NOW, OTHER_ID, observation, position, seen, topic
 from tideline.model.offsets import TopicPartition
 from tideline.rules.advance import headroom_of, scarce, unread_places
 

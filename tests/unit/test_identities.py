@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.unit.build import ID, OTHER_ID, head, planned, position, topic
+from tests.worlds.build import ID, OTHER_ID, head, planned, position, topic
 from tideline.documents import dump, load
 from tideline.errors import UnreadableDocument
 from tideline.model.head import Head, PartitionPosition

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import ID, NOW, plan, planned
+from tests.worlds.build import ID, NOW, plan, planned
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows
 from tideline.model.verdicts import HALTING, POLICIES

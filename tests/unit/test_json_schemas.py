@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.schemas import array, columns, mapping, merge, struct
+from tests.worlds.schemas import array, columns, mapping, merge, struct
 from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from kafka import errors as kafka_errors
 
-from tests.unit.build import ID, OTHER_ID
+from tests.worlds.build import ID, OTHER_ID
 from tideline.errors import TopicIdMissing
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.requests import (

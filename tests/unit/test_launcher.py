@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import planned, spark_job
+from tests.worlds.build import planned, spark_job
 from tideline.connections import Connection
 from tideline.documents import dump
 from tideline.errors import ServiceAway

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.schemas import merge, struct, writer
+from tests.worlds.schemas import merge, struct, writer
 from tideline.decoding.schemas.changes import Incompatible, NewField
 from tideline.decoding.schemas.merging import paths_of, reader_schema
 from tideline.model.decoding import FieldChoice

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.fake_drivers import run
+from tests.worlds.fake_drivers import run
 from tideline.errors import ServiceAway
 from tideline.launch import local_driver
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from devstack.process import wait_until
-from tests.fake_drivers import run
+from tests.worlds.fake_drivers import run
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.local_driver import LocalDriver

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.build import (
+from tests.worlds.build import (
     CLUSTER,
     ID,
     NOW,
@@ -18,7 +18,7 @@ from tests.unit.build import (
     seen,
     topic,
 )
-from tests.unit.contract_objects import CLOSED, LOSS, OPEN
+from tests.worlds.contract_objects import CLOSED, LOSS, OPEN
 from tideline.model.decoding import Decoding
 from tideline.model.head import Headroom, KnownCommit
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from tests.prometheus import DASHBOARD, OBSERVABILITY, RULES, name_of, panels, rules
-from tests.statsd_server import statsd_server
+from tests.worlds.prometheus import DASHBOARD, OBSERVABILITY, RULES, name_of, panels, rules
+from tests.worlds.statsd_server import statsd_server
 from tideline.model.metrics import BEGIN, METRICS, with_table
 
 PAGE = OBSERVABILITY.parent / "observability.md"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID
+from tests.worlds.build import ID
 from tideline.airflow.telemetry import show_position
 from tideline.errors import ServiceAway
 from tideline.model.head import Head, PartitionPosition

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.unit.build import NOW, OTHER_ID, head, observation, position, seen, topic
+from tests.worlds.build import NOW, OTHER_ID, head, observation, position, seen, topic
 from tideline.model.head import Head
 from tideline.rules.planning import new_places, open_transactions
 

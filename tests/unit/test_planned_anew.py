@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, NOW, head, observation, plan, planned, position, topic
-from tests.unit.build import seen as shown
+from tests.worlds.build import ID, NOW, head, observation, plan, planned, position, topic
+from tests.worlds.build import seen as shown
 from tideline.errors import Halted, ReplayUnavailable, RequestConflict, StreamBusy
 from tideline.landing.closing import can_be_given_up
 from tideline.landing.context import RunContext

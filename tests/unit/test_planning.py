@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID, OTHER_ID, head, observation, position, seen, topic
+from tests.worlds.build import ID, OTHER_ID, head, observation, position, seen, topic
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.rules.planning import move_over_coverage, plan_ranges, share_fairly
 

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from tests.protobuf_schemas import PROTO3, writer
+from tests.worlds.protobuf_schemas import PROTO3, writer
 from tideline.model.decoding import SchemaUnusable
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 

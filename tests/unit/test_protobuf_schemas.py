@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.protobuf_schemas import PROTO2, PROTO3, merge
-from tests.unit.schemas import array, columns, mapping, struct
+from tests.worlds.protobuf_schemas import PROTO2, PROTO3, merge
+from tests.worlds.schemas import array, columns, mapping, struct
 from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.merging import paths_of
 from tideline.model.decoding import FieldChoice

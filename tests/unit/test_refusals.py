@@ -8,7 +8,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 import ingest_range
-from tests.unit.build import planned
+from tests.worlds.build import planned
 from tideline.documents import dump
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka import client

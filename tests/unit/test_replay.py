@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
+from tests.worlds.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
 from tideline.landing import observing as stability
 from tideline.landing.proof import obstacles_to
 from tideline.model.observation import Gap

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.build import NOW
+from tests.worlds.build import NOW
 from tideline.errors import BadInput
 from tideline.model.request import RequestedRange, RunRequest, Window, read_form
 

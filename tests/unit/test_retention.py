@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.build import ID, NOW
+from tests.worlds.build import ID, NOW
 from tideline.model.decoding import DecodePlan, DecodeRecord
 from tideline.model.maintenance import ExpiredRows
 from tideline.model.offsets import (

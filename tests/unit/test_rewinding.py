@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.unit.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
+from tests.worlds.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.incident import Finding, Incident, UnverifiedRows
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import VerifiedRange

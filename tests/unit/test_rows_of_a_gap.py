@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, NOW, head, plan, planned, position
+from tests.worlds.build import ID, NOW, head, plan, planned, position
 from tideline.landing.proof import Counted
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devstack.reference.entries import PROSE
-from tests.unit.build import ID, NOW
+from tests.worlds.build import ID, NOW
 from tideline.airflow import approval
 from tideline.cli import reading as command
 from tideline.cli.output import Output

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql.connect.proto import relations_pb2
 
 import tideline
-from tests.unit.build import spark_job
+from tests.worlds.build import spark_job
 from tideline.spark.session import REDACTED, SESSION
 
 PACKAGE = Path(tideline.__file__).parent

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.shown_variables import shown, submission_that_shows
+from tests.worlds.shown_variables import shown, submission_that_shows
 from tideline.launch import connect, local_driver
 from tideline.launch.connect import SparkConnect
 from tideline.launch.programs import SITE, decisive, spark_variables

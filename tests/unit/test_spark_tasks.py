@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.raw_tables import decode_job, decode_plan
-from tests.raw_tables import planned as coordinates
-from tests.unit.build import planned, spark_job
+from tests.worlds.build import planned, spark_job
+from tests.worlds.raw_tables import decode_job, decode_plan
+from tests.worlds.raw_tables import planned as coordinates
 from tideline.documents import dump
 from tideline.launch.programs import AVRO_LIMITS, DECODE, INGEST, application_for
 from tideline.launch.submit import configuration, is_small

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, NOW, head, plan, planned, position
+from tests.worlds.build import ID, NOW, head, plan, planned, position
 from tideline.landing.context import RunContext
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

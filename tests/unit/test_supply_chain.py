@@ -10,7 +10,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from devstack.supply_chain.audit import audit
 from devstack.supply_chain.bill_of_materials import write_bill
 from devstack.supply_chain.components import Component, parts_of
-from tests.http_stub import HttpStub
+from tests.worlds.http_stub import HttpStub
 from tideline.errors import BadInput, ServiceAway
 
 LZ4 = Component("pkg:maven/org.lz4/lz4-java@1.8.0", sha256="ab" * 32)

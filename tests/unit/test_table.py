@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.build import ID, planned
+from tests.worlds.build import ID, planned
 from tideline.errors import NewerFormat
 from tideline.table.schema import commit_metadata, read_commit_metadata
 

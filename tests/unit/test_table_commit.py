@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.build import ID, planned
-from tests.unit.build import plan as plan_of
+from tests.worlds.build import ID, planned
+from tests.worlds.build import plan as plan_of
 from tideline.errors import AttemptFenced, CommitConflict, ServiceAway, VerificationFailed
 from tideline.landing.table_commit import Landing, land, remove
 from tideline.model.head import KnownCommit

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.build import NOW, head, plan, planned, position
+from tests.worlds.build import NOW, head, plan, planned, position
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.offsets import Coverage, OffsetRange, by_log

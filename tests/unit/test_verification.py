@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build import ID, plan, planned
+from tests.worlds.build import ID, plan, planned
 from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import LandedRange

@@ -7,7 +7,7 @@ import pytest
 from devstack.airflow_client import AirflowClient
 from devstack.airflow_harness import AirflowHarness
 from devstack.stack import Stack
-from tests.statsd_server import statsd_server
+from tests.worlds.statsd_server import statsd_server
 
 USERS = {"vera": "viewer", "olga": "user", "otto": "user"}
 """Beside the administrator: one who may look, and two who may trigger and answer."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from devstack.airflow_harness import started
 from devstack.process import wait_until
-from tests.harness import head, spans, table_rows
+from tests.worlds.streams import head, spans, table_rows
 from tideline.model.offsets import OffsetRange, overlaps, union
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.unit.build import ID, NOW, head, plan, planned, position
+from tests.worlds.build import ID, NOW, head, plan, planned, position
 from tideline.model.addresses import LedgerLocation
 from tideline.model.head import Headroom
 from tideline.model.incident import Decision, Finding, Incident, Notice

@@ -16,7 +16,7 @@ from devstack.go_programs import GoProgram
 from tideline.model.metrics import Metric
 from tideline.versions import PROMTOOL
 
-OBSERVABILITY = Path(__file__).parents[1] / "docs/observability"
+OBSERVABILITY = Path(__file__).parents[2] / "docs/observability"
 RULES = OBSERVABILITY / "alerts.yaml"
 DASHBOARD = OBSERVABILITY / "dashboard.json"
 _PROGRAM = GoProgram(*PROMTOOL)

@@ -1,13 +1,12 @@
 """A stream with typed tables on a real broker, with a real registry and a real Spark."""
 
-import io
 import json
 import os
 
-import fastavro
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
+from tests.worlds.raw_tables import avro
 from tideline.model.request import RunRequest
 from tideline.pipeline.run_batch import decode_batch
 from tideline.stream.stream import tables_of
@@ -20,13 +19,6 @@ V1 = {
 }
 V2 = V1 | {"fields": [V1["fields"][0], {"name": "total", "type": "double"}]}
 WRONG = V1 | {"fields": [{"name": "id", "type": {"type": "array", "items": "string"}}]}
-
-
-def avro(schema_id, schema, record):
-    """A record in Confluent's framing."""
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(schema))), record)
-    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
 
 
 class Typed:
@@ -70,7 +62,7 @@ class Typed:
 
     def send(self, schema, *records, partition=0):
         self.send_bytes(
-            *(avro(self.ids[json.dumps(schema)], schema, r) for r in records), partition=partition
+            *(avro(schema, r, self.ids[json.dumps(schema)]) for r in records), partition=partition
         )
 
     def send_bytes(self, *values, partition=0, key=b"k"):

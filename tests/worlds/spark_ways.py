@@ -10,7 +10,7 @@ import pytest
 
 from devstack.connect_server import ConnectServer
 from devstack.spark_apps import InProcessSpark
-from tests.raw_tables import decoded, rows_of
+from tests.worlds.raw_tables import decoded, rows_of
 from tideline.documents import dump, load
 from tideline.launch.connect import SparkConnect
 from tideline.launch.submit import SparkSubmit, job_submission

@@ -22,8 +22,8 @@ from kafka.admin import (
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from devstack.process import HOST, free_ports
-from tests.tls import Authority
-from tests.token_issuer import AUDIENCE, CLIENT, SECRET, TokenIssuer
+from tests.worlds.tls import Authority
+from tests.worlds.token_issuer import AUDIENCE, CLIENT, SECRET, TokenIssuer
 
 PASSWORD = "right-and-secret"
 """Of every user."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "docs/output.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/output.schema.json").read_text())
 
 
 def assert_fits(name, answer):

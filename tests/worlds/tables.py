@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from posixpath import relpath
 from typing import Protocol
 from urllib.parse import quote
 
@@ -18,29 +16,16 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from tests.simulation.table_world import Attempted, SimulatedWorld
-from tideline.documents import dump
+from tests.worlds.object_stores import Bucket
+from tests.worlds.rows import name_files, raw_rows
 from tideline.model.offsets import CoordinateRange
 from tideline.table.delta_table import TargetTable
+from tideline.table.maintained_table import MaintainedTable
 from tideline.table.port import TablePort
 from tideline.table.schema import TableChange
-from tideline.table.written_files import Manifest
 
 STREAM, LEDGER = "orders", "l"
-SCHEMA = pa.schema(
-    [
-        ("topic_id", pa.string()),
-        ("generation", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("plan_id", pa.string()),
-    ]
-)
+BY = ("topic_id", "generation", "topic", "partition")
 
 
 @dataclass(frozen=True)
@@ -67,22 +52,10 @@ class Rows:
         offsets = self.offsets
         if offsets is None:
             offsets = range(self.at.start_offset, self.at.end_offset)
-        count = len(offsets)
+        at = {name: getattr(self.at, name) for name in BY}
         headers = None if self.header is None else [{"key": "h", "value": self.header}]
-        columns = {
-            "topic_id": [self.at.topic_id] * count,
-            "generation": [self.at.generation] * count,
-            "topic": [self.at.topic] * count,
-            "partition": [self.at.partition] * count,
-            "offset": list(offsets),
-            "timestamp": [datetime(2026, 1, 1, tzinfo=UTC)] * count,
-            "timestamp_type": [0] * count,
-            "key": [self.key] * count,
-            "value": [self.value] * count,
-            "headers": [headers] * count,
-            "plan_id": [self.plan_id] * count,
-        }
-        return pa.table(columns, SCHEMA)
+        of = {"key": self.key, "value": self.value, "headers": headers, "plan_id": self.plan_id}
+        return raw_rows(offsets, **at, **of)
 
 
 class TableWorld(Protocol):
@@ -139,9 +112,7 @@ class DeltaWorld:
         return Attempted(sum(len(item.table) for item in rows), tuple(files))
 
     def name(self, change: TableChange, files: Sequence[str]) -> None:
-        names = tuple(relpath(file, change.folder) for file in files)
-        self._target(change.folder).mkdir(parents=True, exist_ok=True)
-        self._target(f"{change.folder}/_files.json").write_text(dump(Manifest(names)))
+        name_files(self.folder, change.folder, files)
 
     def lose(self, path: str) -> None:
         self._target(path).unlink()
@@ -167,6 +138,21 @@ class DeltaWorld:
 
     def _target(self, path: str) -> Path:
         return self.folder / path
+
+
+class StoreWorld(DeltaWorld):
+    """Spark's files and other programs get there beside the proxy, through the server's folder.
+
+    Args:
+        bucket: Where the table is.
+        partition_by: The table's partition columns.
+    """
+
+    def __init__(self, bucket: Bucket, partition_by: Sequence[str] = ("topic_id",)) -> None:
+        self.bucket = bucket
+        self.folder, self.partition_by = bucket.path(), tuple(partition_by)
+        self.port: TargetTable = MaintainedTable(bucket.uri(), bucket.options)
+        self.port.create(STREAM, LEDGER, partition_by)
 
 
 WORLDS = {"delta": DeltaWorld, "simulated": SimulatedWorld}

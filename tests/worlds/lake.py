@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.table_worlds import SCHEMA
-from tests.unit.build import ID, head, observation, plan, planned, position, seen, topic
+from tests.worlds.build import head, observation, plan, planned, position, seen, topic
+from tests.worlds.rows import raw_rows
 from tideline.landing.context import RunContext
 from tideline.model.plan import VerifiedRange
 from tideline.model.request import RunRequest
@@ -30,12 +30,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BY = ["topic_id", "partition"]
 
 
-def rows(start, end, partition=0, generation=0, topic_id=ID, plan_id="plan-first", copies=1):
+def rows(start, end, copies=1, **others):
     """Rows of one log as a run lands them."""
-    row = {"topic_id": topic_id, "generation": generation, "topic": "orders", "timestamp": NOW}
-    row |= {"partition": partition, "timestamp_type": 0, "value": b"x", "plan_id": plan_id}
-    made = [row | {"offset": o} for o in range(start, end) for _ in range(copies)]
-    return pa.Table.from_pylist(made, SCHEMA)
+    return raw_rows((o for o in range(start, end) for _ in range(copies)), **others)
 
 
 class Cluster:
@@ -101,7 +98,7 @@ class Lake:
             custom_metadata={"userMetadata": metadata},
             app_transactions=[Transaction(app_id(ledger_id), token)],
         )
-        both = [rows(start, end, p, plan_id=frozen.plan_id) for p in (0, 1)]
+        both = [rows(start, end, partition=p, plan_id=frozen.plan_id) for p in (0, 1)]
         write_deltalake(
             self.uri, pa.concat_tables(both), mode="append", commit_properties=properties
         )

@@ -1,75 +1,22 @@
-"""Raw data files made by hand, plans to decode them, and what the application makes of them."""
+"""Plans and jobs that decode raw files, and what the application makes of them."""
 
 from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import fastavro
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import decode_rows
+from tests.worlds.build import ID
+from tests.worlds.rows import AT, raw_row, write_files
 from tideline.documents import load
 from tideline.model.decoding import ColumnSource, DecodePlan, PartPlan, ReaderSchema, WriterSchema
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, Output
 from tideline.table.written_files import Manifest
-
-TOPIC, TOPIC_ID = "orders", "11111111-1111-1111-1111-111111111111"
-AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
-_SCHEMA = pa.schema(
-    [
-        ("topic_id", pa.string()),
-        ("generation", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("plan_id", pa.string()),
-    ]
-)
-
-
-def record(offset, value, **others):
-    """A raw row."""
-    return {
-        "topic_id": TOPIC_ID,
-        "generation": 0,
-        "topic": TOPIC,
-        "partition": 0,
-        "offset": offset,
-        "timestamp": AT,
-        "timestamp_type": 0,
-        "key": None,
-        "value": value,
-        "headers": None,
-        "plan_id": "landed",
-        **others,
-    }
-
-
-def write_raw(table: Path, rows, folder="landed-a", partition_by=("topic_id",)):
-    """Write rows as Spark would have landed them; the files' paths below the table."""
-    groups: dict[tuple, list] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in partition_by), []).append(row)
-    files = []
-    for number, (values, group) in enumerate(groups.items()):
-        parts = [f"{name}={value}" for name, value in zip(partition_by, values, strict=True)]
-        path = "/".join([folder, *parts, f"part-{number}.parquet"])
-        (table / path).parent.mkdir(parents=True, exist_ok=True)
-        kept = pa.schema([f for f in _SCHEMA if f.name not in partition_by])
-        slim = [{k: v for k, v in row.items() if k not in partition_by} for row in group]
-        pq.write_table(pa.Table.from_pylist(slim, kept), table / path)
-        files.append(path)
-    return files
 
 
 def avro(schema, value, schema_id=None):
@@ -101,7 +48,7 @@ def avro_part(writers, reader, columns, part="value", framing="confluent", **oth
     )
 
 
-def planned(start, end, partition=0, generation=0, topic_id=TOPIC_ID, topic=TOPIC):
+def planned(start, end, partition=0, generation=0, topic_id=ID, topic="orders"):
     """A range of coordinates."""
     return CoordinateRange(topic, topic_id, generation, partition, start, end)
 
@@ -139,6 +86,29 @@ def decode_job(table, files, plan, partition_by=()):
         quarantine=Output(plan.quarantine_uri, "decoded-1"),
         result_path=str(table.parent / "result.json"),
     )
+
+
+def job_of(folder, records, parts, ranges=None, partition_by=(), offsets=1_000, **plan):
+    """A job that decodes records, rows or values, which are written into a raw table.
+
+    Args:
+        folder: For the raw table and what is made of it.
+        records: A row, or a value that stands at the offset of its place.
+        parts: How they are decoded.
+        ranges: What is planned; by default so many offsets.
+        partition_by: Of the typed table.
+        offsets: See `ranges`.
+        plan: Other facts of the plan.
+    """
+    rows = [r if isinstance(r, dict) else raw_row(n, r) for n, r in enumerate(records)]
+    files = write_files(folder / "raw", "landed-a", rows)
+    made = decode_plan(folder / "raw", ranges or [planned(0, offsets)], parts, **plan)
+    return decode_job(folder / "raw", files, made, partition_by)
+
+
+def decode(spark, folder, records, parts, **others):
+    """What becomes of records: see `job_of` and `decoded`."""
+    return decoded(spark, job_of(folder, records, parts, **others))
 
 
 def decoded(spark, job):

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from devstack.process import HOST
-from tests.http_stub import HttpStub, json_answer
+from tests.worlds.http_stub import HttpStub, json_answer
 
 CLIENT, SECRET = "tideline", "client-and-secret"
 AUDIENCE = "kafka"

@@ -1,4 +1,4 @@
-"""What tests ask of a stream, and how they answer its incidents."""
+"""What tests ask of a stream, how they answer its incidents, and runs that a crash cuts off."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from deltalake import DeltaTable
 from tideline.errors import ResetDetected
 from tideline.model.addresses import is_in_object_store
 from tideline.model.incident import Decision
+from tideline.model.request import RunRequest
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 from tideline.store.settings import StoreSettings, with_limits
 from tideline.table.delta_table import TargetTable
-from tideline.wiring import open_ledger
+from tideline.wiring import open_ledger, open_run
 
 STEPS = (
     "plan_offset_ranges",
@@ -106,3 +109,18 @@ def gap_reasons(record):
         for gap in verified.gaps:
             found[gap.reason] = found.get(gap.reason, 0) + len(gap.offsets)
     return found
+
+
+def freeze_only(stream, run_id, spark):
+    """A run that died after its plan was frozen."""
+    with open_run(stream, run_id, RunRequest(), spark) as run:
+        plan_offset_ranges(run)
+        return detect_earliest_reset(run)
+
+
+def commit_only(stream, run_id, spark):
+    """A run that died after the table's commit, before the head moved."""
+    record = freeze_only(stream, run_id, spark)
+    with open_run(stream, run_id, RunRequest(), spark) as run:
+        ingest_ranges(run)
+    return record

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock, Thread
 
-from tests.prometheus import series_name
+from tests.worlds.prometheus import series_name
 
 _LONGEST = 65_535
 

@@ -3,29 +3,137 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 from deltalake import DeltaTable, write_deltalake
 
-from tests.fake_decoder import FakeDecoder
-from tests.fake_registry import FakeRegistry
 from tests.simulation.store import MemoryStore, StoreState
-from tests.table_worlds import Rows
-from tests.unit.build import ID, head, position
+from tests.worlds.build import ID, head, position
+from tests.worlds.registries import FakeRegistry
+from tests.worlds.rows import LOG, name_files, raw_rows, write_files
 from tideline.decoding.verifying import typed_against_raw
+from tideline.documents import dump, load
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
-from tideline.model.decoding import DecodeRecord, Redriven
-from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.decoding import DecodePlan, DecodeRecord, PartPlan, Redriven
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
+from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.operations.redrive import redrive
 from tideline.pipeline.run_batch import decode_batch
 from tideline.rules.audit import TypedAudit
 from tideline.stream.files import read_stream
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COORDINATES
+from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COORDINATES, own_columns
+
+_TYPED = [*LOG, ("schema_id", pa.int32()), ("decode_plan_id", pa.string())]
+TYPED = pa.schema([*_TYPED, ("is_tombstone", pa.bool_())])
+QUARANTINED = pa.schema([*_TYPED, ("error_class", pa.string())])
+
+
+class FakeDecoder:
+    """Judges values by the id in their first five bytes; the fields stay null.
+
+    Args:
+        loses, doubles: Offsets that it writes and counts not at all, or twice, as a bug would.
+
+    `jobs` are those that it was given.
+    """
+
+    def __init__(self, loses: Iterable[int] = (), doubles: Iterable[int] = ()) -> None:
+        self.loses, self.doubles = set(loses), set(doubles)
+        self.jobs: list[DecodeJob] = []
+
+    def submit(self, job_path: str) -> None:
+        """Run the job file as spark-submit would."""
+        job = load(DecodeJob, Path(job_path).read_bytes(), "the job")
+        self.jobs.append(job)
+        Path(job.result_path).write_text(dump(self._decoded(job)))
+
+    def _decoded(self, job: DecodeJob) -> DecodeResult:
+        (part,) = (p for p in job.plan.parts if p.part == "value")
+        raw = [r for r in _raw_rows(job) if r["offset"] not in self.loses]
+        rows = [r for row in raw for r in [row] * (1 + (row["offset"] in self.doubles))]
+        is_framed = part.framing == "confluent"
+        new = {_id(r["value"]) for r in rows} - {None, *_known(part)} if is_framed else set()
+        if new:
+            return DecodeResult(new_ids={"value": tuple(sorted(i for i in new if i is not None))})
+        good, bad, tombstones = [], [], 0
+        for row in rows:
+            error = _error(row["value"], part)
+            is_tombstone = row["value"] is None
+            tombstones += is_tombstone
+            kept = {n: row[n] for n, _ in LOG}
+            kept |= {"schema_id": _id(row["value"]), "decode_plan_id": job.plan.plan_id}
+            if error is not None:
+                bad.append({**kept, "error_class": error})
+            elif not is_tombstone or job.plan.tombstones == "keep":
+                good.append({**kept, "is_tombstone": is_tombstone})
+        return DecodeResult(
+            decoded=self.written(job.decoded, good, _typed(job.plan)),
+            quarantined=self.written(job.quarantine, bad, QUARANTINED),
+            raw_rows=len(rows),
+            tombstones=tombstones,
+            classes=dict(Counter(str(r["error_class"]) for r in bad)),
+        )
+
+    def written(self, output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> SparkResult:
+        """Write the files of one table; how many rows there are."""
+        root = Path(output.uri)
+        days = [{**row, "event_date": row["timestamp"].date()} for row in rows]
+        files = write_files(root, output.folder, days, output.partition_by, schema)
+        name_files(root, output.folder, files)
+        return SparkResult(rows=len(rows))
+
+
+def _typed(plan: DecodePlan) -> pa.Schema:
+    return pa.schema([field for field in TYPED if field.name in own_columns(plan)])
+
+
+def value_of(schema_id: int) -> bytes:
+    """A record's bytes in Confluent's framing; the rest is nobody's business here."""
+    return b"\0" + schema_id.to_bytes(4, "big") + b"..."
+
+
+def _id(value: bytes | None) -> int | None:
+    return int.from_bytes(value[1:5], "big") if value is not None and value[:1] == b"\0" else None
+
+
+def _known(part: PartPlan) -> set[int]:
+    return {*(w.schema_id for w in part.writers), *part.unknown, *part.foreign, *part.unfit}
+
+
+def _error(value: bytes | None, part: PartPlan) -> str | None:
+    if value is None or _id(value) in {w.schema_id for w in part.writers}:
+        return None
+    if part.framing == "plain":
+        return None if part.writers else "type_mismatch"
+    classes: Mapping[str, tuple[int, ...]] = {
+        "unknown_schema": part.unknown,
+        "wrong_subject": part.foreign,
+        "type_mismatch": part.unfit,
+    }
+    return next((name for name, ids in classes.items() if _id(value) in ids), "framing")
+
+
+def _raw_rows(job: DecodeJob) -> list[dict[str, Any]]:
+    found = []
+    for path in job.raw_files:
+        for row in pq.read_table(Path(job.raw_uri, path)).to_pylist():
+            place = (row["topic_id"], row["generation"], row["partition"])
+            if any(
+                place == (r.topic_id, r.generation, r.partition)
+                and r.start_offset <= row["offset"] < r.end_offset
+                for r in job.plan.ranges
+            ):
+                found.append(row)
+    return found
 
 
 class DecodedLake:
@@ -76,9 +184,10 @@ class DecodedLake:
         state = self.ledger.update(lambda s: s.with_next_token())
         self.raw.create(self.name, state.control.ledger_id, [])
         for value in values:
-            log = (self.topic_id, self.generation, 0)
-            at = CoordinateRange("orders", *log, self.landed, self.landed + 1)
-            write_deltalake(self.raw.uri, Rows(at, value=value).table, mode="append")
+            log = {"topic_id": self.topic_id, "generation": self.generation}
+            write_deltalake(
+                self.raw.uri, raw_rows([self.landed], value=value, **log), mode="append"
+            )
             self.landed += 1
         self.covers(self.landed)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.secured_broker import SecuredBroker
-from tests.secured_reads import HIDDEN, SERVED
+from tests.worlds.secured_broker import SecuredBroker
+from tests.worlds.secured_reads import HIDDEN, SERVED
 
 WRONG = "wrong-and-secret"
 Extra = dict[str, str]

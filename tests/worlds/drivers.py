@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devstack.process import wait_until
 from tests.faults.processes import processes, state
-from tests.harness import head, is_clean, table_rows
+from tests.worlds.streams import head, is_clean, table_rows
 
 
 def drivers(folder: Path) -> list[int]:
