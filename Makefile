@@ -53,7 +53,7 @@ check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-light
 
 test-light: $(TESTS_READY)
-	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation)
+	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation tests/steps)
 
 test: setup-tests lint  ## Lint, then all tests but the slow suites, part by part, two at once; each part: python -m tests --help
 	$(BIN)/python -m tests

@@ -30,7 +30,10 @@ PARTS = {
     "spark": ("tests/spark",),
     "faults": ("tests/faults", *COMMANDS),
     "ledger": ("tests/integration", "tests/page"),
-    "rules": ("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/canary"),
+    "rules": (
+        *("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/steps"),
+        "tests/canary",
+    ),
 }
 """The longest first, so that both end together."""
 PURPOSES = {

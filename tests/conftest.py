@@ -137,19 +137,11 @@ def _needs_s3a(request: pytest.FixtureRequest) -> bool:
 def spark(request: pytest.FixtureRequest) -> InProcessSpark:
     """A real Spark that runs the same job file as spark-submit does.
 
-    A session in this process, or with TIDELINE_TEST_SPARK=connect a Spark Connect server. A test
-    marked `connect_too` runs with both.
+    A session in this process, or with TIDELINE_TEST_SPARK=connect a Spark Connect server.
     """
-    default = "connect" if os.environ.get("TIDELINE_TEST_SPARK") == "connect" else "in_process"
-    app: InProcessSpark = request.getfixturevalue(f"{getattr(request, 'param', default)}_spark")
+    kind = "connect" if os.environ.get("TIDELINE_TEST_SPARK") == "connect" else "in_process"
+    app: InProcessSpark = request.getfixturevalue(f"{kind}_spark")
     return app
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests marked `connect_too` with both kinds of Spark, unless one is chosen for all."""
-    chosen = os.environ.get("TIDELINE_TEST_SPARK") == "connect"
-    if not chosen and metafunc.definition.get_closest_marker("connect_too"):
-        metafunc.parametrize("spark", ["in_process", "connect"], indirect=True)
 
 
 @pytest.hookimpl(trylast=True)

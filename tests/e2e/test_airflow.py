@@ -75,6 +75,7 @@ def test_a_dag_run_lands_halts_and_is_cleared(harness, client):
     assert head(stream) == before
 
 
+@pytest.mark.slow
 def test_an_event_tells_of_rows_that_another_run_had_landed(harness, client, spark):
     """A run that died after its commit: the next one recovers it and says so."""
     harness.create(partitions=1)

@@ -54,6 +54,7 @@ def test_an_approval_continues_at_the_log_start(harness, client, loss):
     assert "lost: [10, 30): 20 offsets" in incident.outcome
 
 
+@pytest.mark.slow
 def test_a_refusal_fails_the_run_and_clearing_asks_again(harness, client, loss):
     """Nothing moves until somebody accepts."""
     stream, _ = loss("refused")
@@ -70,6 +71,7 @@ def test_a_refusal_fails_the_run_and_clearing_asks_again(harness, client, loss):
     assert head(stream) == {(harness.topic(), 0): 50}
 
 
+@pytest.mark.slow
 def test_nobody_answers_in_time(harness, client, loss):
     """The run fails; a decision from a shell and a clear bring it to its end."""
     settings = {"retries": 0, "approval_timeout_seconds": 10}
@@ -86,6 +88,7 @@ def test_nobody_answers_in_time(harness, client, loss):
     assert head(stream) == {(harness.topic(), 0): 50}
 
 
+@pytest.mark.slow
 def test_healthy_partitions_go_on_while_a_run_waits_for_an_answer(harness, client):
     """on_incident: proceed; the waiting run holds neither lease nor slot."""
     name = harness.create(partitions=2)

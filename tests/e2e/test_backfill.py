@@ -39,6 +39,7 @@ def backfills(harness, client, intervals, rounds):
     print(scenario.assert_tiled(harness, client))
 
 
+@pytest.mark.slow
 def test_reprocessing_replays_a_run_s_own_plan(harness, client):
     """`none` leaves runs alone; `completed` reads the same offsets again, in the run's own lane."""
     harness.create(partitions=1, **{"retention.ms": "-1"})

@@ -54,6 +54,7 @@ def test_only_tasks_with_work_have_a_process(harness, client):
     assert head(stream) == before
 
 
+@pytest.mark.slow
 def test_an_idle_run_that_is_cleared_stays_idle(harness, client):
     """From each task on, while records are waiting: the run's own plan is to read nothing (R1)."""
     harness.create(partitions=1)
@@ -82,6 +83,7 @@ def test_an_idle_run_that_is_cleared_stays_idle(harness, client):
     assert head(stream) == {(harness.topic(), 0): 17}
 
 
+@pytest.mark.slow
 def test_a_backfill_of_intervals_without_records_starts_two_processes_each(harness, client):
     """Airflow's own backfill, and the same once more with `completed`."""
     harness.create(partitions=1)

@@ -16,6 +16,7 @@ from tideline.decoding import execution as decode_execution
 from tideline.errors import (
     BadInput,
     DecodingHalted,
+    RegistryAway,
     SchemaChanged,
     ServiceAway,
     StreamBusy,
@@ -227,6 +228,65 @@ def test_two_cannot_decode_at_once(lake):
         lake.decodes("two")
     lake.decodes("two")
     assert lake.typed() == [0, 1, 3]
+
+
+def test_too_many_bad_records_halt_until_somebody_decides(tmp_path):
+    """Nothing is committed; what is found meanwhile is asked about as well."""
+    lake = DecodedLake(tmp_path)
+    lake.decode["quarantine"] = {**lake.decode["quarantine"], "max_share": 0.5}
+    lake.lands(value_of(lake.register(ID)), b"x", b"y")
+    with pytest.raises(DecodingHalted, match="2 of 3 records"):
+        lake.decodes("one")
+    (incident,) = lake.ledger.read().open_incidents
+    assert incident.finding.kind == "quarantine_share"
+    assert incident.finding.choices == ("quarantine", "retry", "fail")
+    lake.lands(b"z")
+    with pytest.raises(DecodingHalted):
+        lake.decodes("two")
+    decided(lake, "quarantine")
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()) == ([0], [(n, "framing") for n in (1, 2, 3)])
+    assert not lake.ledger.read().open_incidents
+    closed = [i.finding.kind for i in lake.ledger.closed_incidents()]
+    assert closed == ["quarantine_share"] * 2
+
+
+def test_a_registry_that_is_away_is_waited_for(lake):
+    """The next run that reaches it decodes what all runs before have landed."""
+    second = lake.register(ID, TOTAL)
+    lake.lands(value_of(second))
+    lake.registry.away = True
+    with pytest.raises(RegistryAway):
+        lake.decodes("two")
+    lake.lands(value_of(lake.first))
+    lake.registry.away = False
+    lake.decodes("three")
+    assert lake.typed() == [0, 1, 3, 4]
+
+
+def test_a_schema_that_does_not_fit_halts_with_both_schemas(lake):
+    """With `quarantine` its records wait there, and the others are decoded."""
+    wrong = lake.register(("id", {"type": "array", "items": "string"}))
+    lake.lands(value_of(wrong), value_of(lake.first))
+    with pytest.raises(DecodingHalted, match=r"id.*array"):
+        lake.decodes("two")
+    assert decided(lake, "quarantine").finding.kind == "schema_changed"
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()[1:]) == ([0, 1, 4], [(3, "type_mismatch")])
+
+
+def test_an_audit_names_what_is_wrong_in_the_typed_tables(lake):
+    """A row that is gone, and one that stands twice."""
+    lake.lands(*[value_of(lake.first)] * 3)
+    lake.decodes("two")
+    uri = str(lake.folder / "typed")
+    DeltaTable(uri).delete("offset = 3")
+    twice = DeltaTable(uri).to_pyarrow_table(filters=[("offset", "=", 4)])
+    write_deltalake(uri, twice, mode="append")
+    found = lake.audits()
+    assert [(f.start_offset, f.end_offset) for f in found.missing] == [(3, 4)]
+    assert [f.offsets for f in found.doubled] == [1]
+    assert (found.clean, found.rows, found.pending) == (False, 5, 0)
 
 
 def test_a_decision_for_quarantine_counts_when_the_run_is_cleared(tmp_path):

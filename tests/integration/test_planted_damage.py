@@ -1,6 +1,6 @@
 """Damage planted by hand in table and ledger: the audit names each kind, and says it is not clean.
 
-There is no broker and no Spark here. `tests/spark/test_damage.py` audits real runs.
+There is no broker and no Spark here. `tests/spark/test_runs.py` audits a real run.
 """
 
 import shutil

@@ -1,5 +1,6 @@
 """Files of the table, and the commit that replaces them: what delta-rs and Parquet bring along."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +14,10 @@ from deltalake.schema import PrimitiveType
 from tests.worlds.build import ID
 from tests.worlds.rows import SCHEMA
 from tests.worlds.tables import DeltaWorld, Rows, change, coordinates
-from tideline.errors import CommitConflict, Halted, VerificationFailed
+from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
 from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting
+from tideline.table.delta_table import TargetTable
 
 
 def at(start, end, partition=0):
@@ -187,3 +189,35 @@ def test_a_checkpoint_keeps_what_was_removed_removed(world):
     world.port.commit(doing, (), 2)
     assert world.rows() == []
     assert DeltaTable(world.folder).vacuum(0, enforce_retention_duration=False) != []
+
+
+def test_a_table_s_creation_that_was_cut_off_is_begun_again(tmp_path):
+    """What it left is no table, and is not taken for one without our marks."""
+    log = tmp_path / "t" / "_delta_log"
+    (log / "_staged_commits").mkdir(parents=True)
+    (log / ".00000000000000000000.json.a.tmp").touch()
+    (log / "_commit_a.json.tmp").touch()
+    table = TargetTable(str(tmp_path / "t"))
+    assert not table.observe().exists
+    table.create("s", "l", [])
+    assert (table.observe().stream, table.observe().version) == ("s", 0)
+
+
+def test_a_folder_with_other_things_is_no_table_s_place(tmp_path):
+    """Refused before anything is written into it."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(BadInput, match=r"holds no Delta table: it contains notes\.txt"):
+        TargetTable(str(tmp_path)).create("s", "l", [])
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_of_two_creations_at_once_one_stands(tmp_path):
+    """A zombie and its successor, or two streams that mean the same folder."""
+    for number in range(30):
+        uri = str(tmp_path / str(number))
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(TargetTable(uri).create, name, name, []) for name in "ab"]
+            assert [one.result() for one in both] == [None, None]
+        seen = TargetTable(uri).observe()
+        assert DeltaTable(uri).version() == 0
+        assert seen.stream == seen.ledger_id

@@ -152,14 +152,14 @@ MUTANTS = (
         "foreign commits while Spark was writing (R13)",
         "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
         "if record.is_open and (foreign := ()):",
-        "tests/spark/test_ways_out.py::test_verifying_itself_notices_a_delete_by_others",
+        "tests/steps/test_ways_out.py::test_verifying_itself_notices_a_delete_by_others",
         within="verify_ranges",
     ),
     Mutant(
         "the check after the read (R7)",
         "changed = changes_after_read(run, plan.on_cluster)",
         "changed = ()",
-        "tests/spark/test_halting.py::"
+        "tests/steps/test_halting.py::"
         "test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance",
     ),
     Mutant(
@@ -178,31 +178,31 @@ MUTANTS = (
         "known topics are asked by name (R14)",
         "wanted = known | set(kafka.topics)",
         "wanted = set(kafka.topics)",
-        "tests/spark/test_halting.py::test_a_topic_that_a_pattern_no_longer_lists_is_missed",
+        "tests/steps/test_halting.py::test_a_topic_that_a_pattern_no_longer_lists_is_missed",
     ),
     Mutant(
         "evidence is kept before it expires",
         "if (commit, counted.verified) != (record.table_commit, record.verified):",
         "if False:",
-        "tests/spark/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
+        "tests/steps/test_gaps.py::test_evidence_is_kept_when_it_expires_before_the_advance",
     ),
     Mutant(
         "a shorter replay is not committed (R4)",
         "        if not missing:",
         "        if True:",
-        "tests/spark/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
+        "tests/steps/test_decisions.py::test_a_shorter_replay_never_replaces_what_is_there",
     ),
     Mutant(
         "a replay is checked again after it was read (R4)",
         "        refuse_unserved(run, record, plan, landed)  # reading took its time (R4)\n",
         "",
-        "tests/spark/test_decisions.py::test_a_replay_is_checked_again_before_it_is_committed",
+        "tests/steps/test_decisions.py::test_a_replay_is_checked_again_before_it_is_committed",
     ),
     Mutant(
         "what others did while Spark was reading halts before the commit (R13)",
         "        if findings:\n            open_and_halt(run, run.ledger.read(), findings)\n",
         "",
-        "tests/spark/test_ways_out.py::test_a_delete_while_spark_was_reading_halts_before_the_commit",
+        "tests/steps/test_ways_out.py::test_a_delete_while_spark_was_reading_halts_before_the_commit",
         within="_commit",
     ),
     Mutant(
@@ -228,7 +228,7 @@ MUTANTS = (
         "unverified rows do not stay (R6)",
         "removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)",
         "removed = None",
-        "tests/spark/test_decisions.py::test_unverified_rows_do_not_stay",
+        "tests/steps/test_decisions.py::test_unverified_rows_do_not_stay",
     ),
     Mutant(
         "a removal is noted as it was made (R13)",
@@ -240,38 +240,38 @@ MUTANTS = (
         "later runs attach to a halted plan (R8)",
         "        _attach(run, state, record)\n",
         "",
-        "tests/spark/test_gaps.py::test_a_reader_that_lost_records_is_found_by_counting",
+        "tests/steps/test_gaps.py::test_a_reader_that_lost_records_is_found_by_counting",
     ),
     Mutant(
         "a commit's rows are counted before it proves a plan (R3)",
         "return commit if rows == distinct >= commit.rows else None",
         "return commit",
-        "tests/spark/test_recovery.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
+        "tests/steps/test_recovery.py::test_a_commit_whose_rows_were_taken_away_proves_nothing",
     ),
     Mutant(
         "nobody freezes over another run's plan (R1)",
         "if winner is None or _is_overtaken(run, latest, state, plan):",
         "if winner is None:",
-        "tests/spark/test_recovery.py::test_two_that_looked_at_once_do_not_both_freeze",
+        "tests/steps/test_recovery.py::test_two_that_looked_at_once_do_not_both_freeze",
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",
         "if foreign := foreign_changes(run, state, plan)[1]:",
         "if foreign := ():",
-        "tests/spark/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
+        "tests/steps/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
         within="advance_offsets",
     ),
     Mutant(
         "a commit that nobody has verified is not advanced",
         "if commit is None or commit != record.table_commit:",
         "if commit is None:",
-        "tests/spark/test_ways_out.py::test_a_commit_that_nobody_has_verified_is_not_advanced",
+        "tests/steps/test_ways_out.py::test_a_commit_that_nobody_has_verified_is_not_advanced",
     ),
     Mutant(
         "a failed verification leaves no earlier one standing",
         "if commit is not None or record.is_open:",
         "if commit is not None:",
-        "tests/spark/test_ways_out.py::test_a_verification_that_fails_takes_an_earlier_one_back",
+        "tests/steps/test_ways_out.py::test_a_verification_that_fails_takes_an_earlier_one_back",
     ),
     Mutant(
         "a run that was closed is not opened again",
@@ -283,7 +283,7 @@ MUTANTS = (
         "the check of the log right before the head moves (R7)",
         "if changed := changes_after_read(run, plan.on_cluster):",
         "if changed := ():",
-        "tests/spark/test_halting.py::"
+        "tests/steps/test_halting.py::"
         "test_a_topic_that_was_recreated_after_verifying_blocks_the_advance",
     ),
     Mutant(
@@ -320,7 +320,7 @@ MUTANTS = (
         "unreadable records halt until somebody has decided (R8)",
         "if len(accepted) < len(incidents):",
         "if False:",
-        f"{SPARK_UNREADABLE}::test_the_partitions_beside_it_go_on",
+        "tests/steps/test_unreadable.py::test_the_partitions_beside_it_go_on",
     ),
     Mutant(
         "a row that stands where Spark can read nothing is not lost (R4)",
@@ -338,7 +338,7 @@ MUTANTS = (
         "unreadable offsets are read around",
         "return readable_layers(joined(job.ranges), job.unreadable)",
         "return readable_layers(joined(job.ranges), ())",
-        f"{SPARK_UNREADABLE}::test_a_policy_skips_them_at_once",
+        f"{SPARK_UNREADABLE}::test_exactly_the_unreadable_offsets_are_named_and_skipped",
     ),
     Mutant(
         "a log that is another one now does not pass for a broker that is away",

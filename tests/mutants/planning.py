@@ -7,7 +7,7 @@ BACKFILL = "tests/unit/test_backfill.py"
 WINDOWS = "tests/property/test_windows.py tests/unit/test_backfill.py"
 ADVANCING = "tests/unit/test_advancing.py"
 FOLLOWING = "tests/unit/test_following.py"
-TAKEN_OUT = "tests/integration/test_topics_taken_out.py"
+TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
     Mutant(
@@ -68,7 +68,7 @@ MUTANTS = (
         "the group hears of followed topics only (R14)",
         "followed = only_followed(run.ledger.read().head, run.stream.kafka).positions",
         "followed = run.ledger.read().head.positions",
-        "tests/spark/test_topics_taken_out.py::"
+        "tests/steps/test_topics_taken_out.py::"
         "test_its_rows_stay_and_landing_goes_on_when_it_is_put_back",
     ),
     Mutant(

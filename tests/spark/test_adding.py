@@ -1,23 +1,16 @@
 """The run commits Spark's data files itself: what it says of them, and when it does not."""
 
 import json
-from pathlib import Path
 
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.worlds.spark_doubles import HookedSpark, LossySpark
-from tests.worlds.streams import folder_of, head, table_at, table_rows, table_version
-from tideline.documents import dump, load
-from tideline.errors import AttemptFenced, ReplayUnavailable, ServiceAway, VerificationFailed
-from tideline.landing import table_commit as commit_loop
+from tests.worlds.spark_doubles import HookedSpark
+from tests.worlds.streams import folder_of, table_at, table_rows, table_version
+from tideline.errors import VerificationFailed
 from tideline.model.offsets import CoordinateRange
-from tideline.model.request import RunRequest
-from tideline.model.spark_job import SparkJob
-from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
-from tideline.table.schema import TableChange
-from tideline.wiring import open_ledger, open_run
+from tideline.table.delta_table import TargetTable
+from tideline.table.schema import COLUMNS, TableChange
+from tideline.wiring import open_ledger
 
 SENT = 60
 
@@ -29,31 +22,6 @@ def stream(harness):
     harness.send(SENT)
     harness.send(SENT, partition=1)
     return harness.stream()
-
-
-def operations(stream):
-    """What the table's history says, oldest first."""
-    return [c["operation"] for c in reversed(DeltaTable(stream.table.uri).history())]
-
-
-def at_committing(monkeypatch, act, times=1):
-    """Do something between the last look at the table and the commit."""
-    left = [times]
-
-    def reach(place):
-        if place == "table:committing" and left[0]:
-            left[0] -= 1
-            act()
-
-    monkeypatch.setattr(commit_loop, "reach", reach)
-
-
-def rewrite(stream):
-    """A commit of somebody else that changes no row."""
-    table = DeltaTable(stream.table.uri)
-    table.alter.set_table_properties(
-        {"delta.logRetentionDuration": f"interval {table.version()} days"}
-    )
 
 
 @pytest.mark.parametrize(
@@ -100,73 +68,6 @@ def statistics(uri):
     return sorted(found, key=str)
 
 
-def test_a_commit_of_others_in_between_is_looked_at_and_passed(stream, harness, spark, monkeypatch):
-    """It changes no row at the coordinates: our files come after it."""
-    at_committing(monkeypatch, lambda: rewrite(stream))
-    assert harness.run(stream, "one", spark).status == "done"
-    assert operations(stream) == ["CREATE TABLE", "SET TBLPROPERTIES", "WRITE"]
-    assert len(table_rows(stream)) == 2 * SENT
-
-
-def test_others_who_never_stop_committing_are_a_passing_fault(stream, harness, spark, monkeypatch):
-    """Nothing was added; the next try finds the table at rest."""
-    at_committing(monkeypatch, lambda: rewrite(stream), times=100)
-    with pytest.raises(ServiceAway, match="other programs have committed first"):
-        harness.run(stream, "one", spark)
-    assert table_rows(stream) == []
-    monkeypatch.undo()
-    assert harness.run(stream, "one", spark).status == "done"
-    assert len(table_rows(stream)) == 2 * SENT
-
-
-def test_rows_that_somebody_put_there_in_between_get_no_second_copy(
-    stream, harness, spark, monkeypatch
-):
-    """The transaction holds for the version that was looked at; these rows are replaced (R2)."""
-    elsewhere = harness.stream(name="copy", table={"uri": f"{harness.lake}/copy"})
-    harness.run(elsewhere, "one", spark)
-    rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
-    at_committing(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
-    record = harness.run(stream, "one", spark)
-    assert len(table_rows(stream)) == 2 * SENT
-    assert {plan for (plan,) in table_rows(stream, "plan_id")} == {record.plan.plan_id}
-
-
-def test_more_rows_that_somebody_put_there_in_between_stay(stream, harness, spark, monkeypatch):
-    """R4 holds for whatever stands there: what was read has to hold all of it."""
-    elsewhere = harness.stream(name="copy", table={"uri": f"{harness.lake}/copy"})
-    harness.run(elsewhere, "one", spark)
-    rows = DeltaTable(elsewhere.table.uri).to_pyarrow_table()
-    at_committing(monkeypatch, lambda: write_deltalake(stream.table.uri, rows, mode="append"))
-    with pytest.raises(ReplayUnavailable, match="58 offsets were read where the table holds 60"):
-        harness.run(stream, "one", LossySpark(spark, 2))
-    assert len(table_rows(stream)) == 2 * SENT
-    assert set(head(stream).values()) == {0}
-
-
-def test_an_older_attempt_s_files_are_not_added(stream, harness, spark, monkeypatch):
-    """R5: a newer attempt has committed elsewhere in the table since the last look."""
-    with open_run(stream, "one", RunRequest(), spark) as run:
-        plan_offset_ranges(run)
-        detect_earliest_reset(run)
-
-        def newer():
-            app_id = f"tideline:{run.ledger.read().control.ledger_id}"
-            table, nothing = DeltaTable(stream.table.uri), []
-            properties = CommitProperties(app_transactions=[Transaction(app_id, 1_000)])
-            table.create_write_transaction(
-                nothing, "append", table.schema(), ["topic_id"], commit_properties=properties
-            )
-
-        at_committing(monkeypatch, newer)
-        with pytest.raises(AttemptFenced):
-            ingest_ranges(run)
-    assert table_rows(stream) == []
-    monkeypatch.undo()
-    assert harness.run(stream, "one", spark).status == "done"
-    assert len(table_rows(stream)) == 2 * SENT
-
-
 def test_a_column_of_others_is_kept(stream, harness, spark):
     """Also in a file that is written again without some of its rows; new rows have no value."""
     harness.run(stream, "one", spark)
@@ -190,69 +91,25 @@ def test_a_column_of_others_is_kept(stream, harness, spark):
     assert seen.count() == SENT + 10
 
 
-class Farther:
-    """A reader that reads more than it was told to."""
-
-    def __init__(self, spark):
-        self.spark = spark
-
-    def submit(self, job_path):
-        job = load(SparkJob, Path(job_path).read_bytes(), "the job")
-        text = dump(job).replace('"end_offset":50', '"end_offset":60')
-        assert text != dump(job)
-        Path(job_path).write_text(text)
-        self.spark.submit(job_path)
-
-
-def test_rows_that_were_not_planned_are_refused(stream, harness, spark):
-    """Nothing of the attempt is added, and the position stays."""
-    capped = harness.stream(limits={"max_records_per_run": 100})
-    with pytest.raises(VerificationFailed, match=r"rows .* are not at planned"):
-        harness.run(capped, "one", Farther(spark))
-    assert table_rows(capped) == []
-    assert harness.run(capped, "one", spark).status == "done"
-    assert len(table_rows(capped)) == 100
-
-
-def test_an_attempt_s_folder_is_its_own(stream, harness, spark):
-    """What a failed attempt has written stays outside of the table."""
-
-    def fail():
-        raise ServiceAway("spark-submit ended with status 143")
-
-    with pytest.raises(ServiceAway):
-        harness.run(stream, "one", HookedSpark(spark, after=fail))
-    left = set(folder_of(stream.table.uri).glob("landed-*"))
-    record = harness.run(stream, "one", spark)
-    (added,) = {u.partition(f"{stream.table.uri}/")[2].partition("/")[0] for u in files(stream)}
-    attempt = TableChange("l", record.plan.plan_id, "r", record.table_commit.token, ())
-    assert added == attempt.folder
-    assert len(left) == 1
-    assert folder_of(stream.table.uri) / added not in left
-    assert len(table_rows(stream)) == 2 * SENT
-
-
-def files(stream):
-    return DeltaTable(stream.table.uri).file_uris()
-
-
-@pytest.mark.parametrize("gaps", ["explain", "transactional", "compacted"])
-def test_a_file_that_is_lost_before_the_commit_is_missed(harness, stream, spark, gaps):
-    """Whatever gaps the stream admits: the manifest names it, and Spark counted its rows."""
-    lenient = harness.stream(gaps=gaps)
+def test_a_file_that_is_lost_before_the_commit_is_missed(harness, stream, spark):
+    """The manifest names it, and Spark counted its rows."""
 
     def lose():
         next(folder_of(stream.table.uri).glob("landed-*/**/*.parquet")).unlink()
 
     with pytest.raises(VerificationFailed, match=r"data file .* is missing"):
-        harness.run(lenient, "one", HookedSpark(spark, after=lose))
-    assert table_rows(lenient) == []
-    assert harness.run(lenient, "one", spark).status == "done"
-    assert len(table_rows(lenient)) == 2 * SENT
+        harness.run(stream, "one", HookedSpark(spark, after=lose))
+    assert table_rows(stream) == []
+    before, version = spark.submits, table_version(stream)
+    assert harness.run(stream, "one", spark).status == "done"
+    assert (spark.submits - before, table_version(stream) - version) == (1, 1)
+    assert len(table_rows(stream)) == 2 * SENT
 
 
-def test_it_is_one_commit_and_no_second_read(stream, harness, spark):
-    """Counted: a start of Spark and a version of the table."""
-    before = spark.submits
-    harness.run(stream, "one", spark)
-    assert (spark.submits - before, table_version(stream)) == (1, 1)
+def test_spark_sees_the_columns_that_the_run_created(spark, tmp_path):
+    """delta-rs creates the table, Spark writes it: one list of columns for both."""
+    table = TargetTable(str(tmp_path / "t"))
+    table.create("s", "l", ["topic_id"])
+    seen = spark.session.read.format("delta").load(table.uri).schema
+    named = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+    assert seen == spark.session.createDataFrame([], named).schema

@@ -1,7 +1,6 @@
 """Runs through a warm Spark Connect server: which server, and what if it is away.
 
-Tests marked `connect_too` elsewhere in this folder run through one as well; `make test-connect`
-runs them all like this.
+`make test-connect` runs everything else in this folder through one as well.
 """
 
 import json
@@ -11,7 +10,7 @@ import psutil
 import pytest
 
 from devstack.process import free_ports
-from tests.worlds.streams import head, table_rows
+from tests.worlds.streams import head, is_clean, table_rows
 from tideline.errors import ServiceAway, SparkRefused
 from tideline.launch.connect import SparkConnect
 
@@ -43,6 +42,8 @@ def test_the_connection_s_type_chooses_the_server(harness, spark, monkeypatch):
     stream = harness.stream(spark={"connection": "warm"})
     assert harness.run(stream, "one", None).status == "done"
     assert list(head(stream).values()) == [10]
+    assert [offset for *_, offset in table_rows(stream)] == list(range(10))
+    assert is_clean(harness, stream)
 
 
 def test_the_server_is_this_machine_s_and_nothing_else_listens(spark):

@@ -1,17 +1,15 @@
 """Runs on a real broker and real Spark: what lands, and where the next run goes on."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 from pyspark.sql import Observation
 
-from tests.worlds.streams import head, is_clean, spans, table_rows, table_version
+from tests.worlds.streams import head, is_clean, spans, table_rows
 from tideline.model.offsets import OffsetRange, overlaps, total
-from tideline.model.request import RunRequest
 from tideline.table.schema import read_commit_metadata
-from tideline.wiring import open_ledger, open_run
+from tideline.wiring import open_ledger
 
 
 def test_capped_runs_tile_the_log(harness, spark):
@@ -48,49 +46,6 @@ def test_rows_are_counted_again_where_spark_has_lost_the_count(harness, spark, m
     assert is_clean(harness, stream)
 
 
-def test_a_lone_last_record_is_read_once(harness, spark):
-    """Neither read again by the next run nor left behind."""
-    harness.create(partitions=1)
-    stream = harness.stream()
-    harness.send(10)
-    harness.run(stream, "first", spark)
-    harness.send(1)
-    assert spans(harness.run(stream, "second", spark)) == [(0, 10, 11)]
-    assert harness.run(stream, "third", spark).status == "nothing_to_do"
-    assert len(table_rows(stream)) == 11
-
-
-@pytest.mark.connect_too
-def test_the_same_run_id_replays_its_plan(harness, spark):
-    """Same ranges although more is there, same rows, one copy, the head where it was."""
-    harness.create(partitions=2)
-    harness.send(100)
-    stream = harness.stream()
-    first = harness.run(stream, "again", spark)
-    harness.send(50, partition=1)
-    before = head(stream)
-    second = harness.run(stream, "again", spark)
-    assert second.plan == first.plan
-    assert [v.rows for v in second.verified] == [v.rows for v in first.verified]
-    assert second.table_commit.version > first.table_commit.version
-    assert head(stream) == before
-    assert len(table_rows(stream)) == 100
-    assert is_clean(harness, stream)
-
-
-def test_idle_runs_start_no_spark_and_leave_the_table_alone(harness, spark):
-    """A schedule of every few minutes must cost next to nothing."""
-    harness.create(partitions=2)
-    harness.send(10)
-    stream = harness.stream()
-    harness.run(stream, "lands", spark)
-    submits, version = spark.submits, table_version(stream)
-    for number in range(10):
-        assert harness.run(stream, f"idle-{number}", spark).status == "nothing_to_do"
-    assert (spark.submits, table_version(stream)) == (submits, version)
-
-
-@pytest.mark.connect_too
 def test_everything_about_a_record_is_kept(harness, spark):
     """Key, value, headers, timestamp and its type; a tombstone is a row."""
     name = harness.create(partitions=1, **{"retention.ms": "-1"})  # the stamp below is an old one
@@ -120,7 +75,6 @@ def test_everything_about_a_record_is_kept(harness, spark):
     assert identity == (harness.topic_id(), 0)
 
 
-@pytest.mark.connect_too
 def test_two_topics_and_a_pattern_that_begins_to_match_a_third(harness, spark):
     """All land, the new one from its beginning, whatever `start` says."""
     for suffix in ("a", "b"):
@@ -142,35 +96,6 @@ def test_two_topics_and_a_pattern_that_begins_to_match_a_third(harness, spark):
     assert is_clean(harness, stream)
 
 
-def test_added_partitions_are_read_from_zero(harness, spark):
-    """Also when `start` was latest."""
-    name = harness.create(partitions=1)
-    harness.send(5)
-    stream = harness.stream(start="latest")
-    assert harness.run(stream, "first", spark).status == "nothing_to_do"
-    with harness.admin() as admin:
-        admin.create_partitions({name: 2})
-    harness.send(4, partition=1)
-    assert spans(harness.run(stream, "second", spark)) == [(1, 0, 4)]
-
-
-def test_aborted_records_stay_out_and_nobody_waits_for_them(harness, spark):
-    """read_committed with gaps: transactional; a trailing marker ends the range."""
-    name = harness.create(partitions=1)
-    harness.transactions(
-        (b"kept", 10, True), (b"aborted", 10, False), (b"kept", 10, True), (b"no", 10, False)
-    )
-    stream = harness.stream(gaps="transactional")
-    began = datetime.now(UTC)
-    record = harness.run(stream, "run", spark)
-    assert datetime.now(UTC) - began < timedelta(seconds=50)
-    assert {value for (value,) in table_rows(stream, "value")} == {b"kept"}
-    (verified,) = record.verified
-    assert (verified.rows, total(g.offsets for g in verified.gaps)) == (20, 24)
-    assert head(stream) == {(name, 0): 44}
-    assert is_clean(harness, stream)
-
-
 def test_a_range_of_nothing_but_markers_is_a_valid_empty_read(harness, spark):
     """The head moves past it; the commit is there to prove it."""
     name = harness.create(partitions=1)
@@ -180,40 +105,6 @@ def test_a_range_of_nothing_but_markers_is_a_valid_empty_read(harness, spark):
     assert (record.status, record.verified[0].rows) == ("done", 0)
     assert head(stream) == {(name, 0): 2}
     assert harness.run(stream, "next", spark).status == "nothing_to_do"
-
-
-def test_a_group_s_committed_offsets_can_be_the_start(harness, spark):
-    """Taking over from an old consumer: next to read is next to read."""
-    name = harness.create(partitions=2)
-    harness.send(10)
-    harness.send(10, partition=1)
-    stream = harness.stream(start={"group": harness.name}, kafka={"topics": [name]})
-    with open_run(stream, "x", RunRequest()) as context:
-        context.kafka.commit_group(harness.name, {(name, 0): 4, (name, 1): 10})
-    assert spans(harness.run(stream, "run", spark)) == [(0, 4, 10)]
-
-
-def test_explicit_offsets_and_a_timestamp_can_be_the_start(harness, spark):
-    """A future timestamp means the end that was taken before the look-up."""
-    name = harness.create(partitions=1)
-    harness.send(10)
-    explicit = harness.stream(start={"offsets": {name: {0: 6}}}, name="explicit")
-    assert spans(harness.run(explicit, "run", spark)) == [(0, 6, 10)]
-    future = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    late = harness.stream(start={"timestamp": future}, name="late")
-    assert harness.run(late, "run", spark).status == "nothing_to_do"
-    harness.send(2)
-    assert spans(harness.run(late, "next", spark)) == [(0, 10, 12)]
-
-
-def test_a_consumer_group_is_told_the_next_offsets(harness, spark):
-    """For lag tools, after the advance."""
-    name = harness.create(partitions=1)
-    harness.send(10)
-    stream = harness.stream(kafka={"topics": [name], "commit_group": harness.name})
-    harness.run(stream, "run", spark)
-    with open_run(stream, "x", RunRequest()) as context:
-        assert context.kafka.committed_offsets(harness.name, [(name, 0)]) == {(name, 0): 10}
 
 
 def test_the_commit_says_what_it_holds(harness, spark):
@@ -227,16 +118,3 @@ def test_the_commit_says_what_it_holds(harness, spark):
     assert mark["ranges"] == [[harness.topic_id(), 0, 0, 0, 10]]
     assert mark["token"] == record.table_commit.token
     assert mark["ledger_id"] == open_ledger(stream).read().control.ledger_id
-
-
-@pytest.mark.parametrize("columns", [[], ["partition"], ["topic", "generation"]])
-def test_other_partition_columns_change_nothing_but_the_layout(harness, spark, columns):
-    """Coordinates are found in paths, in statistics or in the files."""
-    harness.create(partitions=2)
-    harness.send(20)
-    harness.send(10, partition=1)
-    stream = harness.stream(table={"uri": f"{harness.lake}/t", "partition_by": columns})
-    harness.run(stream, "run", spark)
-    harness.run(stream, "run", spark)
-    assert len(set(table_rows(stream))) == len(table_rows(stream)) == 30
-    assert is_clean(harness, stream)

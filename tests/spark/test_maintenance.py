@@ -5,7 +5,6 @@ from deltalake import DeltaTable
 
 from tests.worlds.spark_doubles import HookedSpark
 from tests.worlds.streams import head, is_clean, table_rows
-from tideline.errors import StreamBusy
 from tideline.landing import table_commit as commit_loop
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
@@ -79,7 +78,9 @@ def test_spark_reads_merged_files_and_others_optimize_them(harness, stream, spar
     assert is_clean(harness, stream)
 
 
-@pytest.mark.parametrize("place", ["spark:answered", "table:committing"])
+@pytest.mark.parametrize(
+    "place", [pytest.param("spark:answered", marks=pytest.mark.slow), "table:committing"]
+)
 def test_others_optimize_while_a_run_is_about_to_commit(harness, stream, spark, monkeypatch, place):
     """A landing adds its rows to the new files, a replay takes its own out of them."""
     before = table_rows(stream, *CONTENT)
@@ -102,19 +103,3 @@ def test_others_optimize_while_a_run_is_about_to_commit(harness, stream, spark, 
     found = table_rows(stream, *CONTENT)
     assert (len(found), [r for r in found if r in before]) == (140, before)
     assert is_clean(harness, stream)
-
-
-def test_a_run_and_a_maintenance_wait_for_each_other(harness, stream, spark):
-    """What Spark has written and nobody has committed yet is never touched."""
-    met = []
-
-    def during():
-        with pytest.raises(StreamBusy, match="writer"):
-            maintain(stream, spark)
-        met.append(DeltaTable(stream.table.uri).version())
-
-    for partition in (0, 1):
-        harness.send(20, partition=partition)
-    harness.run(stream, "four", HookedSpark(spark, after=during))
-    assert len(met) == 1
-    assert (len(table_rows(stream)), is_clean(harness, stream)) == (160, True)

@@ -1,22 +1,18 @@
 """Typed tables from real topics and a real registry: land, decode, verify, all over again."""
 
 import json
-from datetime import date, timedelta
+from datetime import date
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
-from devstack.process import free_ports
-from tests.worlds.streams import closed_incidents, decide, head, is_clean
-from tests.worlds.typed_streams import V1, V2, WRONG, Typed, avro
-from tideline.errors import DecodingHalted, RegistryAway
-from tideline.landing.context import now
+from tests.worlds.streams import is_clean
+from tests.worlds.typed_streams import V1, V2, Typed
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.stream.decoding import Maintenance
 from tideline.wiring import open_ledger, open_run, open_tables
 
 
@@ -47,154 +43,17 @@ def test_records_of_two_schemas_become_typed_rows(typed):
     record = ledger.find_decoding("one")
     assert (record.decoded, record.quarantined, record.tombstones) == (3, 2, 1)
     assert ledger.read().decoding.coverage == ledger.read().head.coverage
-
-
-def test_decoding_again_gives_the_same_rows(typed):
-    """A cleared run decodes its own coordinates with its own schemas, whatever came since."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"}, {"id": 2, "note": "b"})
-    at.run("one")
-    at.register(V2)
-    at.send(V2, {"id": 3, "total": 2.5})
-    at.run("two")
     before = at.rows("id", "note", "total", "schema_id", "decode_plan_id")
-    for run_id in ("one", "two", "one"):
-        assert at.decode(run_id).plan.run_id == run_id
-        assert at.rows("id", "note", "total", "schema_id", "decode_plan_id") == before
-    assert at.decode("three") is None
-
-
-def test_a_registry_that_is_away_stops_decoding_and_not_landing(typed, registry):
-    """The next run that reaches it decodes what all runs before have landed."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"})
-    at.run("one")
-    at.register(V2)
-    at.send(V2, {"id": 2, "total": 1.0})
-    at.connect(free_ports(1)[0])
-    with pytest.raises(RegistryAway):
-        at.run("two")
-    at.connect(registry.connection["port"])
-    assert head(at.stream)[at.harness.topic(), 0] == 2
-    at.send(V1, {"id": 3, "note": "c"})
-    at.run("three")
-    assert at.rows("id") == [(0, 0, 1), (0, 1, 2), (0, 2, 3)]
-
-
-def test_too_many_bad_records_halt_until_somebody_decides(typed):
-    """Nothing is committed; landing goes on, and `quarantine` is carried out by the next run."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"})
-    at.send_bytes(b"x", b"y")
-    with pytest.raises(DecodingHalted) as halted:
-        at.run("one")
-    assert "2 of 3 records" in str(halted.value)
-    (incident,) = open_ledger(at.stream).read().open_incidents
-    assert (incident.finding.kind, incident.finding.choices) == (
-        "quarantine_share",
-        ("quarantine", "retry", "fail"),
-    )
-    at.send_bytes(b"z")
-    with pytest.raises(DecodingHalted):
-        at.run("two")
-    (incident,) = open_ledger(at.stream).read().open_incidents
-    decide(at.stream, "quarantine", incident.incident_id)
-    at.run("three")
-    assert at.rows("id") == [(0, 0, 1)]
-    assert [row[:2] for row in at.bad()] == [(0, 1), (0, 2), (0, 3)]
-    assert not open_ledger(at.stream).read().open_incidents
-    assert [i.finding.kind for i in closed_incidents(at.stream)] == ["quarantine_share"] * 2
-
-
-def test_a_schema_that_does_not_fit_halts_with_both_schemas(typed):
-    """With `quarantine` its records wait there, and the others are decoded."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"})
-    at.run("one")
-    at.register(WRONG)
-    at.send(WRONG, {"id": ["x"]})
-    at.send(V1, {"id": 3, "note": "c"})
-    with pytest.raises(DecodingHalted, match="id") as halted:
-        at.run("two")
-    assert json.dumps(WRONG)[:20] in str(halted.value) or "array" in str(halted.value)
-    (incident,) = open_ledger(at.stream).read().open_incidents
-    assert incident.finding.kind == "schema_changed"
-    decide(at.stream, "quarantine", incident.incident_id)
-    at.run("three")
-    assert at.rows("id") == [(0, 0, 1), (0, 2, 3)]
-    assert at.bad("error_class") == [(0, 1, "type_mismatch")]
-
-
-def test_a_rewind_reaches_the_typed_tables(typed):
-    """What is undone goes from both, and comes back with what is landed again."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"})
-    at.run("one")
-    at.send(V1, {"id": 2, "note": "b"})
-    at.send_bytes(b"x")
-    at.run("two")
-    with open_run(at.stream, "rewind", RunRequest(), at.spark) as run:
-        rewind_stream(run, RewindRequest("one", "it was meant", "ann"))
-    assert (at.rows("id"), at.bad()) == ([(0, 0, 1)], [])
-    at.run("three")
-    assert (at.rows("id"), [row[:2] for row in at.bad()]) == ([(0, 0, 1), (0, 1, 2)], [(0, 2)])
-
-
-def test_a_redrive_moves_what_can_be_decoded_now(typed):
-    """After Kafka has forgotten it; a second redrive changes nothing, and an audit is clean."""
-    at = typed()
-    first, second = ({**s, "doc": at.subject} for s in (V1, V2))  # with ids of their own
-    next_id = at.register(first) + 1  # the registry gives them out in turn
-    at.send(first, {"id": 1, "note": "a"})
-    at.send_bytes(avro(second, {"id": 2, "total": 0.5}, next_id))
-    at.run("one")
-    at.send(first, {"id": 3, "note": "c"})
-    at.send_bytes(b"nonsense")
-    at.run("two")
-    assert at.bad("error_class") == [(0, 1, "unknown_schema"), (0, 3, "framing")]
+    assert at.decode("one").plan.run_id == "one"  # cleared: its own coordinates and schemas
+    assert at.rows("id", "note", "total", "schema_id", "decode_plan_id") == before
+    assert at.decode("two") is None
+    at.harness.delete_records(before=3)
+    with open_run(at.stream, "redrive", RunRequest(), at.spark) as run:
+        assert (redrive(run).asked, redrive(run).moved) == (2, 0)
     assert is_clean(at.harness, at.stream)
 
-    with open_run(at.stream, "too early", RunRequest(), at.spark) as run:
-        assert redrive(run).moved == 0
-    assert at.bad("error_class") == [(0, 1, "unknown_schema"), (0, 3, "framing")]
-    at.harness.delete_records(before=4)
-    assert at.register(second) == next_id
-    for run_id, moved in (("redrive-1", 1), ("redrive-2", 0)):
-        with open_run(at.stream, run_id, RunRequest(), at.spark) as run:
-            found = redrive(run, ("unknown_schema", "framing"))
-        assert (found.asked, found.moved) == (2 if moved else 1, moved)
-        assert at.rows("id", "note", "total") == [
-            (0, 0, 1, "a", None),
-            (0, 1, 2, None, 0.5),
-            (0, 2, 3, "c", None),
-        ]
-        assert at.bad("error_class") == [(0, 3, "framing")]
-        assert is_clean(at.harness, at.stream)
 
-
-def test_an_audit_names_what_is_wrong_in_the_typed_tables(typed):
-    """A row that is gone, one that stands twice, and one that nobody has decoded."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, *({"id": n, "note": "a"} for n in range(5)))
-    at.run("one")
-    assert is_clean(at.harness, at.stream)
-    uri = at.tables["decoded"]
-    DeltaTable(uri).delete("offset = 1")
-    rows = DeltaTable(uri).to_pyarrow_table()
-    write_deltalake(uri, rows.slice(0, 1), mode="append")
-    audit, _ = at.harness.audit(at.stream)
-    assert not audit.clean
-    assert [(f.start_offset, f.end_offset) for f in audit.typed.missing] == [(1, 2)]
-    assert [f.offsets for f in audit.typed.doubled] == [1]
-    assert (audit.typed.rows, audit.typed.pending) == (5, 0)
-
-
+@pytest.mark.slow
 def test_all_tables_can_be_maintained_and_everything_goes_on(typed):
     """Runs, cleared ones and a rewind work on merged files, with nothing left of older versions."""
     at = typed()
@@ -264,28 +123,7 @@ def variants(at):
     return {r["offset"]: json.loads(r["text"] or "null") for r in rows.collect()}
 
 
-def test_old_rows_of_the_quarantine_go(typed, monkeypatch):
-    """The ledger knows which; a run that is cleared brings its own back."""
-    at = typed()
-    at.register(V1)
-    at.send(V1, {"id": 1, "note": "a"})
-    at.send_bytes(b"x", None, b"y")
-    at.run("one")
-    stream = at.stream.model_copy(update={"maintenance": Maintenance(quarantine_days=1)})
-    later = now() + timedelta(days=2)
-    monkeypatch.setattr("tideline.operations.maintenance.now", lambda: later)
-    with open_run(stream, "maintain", RunRequest(), at.spark) as run:
-        done = maintain_stream(run, open_tables(stream))
-    assert [u.expired.rows for u in done] == [0, 0, 2]
-    assert (at.rows("id"), at.bad()) == ([(0, 0, 1), (0, 2, None)], [])
-    audit, findings = at.harness.audit(at.stream)
-    assert (audit.clean, audit.typed.let_go, findings) == (True, 2, ())
-    at.run("one")
-    assert at.bad() == [(0, 1), (0, 3)]
-    audit, _ = at.harness.audit(at.stream)
-    assert (audit.clean, audit.typed.let_go) == (True, 0)
-
-
+@pytest.mark.slow
 def test_dropped_tombstones_in_a_table_by_days(typed):
     """An audit knows them by the raw rows; the table keeps its partitions, whatever the file says.
 

@@ -16,17 +16,13 @@ from tests.worlds.streams import (
     halts,
     head,
     is_clean,
-    spans,
     table_rows,
-    table_version,
 )
-from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.errors import ResetDetected, ServiceAway
 from tideline.model.offsets import OffsetRange, total
-from tideline.model.request import RunRequest
-from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.spark import failures as unreadable
 from tideline.spark import raw_rows as source
-from tideline.wiring import open_ledger, open_run
+from tideline.wiring import open_ledger
 
 NANOSECONDS = 1_790_000_000_000_000_000
 """A CreateTime in nanoseconds, which Spark's clock of microseconds cannot hold."""
@@ -37,12 +33,6 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 def offsets(stream, partition=0):
     """Landed offsets of a partition."""
     return sorted(o for p, o in table_rows(stream, "partition", "offset") if p == partition)
-
-
-def rewind(stream, to_run, spark):
-    """As `tideline rewind` does."""
-    with open_run(stream, "rewind", RunRequest(), spark) as run:
-        rewind_stream(run, RewindRequest(to_run, "try", "ann"))
 
 
 def lost(stream):
@@ -94,91 +84,6 @@ def test_exactly_the_unreadable_offsets_are_named_and_skipped(harness, stream, s
     assert lost(stream) == [len(at)] * 2
     (incident,) = closed_incidents(stream)
     assert (incident.decision.by, incident.outcome[:5]) == ("ann", "lost:")
-    assert is_clean(harness, stream)
-
-
-@pytest.mark.connect_too
-def test_the_partitions_beside_it_go_on(harness, spark):
-    """on_incident: proceed lands them; the decision lands what is around the offset."""
-    name = harness.create(partitions=3, **ANY_TIME)
-    for partition in range(3):
-        harness.send_stamped(6, {2: NANOSECONDS} if partition == 1 else {}, partition=partition)
-    stream = harness.stream(on_incident="proceed")
-    assert halts(harness, stream, spark) == ["unreadable_record"]
-    harness.send(3, partition=1)
-    record = harness.run(stream, "beside", spark)
-    assert spans(record) == [(0, 0, 6), (2, 0, 6)]
-    assert harness.run(stream, "halted", spark).status == "superseded"
-    decide(stream, "accept_loss")
-    assert spans(harness.run(stream, "decided", spark)) == [(1, 0, 9)]
-    assert head(stream) == {(name, 0): 6, (name, 1): 9, (name, 2): 6}
-    assert offsets(stream, 1) == [0, 1, 3, 4, 5, 6, 7, 8]
-    assert is_clean(harness, stream)
-
-
-def test_a_decided_loss_is_not_read_again(harness, stream, spark):
-    """A replay and a backfill go around it, and land the same rows once."""
-    harness.send_stamped(10, {4: NANOSECONDS})
-    assert halts(harness, stream, spark) == ["unreadable_record"]
-    decide(stream, "accept_loss")
-    harness.run(stream, "decided", spark)
-    harness.run(stream, "decided", spark)
-    whole = {"topic": harness.topic(), "partition": 0, "start_offset": 0, "end_offset": 10}
-    record = harness.run(stream, "backfill", spark, ranges=[whole])
-    assert (record.status, gap_reasons(record)) == ("done", {"accepted": 1})
-    alone = {**whole, "start_offset": 4, "end_offset": 5}
-    assert harness.run(stream, "alone", spark, ranges=[alone]).status == "done"
-    assert offsets(stream) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
-    assert is_clean(harness, stream)
-
-
-def test_a_backfill_s_unreadable_records_are_its_own(harness, spark):
-    """They do not stop the live lane; the same backfill carries the decision out."""
-    harness.create(partitions=1, **ANY_TIME)
-    harness.send_stamped(6, {2: NANOSECONDS})
-    stream = harness.stream(start="latest")
-    harness.run(stream, "first", spark)
-    whole = {"topic": harness.topic(), "partition": 0, "start_offset": 0, "end_offset": 6}
-    with pytest.raises(ResetDetected, match="unreadable_record"):
-        harness.run(stream, "backfill", spark, ranges=[whole])
-    harness.send(4)
-    assert spans(harness.run(stream, "live", spark)) == [(0, 6, 10)]
-    decide(stream, "accept_loss")
-    assert harness.run(stream, "backfill", spark, ranges=[whole]).status == "done"
-    assert offsets(stream) == [0, 1, 3, 4, 5, 6, 7, 8, 9]
-    assert is_clean(harness, stream)
-
-
-def test_a_policy_skips_them_at_once(harness, spark):
-    """on_reset.unreadable_record: accept_loss; the same run lands the rest."""
-    harness.create(partitions=1, **ANY_TIME)
-    harness.send_stamped(10, {4: NANOSECONDS, 8: NANOSECONDS})
-    stream = harness.stream(on_reset={"unreadable_record": "accept_loss"})
-    assert harness.run(stream, "run", spark).status == "done"
-    assert offsets(stream) == [0, 1, 2, 3, 5, 6, 7, 9]
-    (incident,) = closed_incidents(stream)
-    assert incident.decision.by == "policy"
-    assert is_clean(harness, stream)
-
-
-def test_a_person_may_have_them_read_once_more(harness, stream, spark):
-    """`retry` loses nothing; what still fails is a new incident. So is it after a rewind."""
-    harness.send(5)
-    harness.run(stream, "before", spark)
-    harness.send_stamped(5, {2: NANOSECONDS})
-    assert halts(harness, stream, spark) == ["unreadable_record"]
-    decide(stream, "retry")
-    assert halts(harness, stream, spark, "again") == ["unreadable_record"]
-    (incident,) = open_ledger(stream).read().control.incidents
-    assert (incident.incident_id, lost(stream)) == ("incident-2", [0, 0])
-    decide(stream, "accept_loss")
-    harness.run(stream, "decided", spark)
-    rewind(stream, "before", spark)
-    assert (offsets(stream), lost(stream)) == ([0, 1, 2, 3, 4], [0, 0])
-    assert halts(harness, stream, spark, "anew") == ["unreadable_record"]
-    decide(stream, "accept_loss")
-    harness.run(stream, "decided anew", spark)
-    assert offsets(stream) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
     assert is_clean(harness, stream)
 
 
@@ -280,39 +185,3 @@ def test_an_error_that_does_not_come_again_is_no_unreadable_record(
     assert open_ledger(stream).read().control.incidents == ()
     assert harness.run(stream, "run", spark).status == "done"
     assert offsets(stream) == list(range(10))
-
-
-@pytest.mark.slow
-def test_a_landed_run_that_can_no_longer_be_read_keeps_its_rows(own, spark):
-    """A replay of a closed run halts and names the offsets; nothing is taken away."""
-    own.create(partitions=1)
-    for count in (4, 3):
-        own.send_batch(count)
-    stream = own.stream()
-    own.run(stream, "landed", spark)
-    version = table_version(stream)
-    own.broker.stop()
-    damage_second_batch(own)
-    own.broker.start()
-    with pytest.raises(ReplayUnavailable, match=r"cannot be read again.*\[4, 7\)"):
-        own.run(stream, "landed", spark)
-    assert (offsets(stream), table_version(stream)) == (list(range(7)), version)
-    assert open_ledger(stream).read().control.incidents == ()
-
-
-@pytest.mark.slow
-def test_a_backfill_of_rows_that_can_no_longer_be_read_keeps_them(own, spark):
-    """Nothing is lost, so nobody is asked; what can be read is landed around them."""
-    own.create(partitions=1)
-    for count in (4, 3):
-        own.send_batch(count)
-    stream = own.stream()
-    own.run(stream, "landed", spark)
-    own.broker.stop()
-    damage_second_batch(own)
-    own.broker.start()
-    whole = {"topic": own.topic(), "partition": 0, "start_offset": 0, "end_offset": 7}
-    assert own.run(stream, "backfill", spark, ranges=[whole]).status == "done"
-    assert (offsets(stream), lost(stream)) == (list(range(7)), [0, 0])
-    assert len(set(table_rows(stream, "plan_id"))) == 2
-    assert is_clean(own, stream)

@@ -22,7 +22,7 @@ from tests.__main__ import (
 WELL = PartResult(0, "=========== 12 passed, 1 skipped, 425 deselected in 12.30s ===========")
 LATE = PartResult(0, "======= 7 passed, 2 deselected, 1 warning in 601.30s (0:10:01) =======")
 BAD = PartResult(1, "====== 2 failed, 30 passed, 1 error in 700.00s (0:11:40) ======")
-CRASHED = PartResult(-9, "tests/spark/test_rewind.py ..")
+CRASHED = PartResult(-9, "tests/spark/test_runs.py ..")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,176 @@
+"""Findings: halted, named, nothing read, nothing written, head unmoved."""
+
+import pytest
+
+from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.pipeline.steps import advance_offsets, verify_ranges
+
+
+def deleted(world):
+    world.send(50)
+    world.expire(130)
+
+
+def recreated(world):
+    world.create()
+    world.send(200)
+
+
+def wiped(world):
+    world.log().elect(0)
+    world.send(300)
+
+
+FAULTS = {
+    "deleted records": (deleted, "retention_loss", (100, 130)),
+    "re-created and refilled past the position": (recreated, "topic_recreated", (0, 0)),
+    "deleted": (lambda world: world.delete(), "topic_missing", (0, 0)),
+    "wiped and refilled": (wiped, "truncation", (0, 100)),
+    "another cluster": (lambda world: world.swap_cluster(orders=300), "cluster_changed", (0, 0)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_contradicts_the_ledger_halts_every_run(landed, fault):
+    """One loss is one incident, however often the schedule comes round, and Spark is not asked."""
+    happens, kind, lost = FAULTS[fault]
+    happens(landed)
+    for run_id in ("first", "second"):
+        assert landed.halts(run_id) == [kind]
+    assert (landed.incident.run_id, landed.submits) == ("first", 1)
+    found = landed.incident.finding
+    assert (found.lost_start or 0, found.lost_end or 0) == lost
+
+
+def test_a_recreated_topic_is_told_by_its_ids(landed):
+    """Only they tell."""
+    old = landed.topic_id()
+    recreated(landed)
+    landed.halts()
+    assert old in str(landed.incident.finding)
+    assert landed.topic_id() in str(landed.incident.finding)
+
+
+def test_a_deleted_topic_halts(landed):
+    """Gone is not empty."""
+    landed.delete()
+    assert landed.halts() == ["topic_missing"]
+
+
+def test_a_topic_that_a_pattern_no_longer_lists_is_missed(memory):
+    """R14: known topics are asked for by name; the pattern alone would forget it."""
+    memory.create("orders-b")
+    memory.configure(kafka={"topic_pattern": "orders.*"})
+    memory.send(5)
+    memory.run("lands")
+    memory.delete("orders-b")
+    assert memory.halts() == ["topic_missing"]
+    assert memory.incident.finding.place == "orders-b"
+
+
+def test_another_cluster_s_topics_are_not_adopted(landed):
+    """Or they would be missed for good once the connection points back."""
+    landed.configure(kafka={"topic_pattern": "orders.*"})
+    landed.swap_cluster(**{"orders-b": 5})
+    assert landed.halts() == ["cluster_changed"]
+    landed.connected_to = 0
+    landed.send(5)
+    assert landed.run("back").status == "done"
+    assert not landed.incidents
+
+
+@pytest.mark.parametrize("mood", ["away", "fault", "lagging"])
+def test_brokers_that_answer_badly_are_no_finding(landed, mood):
+    """Retriable; nothing moved, no incident."""
+    landed.log().elect(100)
+    landed.cluster.moods = [mood] * 50
+    before = landed.head
+    with pytest.raises(ServiceAway):
+        landed.run("away")
+    assert (landed.head, landed.incidents) == (before, ())
+
+
+def test_a_clean_election_is_no_finding(landed):
+    """The epoch changes, the log does not."""
+    landed.log().elect(100)
+    landed.send(10)
+    landed.run("after")
+    assert landed.offsets() == list(range(110))
+
+
+def test_a_table_that_was_dropped_under_an_open_plan_is_not_made_anew(landed):
+    """The rows of earlier runs were in it."""
+    landed.send(10)
+    landed.freeze("open")
+    landed.table.table_id, landed.table.versions = None, []
+    with pytest.raises(ResetDetected, match="the table is gone"):
+        landed.run("open")
+    assert landed.table.table_id is None
+
+
+def test_a_topic_that_was_recreated_while_it_was_read_blocks_the_advance(landed):
+    """Spark reads by name: the rows may be another incarnation's (R7)."""
+    landed.send(10)
+    run = landed.commit("doubtful")
+    recreated(landed)
+    with pytest.raises(ResetDetected, match="topic_recreated"):
+        verify_ranges(run)
+    with pytest.raises(BadInput, match="not verified"):
+        advance_offsets(run)
+    assert landed.head == {("orders", 0): 100}
+
+
+def test_a_topic_that_was_recreated_after_verifying_blocks_the_advance(landed):
+    """In Airflow hours may lie between two tasks; the log is asked once more (R7)."""
+    landed.send(10)
+    run = landed.commit("verified")
+    verify_ranges(run)
+    recreated(landed)
+    with pytest.raises(ResetDetected, match="topic_recreated"):
+        advance_offsets(run)
+    assert landed.head == {("orders", 0): 100}
+
+
+def test_a_log_start_that_moved_after_the_read_blocks_nothing(landed):
+    """The rows are here."""
+    landed.send(10)
+    run = landed.commit("moved")
+    landed.expire(110)
+    verify_ranges(run)
+    assert advance_offsets(run).status == "done"
+
+
+def test_an_empty_ledger_beside_a_filled_table_is_refused(landed):
+    """Starting over would land everything again under another ledger."""
+    landed.location = "/lake/another-ledger"
+    version = landed.version
+    with pytest.raises(ResetDetected, match="another ledger"):
+        landed.run("anew")
+    assert landed.version == version
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"), [("second", "belongs to another stream"), ("", "not created by Tideline")]
+)
+def test_a_table_of_somebody_else_is_refused(memory, stream, said):
+    """Two heads over one table would not know of each other; nothing in it is ours to replace."""
+    memory.context(None, "x", None).table.create(stream or None, "l" if stream else None, [])
+    memory.send(5)
+    with pytest.raises(ResetDetected, match=said):
+        memory.run("run")
+    assert memory.version == 0
+
+
+def test_a_topic_that_never_was_is_bad_input(memory):
+    """A typing error, not a loss."""
+    memory.configure(kafka={"topics": ["nowhere"]})
+    with pytest.raises(BadInput, match="no such topic"):
+        memory.run("run")
+
+
+def test_a_replay_that_kafka_cannot_serve_is_refused_and_the_rows_stay(landed):
+    """It says what is still there."""
+    landed.expire(60)
+    with pytest.raises(ReplayUnavailable, match=r"still there: \[60, 100\)"):
+        landed.run("lands")
+    assert len(landed.rows()) == 100

@@ -1,0 +1,161 @@
+"""What a crashed run leaves open, and how the next one recovers it (R1, R3, R5)."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.run_events import move
+from tests.worlds.memory import spans
+from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
+from tideline.landing.attempts import Attempt
+from tideline.pipeline.freezing import freeze_run
+from tideline.pipeline.ingest_ranges import ingest_ranges
+from tideline.pipeline.proposing import stable_proposal
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
+
+
+@pytest.fixture
+def waiting(memory):
+    """100 records, and no run yet."""
+    memory.send(100)
+    return memory
+
+
+def test_a_frozen_plan_is_executed_as_it_is(waiting):
+    """The end of the log is never asked for twice (R1)."""
+    waiting.freeze("a")
+    waiting.send(50)
+    assert spans(waiting.run("a")) == [(0, 0, 100)]
+
+
+def test_a_run_that_died_before_it_froze_is_planned_anew(waiting):
+    """A proposal binds nobody."""
+    plan_offset_ranges(waiting.open("a"))
+    waiting.send(50)
+    plan_offset_ranges(waiting.open("b"))
+    assert spans(waiting.run("a")) == [(0, 0, 150)]
+
+
+def test_the_same_run_finishes_what_it_committed_without_reading(waiting):
+    """The table proves the rows."""
+    waiting.commit("a")
+    before = (waiting.submits, waiting.version)
+    assert waiting.run("a").status == "done"
+    assert (waiting.submits, waiting.version) == before
+    assert waiting.offsets() == list(range(100))
+
+
+def test_the_next_run_finishes_what_another_committed_and_goes_on(waiting):
+    """The open plan is verified and advanced, then the new range is planned behind it."""
+    waiting.commit("a")
+    waiting.send(50)
+    assert spans(waiting.run("b")) == [(0, 100, 150)]
+    assert waiting.ledger().find_run("a").status == "done"
+    found, _ = waiting.audit()
+    assert (found.clean, found.rows) == (True, 150)
+
+
+def test_the_next_run_finishes_a_plan_that_was_never_read(waiting):
+    """It executes that plan, not one of its own; the rest is the next run's."""
+    frozen = waiting.freeze("a")
+    waiting.send(50)
+    assert waiting.run("b").plan.plan_id == frozen.plan.plan_id
+    assert waiting.ledger().find_run("a").status == "done"
+    assert spans(waiting.run("c")) == [(0, 100, 150)]
+    assert waiting.run("a").status == "done"
+    assert waiting.offsets() == list(range(150))
+
+
+def test_a_plan_that_can_no_longer_be_read_is_superseded(waiting):
+    """Rows below the log start are gone; the next run says so, the old one ends green."""
+    waiting.freeze("a")
+    waiting.expire(40)
+    with pytest.raises(ResetDetected, match=r"\[0, 40\)"):
+        waiting.run("b")
+    assert waiting.run("a").status == "superseded"
+
+
+def test_rows_that_are_in_the_table_are_never_reported_lost(waiting):
+    """Committed, not advanced, expired since: no loss for `plan`, `audit` and the next run."""
+    waiting.commit("a")
+    waiting.expire(100)
+    seen = waiting.look()
+    assert (seen.proposal.ranges, seen.findings) == ((), ())
+    found, findings = waiting.audit()
+    assert (found.clean, findings, len(found.unverified)) == (True, (), 1)
+    assert waiting.head == {("orders", 0): 0}
+    waiting.send(10)
+    assert spans(waiting.run("b")) == [(0, 100, 110)]
+
+
+def test_a_commit_whose_rows_were_taken_away_proves_nothing(waiting):
+    """The mark is still in the history; the rows are counted, and the head stays."""
+    waiting.commit("a")
+    waiting.delete_rows(lambda offset: offset < 10)
+    waiting.send(5)
+    waiting.run("b")
+    assert waiting.offsets() == list(range(100))
+    assert waiting.run("c").status == "done"
+    assert waiting.offsets() == list(range(105))
+
+
+def test_two_runs_cannot_freeze_over_each_other(waiting):
+    """Airflow lets a manual run in between another run's tasks."""
+    waiting.freeze("a")
+    assert waiting.freeze("b").finishes == "a"
+
+
+def test_two_that_looked_at_once_do_not_both_freeze(waiting):
+    """The second one's look is from before the first one's plan."""
+    a, b = waiting.open("a"), waiting.open("b")
+    plan_offset_ranges(a)
+    known, record = a.snapshot()
+    state, proposal, _ = stable_proposal(a, known, record)
+    b.ledger.update(lambda s: s.with_run(replace(record, run_id="b")))
+    freeze_run(b, state, proposal, lambda head: head)
+    with pytest.raises(StreamBusy):
+        freeze_run(a, state, proposal, lambda head: head)
+
+
+def test_a_proposal_that_another_run_replaced_is_made_again(waiting):
+    """Whoever detects second recovers what the first one froze."""
+    a = waiting.open("a")
+    plan_offset_ranges(a)
+    waiting.freeze("b")
+    assert detect_earliest_reset(a).finishes == "b"
+
+
+def older_attempt(run, ledger_id):
+    """An attempt whose token is not larger than the table's."""
+    state = run.ledger.read()
+    return Attempt(replace(state, control=replace(state.control, token=0)))
+
+
+@pytest.mark.parametrize("run_id", ["again", "next"])
+def test_an_older_attempt_publishes_nothing(landed, monkeypatch, run_id):
+    """Nor a replay: its token is not larger than the table's, and that is noticed first (R5)."""
+    landed.run("again")
+    if run_id == "next":
+        landed.send(10)
+        landed.freeze("next")
+    version = landed.version
+    monkeypatch.setattr(sys.modules[ingest_ranges.__module__], "begin_attempt", older_attempt)
+    with pytest.raises(AttemptFenced):
+        ingest_ranges(landed.open("lands" if run_id == "again" else "next"))
+    assert landed.version == version
+    assert landed.head == {("orders", 0): 100}
+
+
+def test_a_move_of_the_ledger_keeps_positions_plans_and_the_fence(landed):
+    """The old home lets nobody in."""
+    landed.send(20)
+    landed.commit("cut off")
+    old, submits = landed.location, landed.submits
+    move(landed, 1)
+    landed.processes[-1].go_on()
+    assert landed.location != old
+    assert spans(landed.run("cut off")) == [(0, 100, 120)]
+    assert landed.submits == submits
+    landed.send(30)
+    assert spans(landed.run("next")) == [(0, 120, 150)]

@@ -1,0 +1,191 @@
+"""Table and ledger go back together, and forward again (0012)."""
+
+import pytest
+
+from tests.worlds.memory import one_range, spans
+from tideline import failpoints
+from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
+from tideline.operations import rewind as rewinding
+
+
+def records(memory):
+    """The record at each coordinate: what a plan's id does not change."""
+    return sorted((row.identity, row.offset, row.serial) for row in memory.table.rows())
+
+
+def test_an_undone_run_cleared_is_planned_anew(pair):
+    """With rows, a notice, and a plan of its own, which can be undone and gone back to (R3)."""
+    before, undone = records(pair), pair.ledger().find_run("two").plan.plan_id
+    pair.rewind("one")
+    with pytest.raises(BadInput, match=r"'two': rewind-1 has undone it; allowed.*: one$"):
+        pair.rewind("two")
+    assert pair.rewind("one") is None
+    (only,) = pair.ledger().rewinds()
+    assert (only.rewind_id, only.by, only.reason) == ("rewind-1", "ann", "wrong filter")
+    record = pair.run("two")
+    assert (record.status, record.replaces) == ("done", undone)
+    assert {n.kind for n in record.notices} == {"planned_anew"}
+    assert (records(pair), pair.is_clean()) == (before, True)
+    pair.send(50)
+    pair.run("three")
+    assert pair.rewind("two").undone_runs == ("three",)
+    assert pair.rewind("one").undone_runs == ("two",)
+    assert (len(pair.rows()), pair.is_clean()) == (50, True)
+
+
+def test_a_run_nobody_knows_is_refused_with_what_is_allowed(pair):
+    """Newest first; without a reason nothing is rewound either."""
+    with pytest.raises(BadInput, match=r"'five': no such run; allowed.*: two, one$"):
+        pair.rewind("five")
+    with pytest.raises(BadInput, match="--reason"):
+        pair.rewind("one", reason=" ")
+
+
+def test_a_replay_keeps_the_run_where_it_first_closed(pair):
+    """Clearing an old run rewrites its record, and moves nothing in the order of runs."""
+    pair.run("one")
+    assert pair.rewind("one").undone_runs == ("two",)
+    assert pair.is_clean()
+
+
+def test_backfills_of_later_are_undone_and_what_they_read_again_stays(memory):
+    """By offsets, whichever lane landed them; forward again all is as it was."""
+    memory.send(100)
+    memory.configure(start={"offsets": {"orders": {0: 50}}})
+    memory.run("one")
+    memory.run("back", **one_range(20, 70))
+    assert (len(memory.rows()), memory.is_clean()) == (80, True)
+    done = memory.rewind("one")
+    assert (done.rows, done.undone_runs) == (30, ("back",))
+    assert memory.offsets() == list(range(50, 100))
+    assert memory.is_clean()
+    assert spans(memory.run("back", **one_range(20, 70))) == [(0, 20, 70)]
+    assert (len(memory.rows()), memory.is_clean()) == (80, True)
+
+
+def test_rows_of_an_open_plan_go_too(pair):
+    """Committed and never advanced: undone with the runs that follow."""
+    pair.send(10)
+    pair.commit("three")
+    assert pair.rewind("two").rows == 10
+    assert len(pair.rows()) == 100
+    assert spans(pair.run("three")) == [(0, 50, 60)]
+    assert pair.run("four").status == "nothing_to_do"
+    assert (len(pair.rows()), pair.is_clean()) == (110, True)
+
+
+def test_what_kafka_cannot_give_back_is_refused_unless_the_loss_is_accepted(pair):
+    """Naming partition, offsets and rows; until then table, ledger and runs are as they were."""
+    pair.expire(20, partition=1)
+    state, before = (pair.version, pair.ledger().read().head), pair.rows()
+    with pytest.raises(ReplayUnavailable, match=r"-1 \[0, 20\): 20 rows") as refused:
+        pair.rewind("one")
+    (lost,) = refused.value.lost
+    assert (lost.rows, lost.planned.start_offset, lost.planned.end_offset) == (20, 0, 20)
+    assert (pair.version, pair.ledger().read().head) == state
+    assert pair.ledger().rewinds() == []
+    assert pair.is_clean()
+    done = pair.rewind("one", accept_loss=True)
+    assert (done.rows, done.lost_rows) == (50, 20)
+    assert list(pair.head.values()) == [50, 20]
+    assert pair.is_clean()
+    pair.run("again")
+    assert pair.is_clean()
+    assert set(before) - set(pair.rows()) == {(pair.topic_id(), 0, 1, n) for n in range(20)}
+    assert pair.rewind("again") is None
+
+
+def test_a_compacted_topic_may_not_give_everything_back(memory):
+    """Log start and end show nothing of it: refused, unless the loss is accepted."""
+    memory.cluster.topics["orders"].config = {"cleanup.policy": "compact"}
+    for run_id in ("one", "two"):
+        memory.send(1)
+        memory.run(run_id)
+    memory.hole(0)
+    with pytest.raises(ReplayUnavailable, match=r"\[1, 2\): 1 rows \(the topic is compacted"):
+        memory.rewind("one")
+    assert memory.rewind("one", accept_loss=True).lost_rows == 1
+    assert memory.head == {("orders", 0): 1}
+
+
+@pytest.mark.parametrize("place", ["rewind:begun", "rewind:removed", "rewind:finished"])
+def test_a_rewind_that_dies_is_finished_by_the_same_command(pair, monkeypatch, place):
+    """Until then everybody else is kept out, with what to do; afterwards nothing tells."""
+
+    class Died(Exception):
+        pass
+
+    def die(reached):
+        if reached == place:
+            raise Died
+
+    monkeypatch.setattr(rewinding, "reach", die)
+    with pytest.raises(Died):
+        pair.rewind("one")
+    monkeypatch.setattr(rewinding, "reach", failpoints.reach)
+    unfinished = place != "rewind:finished"
+    if unfinished:
+        with pytest.raises(Halted, match=r"rewind-1 to run one was begun .* same tideline rewind"):
+            pair.run("three")
+        assert pair.ledger().rewinds()[0].finished_at is None
+    assert (pair.rewind("one") is not None) == unfinished
+    (only,) = pair.ledger().rewinds()
+    assert (only.rows, only.undone_runs) == (50, ("two",))
+    assert only.finished_at is not None
+    assert (len(pair.rows()), pair.is_clean()) == (50, True)
+    assert spans(pair.run("again")) == [(1, 0, 50)]
+    assert pair.is_clean()
+
+
+def test_another_rewind_finishes_the_one_before_it(pair, monkeypatch):
+    """Then it does its own."""
+    pair.send(50)
+    pair.run("three")
+    with monkeypatch.context() as patch:
+        patch.setattr(rewinding, "_remove", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pair.rewind("two")
+    assert pair.rewind("one").undone_runs == ("two",)
+    assert [r.undone_runs for r in pair.ledger().rewinds()] == [("three",), ("two",)]
+    assert (len(pair.rows()), pair.is_clean()) == (50, True)
+
+
+def test_a_run_that_was_stopped_meanwhile_moves_nothing(pair):
+    """Its lease ran out, the stream was rewound; what it writes to the ledger is refused (R5)."""
+    stale = pair.ledger()
+    with stale.lease("backfill"):
+        pair.ledger().update(lambda s: s.without_lease("backfill", stale.holder))
+        pair.rewind("one")
+        with pytest.raises(StreamBusy, match="rewound"):
+            stale.update(lambda s: s.with_next_token())
+
+
+@pytest.mark.parametrize("name", ["live", "backfill", "writer"])
+def test_nothing_is_rewound_while_somebody_is_at_work(pair, name):
+    """Of any lane."""
+    with pair.ledger().lease(name), pytest.raises(StreamBusy, match=name):
+        pair.rewind("one")
+    assert pair.ledger().rewinds() == []
+
+
+def test_proposals_and_later_incidents_are_gone(pair):
+    """What is still there is found again, as an incident of its own."""
+    pair.delete()
+    with pytest.raises(ResetDetected):
+        pair.run("halted")
+    assert list(pair.ledger().read().runs) == ["halted"]
+    pair.rewind("one", accept_loss=True)
+    state = pair.ledger().read()
+    assert (state.runs, state.control.incidents) == ({}, ())
+    assert "rewind-1" in pair.closed[-1].outcome
+    with pytest.raises(ResetDetected, match="topic_missing"):
+        pair.run("halted")
+    assert pair.incident.incident_id == "incident-2"
+
+
+def test_a_table_that_somebody_changed_is_settled_first(pair):
+    """A rewind writes to it, so it asks the same question as a run does (R13)."""
+    pair.delete_rows(lambda offset: offset == 3)
+    with pytest.raises(ResetDetected, match="table_changed"):
+        pair.rewind("one")
+    assert pair.ledger().rewinds() == []
