@@ -38,10 +38,10 @@ PARTS = {
 """The longest first, so that both end together."""
 PURPOSES = {
     "airflow": "Dag runs, approvals, backfills and redrives under a real Airflow",
-    "spark": "runs on a real broker and a real Spark, step by step, and what they leave in tables",
+    "spark": "what only Spark can answer: a landing, a replay, a decoding, drivers, connections",
     "faults": "each fault of the catalogue, and crashes; commands as a shell sees them",
     "ledger": "Kafka, registry, both ledgers, migrations; who may read which route of the page",
-    "rules": "rules and values; Dags as parsed; simulated histories; a search for secrets",
+    "rules": "rules and values; Dags as parsed; a run's steps and histories over memory; secrets",
 }
 """What each part is for."""
 RESULTS = ".test-results"

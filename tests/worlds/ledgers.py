@@ -22,12 +22,12 @@ from tests.worlds.streams import folder_of
 from tideline.ledger.history import KINDS
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.sql_store import METADATA
+from tideline.model.addresses import LedgerKind, LedgerLocation
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Finding
 from tideline.model.offsets import one_interval
 from tideline.model.run import RunRecord
 from tideline.stream.files import read_stream
-from tideline.stream.settings import LedgerKind, LedgerLocation
 from tideline.stream.stream import Stream
 from tideline.wiring import open_store
 
