@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.kafka.gaps import explain
-from tideline.model.observation import AbortedTransaction, Batch, FetchedBatches, Gap
+from tideline.kafka.gaps import AbortedTransaction, Batch, FetchedBatches, explain
+from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, subtract, union
 from tideline.rules.verification import assign
 

@@ -12,20 +12,63 @@ record that is there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from tideline.model.observation import (
-    Batch,
-    FetchedBatches,
-    Gap,
-    GapReason,
-    merge_gaps,
-)
-from tideline.model.offsets import (
-    Intervals,
-    OffsetRange,
-    intersect,
-    subtract,
-)
+from tideline.model.observation import Gap, GapReason, merge_gaps
+from tideline.model.offsets import Intervals, OffsetRange, intersect, subtract
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The header of one record batch (KIP-98).
+
+    Args:
+        base_offset: First offset (inclusive).
+        last_offset: Last offset, **inclusive**, as Kafka stores it; `offsets` is half-open.
+        records: Number of records that the batch still holds.
+        producer_id: Id of the producer; -1 for one that is not idempotent.
+        is_abort_marker: The batch is the marker that aborts a transaction.
+        first_timestamp_ms: Timestamp of the first record, in milliseconds; -1 if unknown.
+    """
+
+    base_offset: int
+    last_offset: int
+    records: int
+    producer_id: int = -1
+    is_control: bool = False
+    is_transactional: bool = False
+    is_abort_marker: bool = False
+    first_timestamp_ms: int = -1
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The offsets that the batch covers, end exclusive."""
+        return OffsetRange(self.base_offset, self.last_offset + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """An aborted transaction in a Fetch response; it ends at its producer's next abort marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBatches:
+    """The whole batches of one Fetch response.
+
+    Args:
+        fetch_offset: First offset that was asked for (inclusive).
+        end_offset: End of the last batch (exclusive).
+        batches: In the order of the log. The first may begin below `fetch_offset`.
+        aborted: Every aborted transaction that overlaps these batches.
+    """
+
+    fetch_offset: int
+    end_offset: int
+    batches: tuple[Batch, ...]
+    aborted: tuple[AbortedTransaction, ...] = ()
 
 
 def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Gap, ...]:
@@ -49,7 +92,7 @@ def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Ga
     seen: list[OffsetRange] = []
     cursor = _Cursor(wanted)
     for batch in fetched.batches:
-        # a producer's earlier transactions may have been committed: it counts from here on
+        # A producer's earlier transactions may have been committed: it counts from here on.
         while pending and pending[0].first_offset <= batch.last_offset:
             aborting.add(pending.pop(0).producer_id)
         seen.append(batch.offsets)

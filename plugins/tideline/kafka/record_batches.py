@@ -16,8 +16,8 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
-from tideline.kafka.gaps import explain
-from tideline.model.observation import AbortedTransaction, Batch, FetchedBatches, Gap, merge_gaps
+from tideline.kafka.gaps import AbortedTransaction, Batch, FetchedBatches, explain
+from tideline.model.observation import Gap, merge_gaps
 from tideline.model.offsets import Intervals, OffsetRange, TopicPartition, intersect, subtract
 
 Send = Callable[[Any, int], Awaitable[Any]]

@@ -1,7 +1,6 @@
 """What was seen of cluster, log and table at one time, as plain facts without a verdict.
 
-First the log's batches, which tell why an offset has no row; then the answers about topics and the
-table that a plan depends on.
+First why an offset has no row; then the answers about topics and the table that a plan depends on.
 """
 
 from __future__ import annotations
@@ -50,59 +49,6 @@ class Gap:
 
     offsets: OffsetRange
     reason: GapReason
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The header of one record batch (KIP-98).
-
-    Args:
-        base_offset: First offset (inclusive).
-        last_offset: Last offset, **inclusive**, as Kafka stores it; `offsets` is half-open.
-        records: Number of records that the batch still holds.
-        producer_id: Id of the producer; -1 for one that is not idempotent.
-        is_abort_marker: The batch is the marker that aborts a transaction.
-        first_timestamp_ms: Timestamp of the first record, in milliseconds; -1 if unknown.
-    """
-
-    base_offset: int
-    last_offset: int
-    records: int
-    producer_id: int = -1
-    is_control: bool = False
-    is_transactional: bool = False
-    is_abort_marker: bool = False
-    first_timestamp_ms: int = -1
-
-    @property
-    def offsets(self) -> OffsetRange:
-        """The offsets that the batch covers, end exclusive."""
-        return OffsetRange(self.base_offset, self.last_offset + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """An aborted transaction in a Fetch response; it ends at its producer's next abort marker."""
-
-    producer_id: int
-    first_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedBatches:
-    """The whole batches of one Fetch response.
-
-    Args:
-        fetch_offset: First offset that was asked for (inclusive).
-        end_offset: End of the last batch (exclusive).
-        batches: In the order of the log. The first may begin below `fetch_offset`.
-        aborted: Every aborted transaction that overlaps these batches.
-    """
-
-    fetch_offset: int
-    end_offset: int
-    batches: tuple[Batch, ...]
-    aborted: tuple[AbortedTransaction, ...] = ()
 
 
 def merge_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
