@@ -112,6 +112,9 @@ bench-executors: setup-tests  ## One topic landed by 1, 2 and 4 executors of a c
 mutants: setup-tests  ## Take each check out: some test must turn red
 	$(BIN)/python -m tests.mutants
 
+kill-matrix: setup-tests  ## Which light suite notices which mutant; goes on where it was cut off; writes tests/mutants/matrix.tsv
+	nice -n 5 $(BIN)/python -m tests.mutants.matrix $(if $(MINUTES),--minutes $(MINUTES))
+
 lint: $(TESTS_READY)  ## ruff, mypy, import contracts, spelling, the pages' site, compose file, JSON Schema
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -165,6 +168,6 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .kill-matrix .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
