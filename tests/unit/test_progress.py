@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from tideline.cli.output import ProgressLine, progress_text
+from tideline.launch.progress import ProgressLine, progress_text
 
 
 @pytest.mark.parametrize(

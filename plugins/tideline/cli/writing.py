@@ -15,7 +15,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from tideline.cli.output import Output, ProgressLine, grid, grid_of, headroom_lines, os_user
+from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
@@ -32,6 +32,7 @@ from tideline.contract.building import (
 from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
+from tideline.launch.progress import ProgressLine
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.decoding import DecodeRecord

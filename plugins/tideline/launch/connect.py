@@ -1,7 +1,7 @@
 """The applications as clients of a running Spark Connect server.
 
-They run the same files in a child process: that can be killed like spark-submit, and
-pyspark chooses between its classic and its Connect client once per process.
+They run the same files in a child process: that can be killed like spark-submit, and pyspark
+chooses between its classic and its Connect client once per process.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -27,17 +26,18 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import discard_folder
-from tideline.documents import dump, load
+from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.kafka.settings import NO_SECRETS
-from tideline.launch.jvm import spark_home
-from tideline.launch.programs import DECODE, SECRETS, application_for
+from tideline.launch.job import read_job
+from tideline.launch.programs import SECRETS
 from tideline.launch.submit import (
     DRIVER_OPTIONS,
     DRIVER_PYTHON,
     EXECUTOR_OPTIONS,
     Submission,
     defaults_file,
+    spark_folder,
 )
 from tideline.launch.target import SPARK_SUBMIT, private_file
 from tideline.model.spark_job import DecodeJob, SparkJob
@@ -73,25 +73,22 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
     Raises:
         ServiceAway: The store cannot be reached.
     """
-    text = Path(job_path).read_bytes()
-    where = f"job file {job_path}"
-    job: SparkJob | DecodeJob
-    if application_for(job_path) == DECODE:
-        job = load(DecodeJob, text, where)
-        uri, attempt, kafka = job.decoded.uri, job.decoded.folder, {}
+    job = read_job(job_path)
+    if isinstance(job, DecodeJob):
+        uri, attempt, secrets = job.decoded.uri, job.decoded.folder, {}
     else:
-        job = load(SparkJob, text, where)
-        uri, attempt, kafka = job.table_uri, job.folder, dict(job.kafka_options)
+        uri, attempt = job.table_uri, job.folder
+        secrets = {k: v for k, v in job.kafka_options.items() if k not in NO_SECRETS}
     folder = f"{attempt}.driver"
     address = f"{uri.rstrip('/')}/{folder}"
     told = replace(job, result_path=f"{address}/{_RESULT}")
     if isinstance(told, SparkJob):
-        told = replace(told, kafka_options={**kafka, **dict.fromkeys(_secret(kafka), "")})
+        told = replace(told, kafka_options={**told.kafka_options, **dict.fromkeys(secrets, "")})
     store = _Store(uri, options)
     store.write(f"{folder}/{_JOB}", dump(told).encode())
     try:
         name = f"tideline {job.stream} {job.run_id}"
-        yield RemoteJob(name, f"{address}/{_JOB}", _variables(kafka), job.store_options)
+        yield RemoteJob(name, f"{address}/{_JOB}", _variables(secrets), job.store_options)
     finally:
         with suppress(ServiceAway):  # what remains is deleted by maintenance, as an old attempt is
             if answer := store.read(f"{folder}/{_RESULT}"):
@@ -99,12 +96,7 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
             store.remove(folder)
 
 
-def _secret(kafka: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in kafka.items() if name not in NO_SECRETS}
-
-
-def _variables(kafka: Mapping[str, str]) -> dict[str, str]:
-    secrets = _secret(kafka)
+def _variables(secrets: Mapping[str, str]) -> dict[str, str]:
     if not secrets:
         return {}
     # YARN writes variables into a shell script, and expands what looks like one.
@@ -112,12 +104,7 @@ def _variables(kafka: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Store:
-    """The folder of a table.
-
-    Args:
-        uri: Its address.
-        options: delta-rs options of its store.
-    """
+    """The folder of a table; `options` are delta-rs' of its store."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         self._uri = uri
@@ -171,8 +158,6 @@ def on_cluster(submission: Submission, remote: RemoteJob, folder: Path) -> Submi
     """The same application, with a driver on the cluster.
 
     Args:
-        submission: With a driver on this machine.
-        remote: What the driver gets.
         folder: For a file with secrets; gone with the job.
     """
     conf = {key: value for key, value in submission.conf.items() if key != DRIVER_PYTHON}
@@ -194,12 +179,8 @@ def _without_python(submission: Submission) -> dict[str, str]:
     """The variables without our Python, which YARN would ask the cluster for."""
     kept = {k: v for k, v in submission.environment.items() if not k.startswith("PYSPARK_")}
     if submission.binary == SPARK_SUBMIT:  # pip's; it asks the cluster's Python for its folder
-        kept["SPARK_HOME"] = _spark_home()
+        kept["SPARK_HOME"] = spark_folder()
     return kept
-
-
-def _spark_home() -> str:
-    return os.environ.get("SPARK_HOME") or str(spark_home())
 
 
 def _for_yarn(secrets: Mapping[str, str], folder: Path) -> str:

@@ -14,13 +14,18 @@ beside them names. They commit nothing to a table; the run does that (`TablePort
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+from tideline.documents import load
+from tideline.launch.programs import DECODE, application_for
+from tideline.model.spark_job import DecodeJob, SparkJob
+
+PREFIX = "tideline-job-"
 
 
 class SparkPort(Protocol):
@@ -45,7 +50,16 @@ class SparkPort(Protocol):
         """
 
 
-PREFIX = "tideline-job-"
+def read_job(job_path: str) -> SparkJob | DecodeJob:
+    """The job in a file of this machine, for the application that it names.
+
+    Raises:
+        UnreadableDocument: It is damaged, or of another version.
+    """
+    text, where = Path(job_path).read_bytes(), f"job file {job_path}"
+    if application_for(job_path) == DECODE:
+        return load(DecodeJob, text, where)
+    return load(SparkJob, text, where)
 
 
 class PrivateFolder:
@@ -114,43 +128,3 @@ def _is(folder: Path, descriptor: int) -> bool:
         return os.path.samestat(folder.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-class Watcher(Protocol):
-    """Shows a person how far a job is; `cli.progress.ProgressLine` does."""
-
-    def begin(self, partitions: int, offsets: int) -> None:
-        """A job is handed over.
-
-        Args:
-            partitions: How many ranges it reads.
-            offsets: How many offsets they have: an upper bound of the records.
-        """
-
-    def update(self, tasks: int, of_tasks: int, records: int) -> None:
-        """It is as far as this.
-
-        Args:
-            tasks: How many tasks have ended.
-            of_tasks: How many there are.
-            records: How many records were read.
-        """
-
-    def end(self) -> None:
-        """It has ended, in whatever way."""
-
-
-def planned_work(job_path: str) -> tuple[int, int]:
-    """How many ranges a job file reads, and how many offsets they have."""
-    job: dict[str, Any] = json.loads(Path(job_path).read_text())
-    ranges = job["plan"]["ranges"] if "plan" in job else job["ranges"]
-    return len(ranges), sum(r["end_offset"] - r["start_offset"] for r in ranges)
-
-
-def told(line: str) -> tuple[int, int, int] | None:
-    """Tasks, all tasks and records, if a driver's line is about progress; None if it is not."""
-    word, _, facts = line.partition(" ")
-    if word != "progress":
-        return None
-    found = json.loads(facts)
-    return found["tasks"], found["of_tasks"], found["records"]

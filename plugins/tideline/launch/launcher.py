@@ -17,7 +17,7 @@ from tideline.store.settings import StoreSettings
 from tideline.stream.landing import Spark
 
 if TYPE_CHECKING:  # most runs have nobody who watches
-    from tideline.launch.job import Watcher
+    from tideline.launch.progress import ProgressLine
 
 log = logging.getLogger("tideline")
 
@@ -51,7 +51,7 @@ class Launcher:
         stop_submission: Callable[[], None] | None = None,
         *,
         store: StoreSettings | None = None,
-        watcher: Watcher | None = None,
+        watcher: ProgressLine | None = None,
     ) -> None:
         self._spark = spark
         self._watcher = watcher
@@ -69,9 +69,7 @@ class Launcher:
         """
         connection_id = self._spark.connection
         connection = find_connection(connection_id)
-        server = connect_url(connection_id, connection)
-        if server is not None:
-            assert connection is not None
+        if connection is not None and (server := connect_url(connection_id, connection)):
             self._run(SparkConnect(server, connection.password, connection_id), job_path)
             return
         target = target_of(connection_id, connection)

@@ -38,13 +38,14 @@ from tideline.launch.programs import decisive, jobs_folder, source_digest, spark
 from tideline.store.settings import StoreSettings
 
 if TYPE_CHECKING:  # most runs have nobody who watches
-    from tideline.launch.job import Watcher
+    from tideline.launch.progress import ProgressLine
 
 log = logging.getLogger("tideline")
 
 _Start = Callable[[socket.socket], None]
 """Starts a driver on a listening socket."""
 _TRIES = 3
+"""A driver that is about to end may have been found; the next one is new."""
 _PATHS = ("PYTHONPATH", "TIDELINE_CACHE", "TIDELINE_SPARK_JARS", "TIDELINE_SPARK_JOBS")
 
 
@@ -52,10 +53,10 @@ class LocalDriver:
     """Runs jobs in the warm driver of this user, and starts it where there is none.
 
     Args:
-        master: Spark master URL: `local`, `local[4]`, `local[*]`.
+        master: `local`, `local[4]`, `local[*]`.
         keep_seconds: How long the driver waits for the next job; with 0 it serves this job only.
         store: How the object store is reached that holds the tables; None for file systems.
-        watcher: Is told how far the job is; None if nobody wants to know.
+        watcher: Shows how far the job is; None if nobody wants to know.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class LocalDriver:
         master: str,
         keep_seconds: int,
         store: StoreSettings | None = None,
-        watcher: Watcher | None = None,
+        watcher: ProgressLine | None = None,
     ) -> None:
         self._master = master
         self._keep_seconds = keep_seconds
@@ -132,9 +133,7 @@ class LocalDriver:
             if self._is_stopped:  # before there was something to shut down
                 return [], []
             if self._watcher is not None:
-                from tideline.launch.job import planned_work
-
-                self._watcher.begin(*planned_work(request["job_path"]))
+                self._watcher.begin(*_planned_work(request["job_path"]))
             answers = [line for line in _answers(connection, request) if not self._shows(line)]
             is_lost = answers[-1:] not in (["done"], ["failed"])
             if is_lost and not self._is_stopped:  # it was killed, or hangs
@@ -143,13 +142,11 @@ class LocalDriver:
 
     def _shows(self, line: str) -> bool:
         """Whether a line is about progress; if so, it is shown."""
-        if self._watcher is None:
+        word, _, facts = line.partition(" ")
+        if self._watcher is None or word != "progress":
             return False
-        from tideline.launch.job import told
-
-        if (found := told(line)) is None:
-            return False
-        self._watcher.update(*found)
+        told = json.loads(facts)
+        self._watcher.update(told["tasks"], told["of_tasks"], told["records"])
         return True
 
     def _start(self, address: Path, variables: Mapping[str, str], listener: socket.socket) -> None:
@@ -176,6 +173,13 @@ class LocalDriver:
             )
         finally:
             os.close(output)
+
+
+def _planned_work(job_path: str) -> tuple[int, int]:
+    """How many ranges a job file reads, and how many offsets they have."""
+    job: dict[str, Any] = json.loads(Path(job_path).read_text())
+    ranges = job["plan"]["ranges"] if "plan" in job else job["ranges"]
+    return len(ranges), sum(r["end_offset"] - r["start_offset"] for r in ranges)
 
 
 def end_drivers(folder: Path | None = None, seconds: float = 120, *, archived: bool = True) -> None:
@@ -271,7 +275,7 @@ def _answers(connection: socket.socket, request: Mapping[str, Any]) -> Iterator[
 
 
 def _tail(output: IO[bytes]) -> list[str]:
-    """Its last lines."""
+    """The last lines of a log."""
     output.seek(max(0, os.fstat(output.fileno()).st_size - 8192))
     return output.read().decode(errors="replace").splitlines()[-15:]
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
-
-
 INGEST, DECODE = "ingest_range", "decode_rows"
 SECRETS = "TIDELINE_SECRETS"
 """A driver on another machine has the secret options of Spark's Kafka source in this variable."""
@@ -37,6 +35,24 @@ AVRO_LIMITS = {
 a record claims to have; without limits, a record of six bytes ends the JVM. A reader has space for
 all items of an array before it reads the first one."""
 
+SITE = "TIDELINE_SPARK_VARIABLES"
+"""Names more of them, with commas between; `*` at the end of one stands for any rest."""
+_DECIDE = (
+    *("AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_*", "PYSPARK_*", "SPARK_*", "TIDELINE_*", "YARN_*"),
+    *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_*"),
+    *("KRB5*", "KUBECONFIG", "KUBERNETES_*", "PYTHONPATH", "SSL_CERT_FILE", "TMPDIR", "TZ"),
+)
+"""They change what a driver does."""
+_BESIDE = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "HOSTNAME", "VIRTUAL_ENV"),
+    *("GRPC_*", "XDG_*", "SSL_CERT_DIR", "PYTHON*"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+)
+"""A process may need them; two runs that differ in them share a driver."""
+_NEVER = ("AIRFLOW_*", "_AIRFLOW_*")
+"""Not even where a site names them, or `*`: the keys of Airflow's database are there."""
+
 
 def jobs_folder() -> Path:
     """Where the Spark programs are: `TIDELINE_SPARK_JOBS`, else `spark_jobs/` in the package.
@@ -48,11 +64,7 @@ def jobs_folder() -> Path:
 
 
 def application(name: str) -> str:
-    """Path of a Spark application.
-
-    Args:
-        name: `INGEST` or `DECODE`.
-    """
+    """Path of a Spark application: `INGEST` or `DECODE`."""
     return str(jobs_folder() / f"{name}.py")
 
 
@@ -88,29 +100,8 @@ def digest_of(folder: Path, files: Sequence[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-SITE = "TIDELINE_SPARK_VARIABLES"
-"""Names more of them, with commas between; `*` at the end of one stands for any rest."""
-_DECIDE = (
-    *("AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_*", "PYSPARK_*", "SPARK_*", "TIDELINE_*", "YARN_*"),
-    *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_*"),
-    *("KRB5*", "KUBECONFIG", "KUBERNETES_*", "PYTHONPATH", "SSL_CERT_FILE", "TMPDIR", "TZ"),
-)
-"""They change what a driver does."""
-_BESIDE = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "HOSTNAME", "VIRTUAL_ENV"),
-    *("GRPC_*", "XDG_*", "SSL_CERT_DIR", "PYTHON*"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-)
-_NEVER = ("AIRFLOW_*", "_AIRFLOW_*")
-
-
 def spark_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a process of Spark's is started with.
-
-    Args:
-        variables: Of this process.
-    """
+    """What a process of Spark's is started with, of this process's variables."""
     wanted = (*_DECIDE, *_BESIDE, *_of_the_site(variables))
     return {
         name: value

@@ -16,13 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 from tideline.connections import Connection, refused
-from tideline.errors import ConnectionMissing
 
-LOCAL_MASTER = "local[*]"
-"""Spark's master where the connection is not defined."""
-CONNECT_PORT = 15002
+_CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 _SERVER = re.compile(r"[\w.:\[\]-]+")
+"""Names, addresses and ports; no `;` or `/`, which would add parameters to the URL."""
 SPARK_SUBMIT = "spark-submit"
 _BINARIES = (SPARK_SUBMIT, "spark2-submit", "spark3-submit")
 _ALLOWED = {"deploy-mode": ("client", "cluster"), "spark-binary": _BINARIES}
@@ -55,11 +53,7 @@ class Target:
     keytab: str | None = field(default=None, repr=False)
 
     def options_with_files(self, folder: Path) -> dict[str, str]:
-        """The options, and that of the keytab, which becomes a file.
-
-        Args:
-            folder: For the file; gone with the job.
-        """
+        """The options, and that of the keytab, which becomes a file in a job's folder."""
         if self.keytab is None:
             return dict(self.options)
         file = private_file(folder, "keytab", base64.b64decode(self.keytab))
@@ -75,11 +69,7 @@ def private_file(folder: Path, name: str, content: bytes) -> str:
 
 
 def target_of(connection_id: str, connection: Connection | None) -> Target:
-    """Where a connection lets applications run.
-
-    Args:
-        connection_id: For messages.
-        connection: None where it is not defined, which means `local[*]`.
+    """Where a connection lets applications run; one that is not defined means `local[*]`.
 
     Raises:
         ConnectionMissing: A key or a value is not allowed, or the master has no such deploy mode.
@@ -144,13 +134,10 @@ def spark_master(connection_id: str, connection: Connection | None) -> str:
         ConnectionMissing: There is a login in the host.
     """
     if connection is None:
-        return LOCAL_MASTER
+        return "local[*]"
     host = connection.host or ""
     if "@" in host:
-        raise ConnectionMissing(
-            f"connection {connection_id}: host: a login in it; allowed: a master's address",
-            connection=connection_id,
-        )
+        raise refused(connection_id, "host", "a login in it", "a master's address")
     if connection.conn_type == "spark" and ("://" in host or connection.port is None):
         master = host
     else:
@@ -161,8 +148,7 @@ def spark_master(connection_id: str, connection: Connection | None) -> str:
 def connect_url(connection_id: str, connection: Connection | None) -> str | None:
     """The URL of a connection's Spark Connect server, without its token: Spark prints URLs.
 
-    Returns:
-        None if the connection is not defined, or its type is not spark_connect.
+    None if the connection is not defined, or its type is not spark_connect.
 
     Raises:
         ConnectionMissing: The host is not a server's name.
@@ -172,12 +158,14 @@ def connect_url(connection_id: str, connection: Connection | None) -> str | None
     host = (connection.host or "").removeprefix("sc://")
     # It is not shown: somebody may have put the token into it.
     if not host or not _SERVER.fullmatch(host):
-        raise ConnectionMissing(
-            f"connection {connection_id}: host: not usable; allowed: a server's name, and perhaps a"
-            " port; user id, token and TLS are login, password and use_ssl in the extra",
-            connection=connection_id,
+        raise refused(
+            connection_id,
+            "host",
+            "not usable",
+            "a server's name, and perhaps a port; user id, token and TLS are login, password and"
+            " use_ssl in the extra",
         )
     given = {"user_id": connection.login, "use_ssl": connection.extra.get("use_ssl")}
     parameters = ";".join(f"{k}={quote(str(v))}" for k, v in given.items() if v is not None)
-    port = connection.port or (None if ":" in host else CONNECT_PORT)
+    port = connection.port or (None if ":" in host else _CONNECT_PORT)
     return f"sc://{host}{f':{port}' if port else ''}/;{parameters}".removesuffix(";")
