@@ -92,11 +92,9 @@ def has_backend() -> bool:
 
 
 def required(connection_id: str, conn_type: str, *, key: str, example: str) -> Connection:
-    """A connection that has to be there.
+    """A connection that has to be there, and of one type.
 
     Args:
-        connection_id: Its id.
-        conn_type: The only type that is allowed.
         key: Of the stream file that names it.
         example: A connection in Airflow's JSON form.
 
@@ -119,11 +117,9 @@ def required(connection_id: str, conn_type: str, *, key: str, example: str) -> C
 
 
 def refused(connection_id: str, part: str, actual: str, allowed: str) -> ConnectionMissing:
-    """The error for a part of a connection that cannot be used.
+    """The error for a part of a connection that cannot be used, as `host` or `extra token`.
 
     Args:
-        connection_id: Which connection.
-        part: Which part, as `host` or `extra token`.
         actual: What is wrong with it; never a value that may be secret.
         allowed: What could stand there.
     """

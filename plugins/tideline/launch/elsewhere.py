@@ -82,7 +82,7 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
     folder = f"{attempt}.driver"
     address = f"{uri.rstrip('/')}/{folder}"
     told = replace(job, result_path=f"{address}/{_RESULT}")
-    if isinstance(told, SparkJob):
+    if isinstance(told, SparkJob):  # anybody with the store's key could read them there
         told = replace(told, kafka_options={**told.kafka_options, **dict.fromkeys(secrets, "")})
     store = _Store(uri, options)
     store.write(f"{folder}/{_JOB}", dump(told).encode())

@@ -162,7 +162,7 @@ class LocalDriver:
             subprocess.run(
                 [sys.executable, program, str(descriptor), str(address), self._master, *jars],
                 check=True,
-                cwd="/",
+                cwd="/",  # it outlives the folder that it was started in
                 env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 pass_fds=[descriptor],
                 start_new_session=True,

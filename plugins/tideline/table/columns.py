@@ -64,6 +64,7 @@ def add_columns(table: DeltaTable, wanted: Sequence[Field]) -> tuple[Field, ...]
     if added:
         table.alter.add_columns(
             list(schema_of(added).fields),
+            # A retry would add to columns that nobody has compared.
             commit_properties=CommitProperties(max_commit_retries=0),
         )
         table.update_incremental()

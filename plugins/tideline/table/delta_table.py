@@ -139,6 +139,7 @@ class TargetTable:
             return {}
         with self._reachable():
             wanted, read = Coordinates(ranges), self._reader(table)
+            # What we have committed was read once (`written`); the audit reads all of it again.
             return count_rows(active_files(table), wanted, read, trusting=True)[0]
 
     def stored(self, version: int | None = None) -> Iterator[Stored | DamagedFile]:
@@ -238,10 +239,12 @@ class TargetTable:
     def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
         """Replace the rows at the change's coordinates by those of the files."""
         table = self._open(None)
+        # Rows of versions that the caller has not looked at could be ours, or stand twice (R2).
         if table is None or table.version() != based_on:
             now = "gone" if table is None else f"at version {table.version()}"
             raise self._conflict(f"it is {now}, not at {based_on}")
         newest = self._token(table, change.app_id)
+        # Fenced (R5): a later attempt has been here, or this very one, whose answer was lost.
         if newest is not None and newest >= change.token:
             raise self._conflict(f"it has token {newest}, ours is {change.token}")
         store = self._store(table)

@@ -107,7 +107,7 @@ class MaintainedTable(TargetTable):
         except delta_errors.DeltaError as error:
             if not asked_for or _TOO_SHORT not in str(error):
                 raise
-            return vacuum(None)
+            return vacuum(None)  # as long as the table itself asks for
 
     def _stored(self, table: DeltaTable) -> dict[str, int]:
         """Size of each file in the folder, but for the log's."""
