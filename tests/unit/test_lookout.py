@@ -6,7 +6,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.page.lookout import Lookout
+from tideline.page.sources import Lookout
 
 
 class Later(Executor):

@@ -197,7 +197,7 @@ class IngestRanges(SparkStep):
             tell_commit(table_commit)
         if table_commit is None:
             raise AirflowSkipException("nothing to land")
-        return TableCommit.model_validate(table_commit).data()
+        return TableCommit.of(table_commit).data()
 
 
 class VerifyRanges(StreamOperator):

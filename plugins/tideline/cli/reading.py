@@ -79,7 +79,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
     found = [_status(stream, now) for stream in streams]
-    answer = Statuses(streams=[StreamStatus.model_validate(s) for s in found])
+    answer = Statuses(streams=[StreamStatus.of(s) for s in found])
     lines = [
         f"{s.stream}: {s.problem}{'' if s.is_measured else '; lag as the last run saw it'}"
         for s in found
@@ -144,7 +144,7 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
-    output.answer(Explained.model_validate(found), line)
+    output.answer(Explained.of(found), line)
     return 0
 
 

@@ -48,10 +48,11 @@ class Shape(BaseModel):
         default; without one it is refused, so that a rename in the model turns a test red.
         """
         for name in cls.model_fields.keys() - facts:
-            found = (getattr(source, name, _NOWHERE) for source in sources)
-            fact = next((value for value in found if value is not _NOWHERE), _NOWHERE)
-            if fact is not _NOWHERE:
-                facts[name] = fact
+            for source in sources:
+                fact = getattr(source, name, _NOWHERE)
+                if fact is not _NOWHERE:
+                    facts[name] = fact
+                    break
         return cls(**facts)
 
     def data(self) -> dict[str, Any]:

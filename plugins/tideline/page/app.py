@@ -70,6 +70,7 @@ def description(request: Request) -> JSONResponse:
 
 def _file(name: str) -> Response:
     path = _ASSETS / name
+    # By its bare name alone: nothing above or below the folder is served.
     if path.name != name or path.suffix not in _TYPES or not path.is_file():
         raise HTTPException(404, f"no file {name}")
     return FileResponse(path, media_type=_TYPES[path.suffix])
@@ -87,11 +88,7 @@ def openapi(app: FastAPI) -> dict[str, object]:
 
 
 class Headers:
-    """Adds the headers that keep the page in Airflow's own frame, and others out of it.
-
-    Args:
-        app: What answers.
-    """
+    """Adds the headers that keep the page in Airflow's own frame, and others out of it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -143,11 +140,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def build_app(folder: Path | None = None) -> FastAPI:
-    """The application.
-
-    Args:
-        folder: Folder of stream files; None: `streams_folder` says which.
-    """
+    """The application, with the stream files of a folder; None: `streams_folder` says which."""
     app = FastAPI(
         title="Tideline", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )

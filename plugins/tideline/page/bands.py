@@ -1,4 +1,4 @@
-"""A stream's coverage as a picture: what became of which offsets, partition by partition. Pure.
+"""What is known of a stream, and its coverage as a picture: which offsets became what. Asks nobody.
 
 The head has all of it: the history is not read, however long it is.
 """
@@ -6,7 +6,13 @@ The head has all of it: the history is not read, however long it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from typing import Generic, TypeVar
 
+from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.observation import Observation, PartitionObservation
@@ -20,11 +26,119 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
+from tideline.model.request import RequestedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Band, BandKind, LogBands, Standing
+from tideline.rules.positions import mark_named
+from tideline.rules.status import doubt
+from tideline.stream.stream import Stream
 
 Place = tuple[str | None, int]
 """Topic name, None where the ledger no longer knows it, and partition."""
+Value = TypeVar("Value")
+_RANGES = 20
+"""At most so many ranges are offered to be landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Generic[Value]):
+    """What is known of a service.
+
+    Args:
+        value: Its last answer; None if it has never answered.
+        asked_at: When it gave that answer, UTC-aware; None if it has never answered.
+        problem: Why it did not answer last time; None if it did.
+        is_pending: Whether it is being asked now.
+    """
+
+    value: Value | None = None
+    asked_at: datetime | None = None
+    problem: str | None = None
+    is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """A stream, and what is known of its services.
+
+    Args:
+        stream: From its file.
+        ledger: Its ledger's state.
+        brokers: The last observation of its cluster, of all topics of all streams there.
+        facts: What follows from both; None where the ledger has never answered.
+    """
+
+    stream: Stream
+    ledger: Seen[LedgerState]
+    brokers: Seen[Observation]
+    facts: StreamFacts | None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether one of them is being asked now."""
+        return self.ledger.is_pending or self.brokers.is_pending
+
+
+class StreamFacts:
+    """A stream's facts, each worked out when somebody first asks for it.
+
+    `observed` is what the brokers said last, None if they have never answered. `is_newer`: the
+    ledger has not changed since before they were asked.
+    """
+
+    def __init__(
+        self, stream: Stream, state: LedgerState, observed: Observation | None, *, is_newer: bool
+    ) -> None:
+        self.stream = stream
+        self.state = state
+        self.observed = observed
+        self._is_newer = is_newer
+
+    def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
+        """Whether they are made of these very objects."""
+        return self.stream is stream and self.state is state and self.observed is observed
+
+    @cached_property
+    def head(self) -> Head:
+        """The ledger's, with those topics set aside that the file no longer names."""
+        return mark_named(self.state.head, self.stream.kafka)
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """Where each partition stands, by topic and number."""
+        level = self.stream.kafka.isolation_level
+        return standings(self.state.head, self.observed, level)
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Paints their bands."""
+        return Painter(self.state.head, self.state.runs.values(), self.state.control.incidents)
+
+    @cached_property
+    def doubt(self) -> str | None:
+        """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
+        if self.observed is None:
+            return "the brokers have not answered yet"
+        topics, stand = self.stream.kafka.topics, self.standings
+        return doubt(topics, self.head, stand, self.observed, is_newer=self._is_newer)
+
+    @cached_property
+    def not_landed(self) -> tuple[RequestedRange, ...]:
+        """Readable offsets below the next ones that nobody has landed, one range a partition."""
+        return tuple(islice(filter(None, map(self._first_gap, self.standings)), _RANGES))
+
+    def _first_gap(self, standing: Standing) -> RequestedRange | None:
+        start = standing.log_start_offset
+        if start is None or standing.topic is None:
+            return None
+        for log in self.painter.paint(standing):
+            for band in log.bands if log.is_current else ():
+                offsets = band.offsets
+                if band.kind == "gap" and offsets.end_offset > start:
+                    first = max(start, offsets.start_offset)
+                    place = (standing.topic, standing.partition)
+                    return RequestedRange(*place, first, offsets.end_offset)
+        return None
 
 
 def standings(
@@ -32,12 +146,11 @@ def standings(
 ) -> tuple[Standing, ...]:
     """All partitions that the head knows, by topic and number; those without a name come last.
 
-    Args:
-        head: Where the live lane stands, and what is covered.
-        observation: What the brokers said last; None if they have never answered.
-        isolation_level: `read_committed` or `read_uncommitted`: where the stream's logs end.
+    `observation` is what the brokers said last, None if they have never answered; the isolation
+    level says where the stream's logs end.
     """
     names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    # A log without a position has lost its name; with one topic it can only be that one's.
     only = next(iter(head.topics)) if len(head.topics) == 1 else None
     logs: dict[Place, set[PartitionIdentity]] = {}
     known = [c.identity for c in (*head.coverage, *head.accepted_loss) if c.intervals]
@@ -55,7 +168,7 @@ def standings(
         if end is None and position is not None:
             end = position.seen_end
         current = position.identity if position is not None else None
-        order = sorted(logs[place], key=lambda i: (i == current, i))
+        order = sorted(logs[place], key=lambda i: (i == current, i))  # the current log is last
         start = seen.log_start_offset if seen is not None else None
         left = headroom.get(place)
         standing = Standing(*place, position, start, end, left, is_observed, tuple(order))
@@ -76,13 +189,7 @@ def _observed(
 
 
 class Painter:
-    """Paints partitions of one head.
-
-    Args:
-        head: Where the live lane stands, and what is covered.
-        open_runs: Records that are not closed yet.
-        open_incidents: Of the landing.
-    """
+    """Paints partitions of one head, with its open runs and the open incidents of the landing."""
 
     def __init__(
         self,
@@ -105,6 +212,7 @@ class Painter:
         is_current = position is not None and position.identity == identity
         covered = self._covered.get(identity, ())
         by_backfill = intersect(covered, self._backfilled.get(identity, ()))
+        # Where two overlap, the first counts: an accepted loss stays one, whatever covers it.
         layers: list[tuple[BandKind, Intervals]] = [
             ("accepted_loss", self._lost.get(identity, ())),
             ("backfilled", by_backfill),

@@ -1,6 +1,6 @@
-"""Where Airflow's own forms are, and what to fill in there. The page itself changes nothing.
+"""From what is known of streams to what the page's API answers. Asks nobody, changes nothing.
 
-From what is known of streams to what the page's API answers. Asks nobody.
+What people can do, they do in Airflow: an `Action` says where its form is, and what to fill in.
 """
 
 from __future__ import annotations
@@ -22,23 +22,156 @@ from tideline.model.head import Headroom
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
 from tideline.model.status import LogBands, Standing, Status
-from tideline.page.bands import lag_spread
-from tideline.page.lookout import Seen, StreamFacts
-from tideline.page.sources import StreamView
+from tideline.page.bands import StreamFacts, StreamView, lag_spread
 from tideline.rules.status import summarize
 from tideline.stream.stream import Stream
 
+DOCS = "TIDELINE_DOCS"
+"""Variable with the address of the docs' site; `make docs` builds it."""
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
+_NO_HEADROOM = float("inf")
+"""Sorts partitions whose headroom is unknown behind all others."""
 
 
-def run_url(stream: str, record: RunRecord) -> str | None:
+def build_list(views: Iterable[StreamView]) -> page.StreamList:
+    """The streams at a glance."""
+    shown = list(views)
+    return page.StreamList(
+        streams=[page.ListedStream(**_facts(view)) for view in shown],
+        refreshing=any(view.is_pending for view in shown),
+    )
+
+
+def build_stream(view: StreamView) -> page.StreamPage:
+    """One stream."""
+    state = view.ledger.value
+    head = state.head if state is not None else None
+    return page.StreamPage(
+        **_facts(view),
+        refreshing=view.is_pending,
+        schedule=view.stream.schedule,
+        dag_id=view.stream.stream,
+        cluster_id=head.cluster_id if head is not None else None,
+        table_version=head.table_version if head is not None else None,
+        incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
+        actions=() if view.facts is None else _actions_for(view.facts),
+        docs=os.environ.get(DOCS) or None,
+    )
+
+
+def _facts(view: StreamView) -> dict[str, Any]:
+    """The fields of `ListedStream`."""
+    stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
+    head = state.head if state is not None else None
+    status = None if view.facts is None else _status(view.facts, now)
+    return {
+        "stream": stream.stream,
+        "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
+        "table": stream.table.uri,
+        "status": None if status is None else StreamStatus.of(status),
+        "retention_seconds": None if head is None else _retention(head.headroom, now),
+        "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
+        "ledger": page.Look.of(view.ledger),
+        "brokers": page.Look.of(view.brokers),
+    }
+
+
+def _status(facts: StreamFacts, now: datetime) -> Status:
+    """A stream's status, with the logs' ends as the brokers said last."""
+    state = facts.state
+    return summarize(
+        facts.stream.stream,
+        facts.head,
+        state.decoding,
+        state.open_incidents,
+        facts.standings,
+        facts.doubt,
+        now,
+    )
+
+
+def _retention(known: Sequence[Headroom], now: datetime) -> float | None:
+    """How long the topic keeps records that retention reaches first, in seconds."""
+    timed = [(left, h) for h in known if (left := h.seconds_left(now)) is not None]
+    if not timed:
+        return None
+    _, first = min(timed, key=lambda item: item[0])
+    return None if first.retention_ms is None else first.retention_ms / 1000
+
+
+def build_partitions(
+    view: StreamView, *, sort: str, first: int, count: int, topic: str | None
+) -> page.PartitionPage:
+    """Some partitions with their bands, and how unevenly the lag is spread over all of them.
+
+    `sort` by `lag`, the largest first, by `headroom`, the least first, or by `partition`: topic and
+    number. `first` are left out. `topic` None means all topics.
+    """
+    facts = view.facts
+    if facts is None:
+        return page.PartitionPage(partitions=(), total=0, skew=None, refreshing=view.is_pending)
+    chosen = [s for s in facts.standings if topic is None or s.topic == topic]
+    spread = lag_spread(s.lag for s in chosen)
+    chosen = _sorted(chosen, sort)
+    # Bands are painted for what is shown alone: a stream may have thousands of partitions.
+    return page.PartitionPage(
+        partitions=[_partition(s, facts.painter.paint(s)) for s in chosen[first : first + count]],
+        total=len(chosen),
+        skew=None
+        if spread is None
+        else page.Skew(total=spread[0], largest=spread[1], median=spread[2], p99=spread[3]),
+        refreshing=view.is_pending,
+    )
+
+
+def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
+    if sort == "lag":
+        return sorted(chosen, key=lambda s: -(s.lag or 0))
+    if sort == "headroom":
+        return sorted(chosen, key=_expires)
+    return list(chosen)
+
+
+def _expires(standing: Standing) -> float:
+    at = standing.headroom.expires_at if standing.headroom is not None else None
+    return _NO_HEADROOM if at is None else at.timestamp()
+
+
+def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
+    headroom = [] if standing.headroom is None else [standing.headroom]
+    return page.PagePartition.of(
+        standing,
+        headroom=next(iter(build_headroom(headroom)), None),
+        logs=[_log(log) for log in logs],
+    )
+
+
+def _log(log: LogBands) -> page.Log:
+    bands = [page.Band.of(band, band.offsets) for band in log.bands]
+    return page.Log.of(
+        log.identity,
+        current=log.is_current,
+        start_offset=bands[0].start_offset if bands else 0,
+        end_offset=bands[-1].end_offset if bands else 0,
+        bands=bands,
+    )
+
+
+def build_run(stream: str, record: RunRecord) -> page.PageRun:
+    """A run, and where Airflow shows it."""
+    return page.PageRun.of(
+        build_summary(record), record, record.request, url=_run_url(stream, record)
+    )
+
+
+def _run_url(stream: str, record: RunRecord) -> str | None:
     """Where Airflow shows a run, relative to its root; None where it has none."""
     by = record.request.by
-    return None if by is not None and by.startswith(_SHELL) else _run(stream, record.run_id)
+    return None if by is not None and by.startswith(_SHELL) else _run_page(stream, record.run_id)
 
 
-def actions_for(facts: StreamFacts) -> list[Action]:
+def _actions_for(facts: StreamFacts) -> list[Action]:
     """What a person can do about a stream now, the most urgent first."""
     stream, state = facts.stream, facts.state
     answers = [_answer(stream, i) for i in state.open_incidents if not i.is_decided]
@@ -48,11 +181,11 @@ def actions_for(facts: StreamFacts) -> list[Action]:
 def _answer(stream: Stream, incident: Incident) -> Action:
     finding = incident.finding
     title = f"Answer {incident.incident_id}: {finding.place}, {finding.kind}"
-    if incident.asked_in is None:
+    if incident.asked_in is None:  # its policy is not `approve`: no form is open
         choices = " or ".join(finding.choices)
         return Action(
             title=title,
-            url=_run(stream.stream, incident.run_id),
+            url=_run_page(stream.stream, incident.run_id),
             fill=f"tideline resolve {stream.stream}.yaml --incident {incident.incident_id}"
             f" --choice {finding.choices[-1]} --reason ",
             note=f"No form asks: answer in a shell with {choices}, then clear the run or wait for"
@@ -60,7 +193,7 @@ def _answer(stream: Stream, incident: Incident) -> Action:
         )
     return Action(
         title=title,
-        url=f"{_run(stream.stream, incident.asked_in)}/tasks/resolve_reset/required_actions",
+        url=f"{_run_page(stream.stream, incident.asked_in)}/tasks/resolve_reset/required_actions",
         fill=None,
         note="The run waits for an answer on Airflow's page",
     )
@@ -91,7 +224,7 @@ def _operations(stream: Stream, state: LedgerState) -> Iterator[Action]:
         newest = head.commits[-1].run_id
         yield Action(
             title="Read the newest run's offsets again",
-            url=_run(stream.stream, newest),
+            url=_run_page(stream.stream, newest),
             fill=None,
             note="Clear ingest_ranges: the same offsets are read, and one copy stays",
         )
@@ -113,172 +246,9 @@ def _form(**values: object) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def _run(stream: str, run_id: str) -> str:
+def _run_page(stream: str, run_id: str) -> str:
     return f"dags/{_quoted(stream)}/runs/{_quoted(run_id)}"
 
 
 def _quoted(text: str) -> str:
     return quote(text, safe="")
-
-
-DOCS = "TIDELINE_DOCS"
-"""Variable with the address of the docs' site; `make docs` builds it."""
-_NO_HEADROOM = float("inf")
-
-
-def build_list(views: Iterable[StreamView]) -> page.StreamList:
-    """The streams at a glance."""
-    shown = list(views)
-    return page.StreamList(
-        streams=[page.ListedStream(**_facts(view)) for view in shown],
-        refreshing=any(view.is_pending for view in shown),
-    )
-
-
-def build_stream(view: StreamView) -> page.StreamPage:
-    """One stream."""
-    state = view.ledger.value
-    head = state.head if state is not None else None
-    return page.StreamPage(
-        **_facts(view),
-        refreshing=view.is_pending,
-        schedule=view.stream.schedule,
-        dag_id=view.stream.stream,
-        cluster_id=head.cluster_id if head is not None else None,
-        table_version=head.table_version if head is not None else None,
-        incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
-        actions=() if view.facts is None else actions_for(view.facts),
-        docs=os.environ.get(DOCS) or None,
-    )
-
-
-def build_partitions(
-    view: StreamView, *, sort: str, first: int, count: int, topic: str | None
-) -> page.PartitionPage:
-    """Some partitions with their bands, and how unevenly the lag is spread over all of them.
-
-    Args:
-        view: The stream.
-        sort: `lag`: the largest first; `headroom`: the least first; `partition`: by topic and
-            number.
-        first: How many to leave out.
-        count: How many to show.
-        topic: Only this topic's; None for all.
-    """
-    facts = view.facts
-    if facts is None:
-        return page.PartitionPage(partitions=(), total=0, skew=None, refreshing=view.is_pending)
-    chosen = [s for s in facts.standings if topic is None or s.topic == topic]
-    spread = lag_spread(s.lag for s in chosen)
-    chosen = _sorted(chosen, sort)
-    return page.PartitionPage(
-        partitions=[_partition(s, facts.painter.paint(s)) for s in chosen[first : first + count]],
-        total=len(chosen),
-        skew=None
-        if spread is None
-        else page.Skew(total=spread[0], largest=spread[1], median=spread[2], p99=spread[3]),
-        refreshing=view.is_pending,
-    )
-
-
-def build_run(stream: str, record: RunRecord) -> page.PageRun:
-    """A run, and where Airflow shows it."""
-    return page.PageRun.of(
-        build_summary(record), record, record.request, url=run_url(stream, record)
-    )
-
-
-def status_of(facts: StreamFacts, now: datetime) -> Status:
-    """A stream's status, with the logs' ends as the brokers said last.
-
-    Args:
-        facts: The stream's.
-        now: The time, UTC-aware.
-    """
-    state = facts.state
-    open_incidents = state.open_incidents
-    return summarize(
-        facts.stream.stream,
-        facts.head,
-        state.decoding,
-        open_incidents,
-        facts.standings,
-        facts.doubt,
-        now,
-    )
-
-
-def _facts(view: StreamView) -> dict[str, Any]:
-    """The fields of `ListedStream`."""
-    stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
-    head = state.head if state is not None else None
-    status = None if view.facts is None else status_of(view.facts, now)
-    return {
-        "stream": stream.stream,
-        "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
-        "table": stream.table.uri,
-        "status": None if status is None else StreamStatus.model_validate(status),
-        "retention_seconds": None if head is None else _retention(head.headroom, now),
-        "days": () if head is None else [_day(d) for d in head.days],
-        "ledger": _look(view.ledger),
-        "brokers": _look(view.brokers),
-    }
-
-
-def _day(day: Any) -> page.Day:
-    return page.Day(day=day.day.isoformat(), rows=day.rows, bytes=day.bytes)
-
-
-def _look(seen: Seen[Any]) -> page.Look:
-    return page.Look(asked_at=seen.asked_at, problem=seen.problem)
-
-
-def _retention(known: Sequence[Headroom], now: datetime) -> float | None:
-    """How long the topic keeps records that retention reaches first, in seconds."""
-    timed = [(left, h) for h in known if (left := h.seconds_left(now)) is not None]
-    if not timed:
-        return None
-    _, first = min(timed, key=lambda item: item[0])
-    return None if first.retention_ms is None else first.retention_ms / 1000
-
-
-def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
-    if sort == "lag":
-        return sorted(chosen, key=lambda s: -(s.lag or 0))
-    if sort == "headroom":
-        return sorted(chosen, key=_expires)
-    return list(chosen)
-
-
-def _expires(standing: Standing) -> float:
-    at = standing.headroom.expires_at if standing.headroom is not None else None
-    return _NO_HEADROOM if at is None else at.timestamp()
-
-
-def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
-    headroom = build_headroom([standing.headroom]) if standing.headroom is not None else [None]
-    return page.PagePartition(
-        topic=standing.topic,
-        partition=standing.partition,
-        next_offset=standing.next_offset,
-        log_start_offset=standing.log_start_offset,
-        end_offset=standing.end_offset,
-        lag=standing.lag,
-        headroom=headroom[0],
-        logs=[_log(log) for log in logs],
-    )
-
-
-def _log(log: LogBands) -> page.Log:
-    bands = [
-        page.Band(kind=b.kind, start_offset=b.offsets.start_offset, end_offset=b.offsets.end_offset)
-        for b in log.bands
-    ]
-    return page.Log(
-        topic_id=log.identity.topic_id,
-        generation=log.identity.generation,
-        current=log.is_current,
-        start_offset=bands[0].start_offset if bands else 0,
-        end_offset=bands[-1].end_offset if bands else 0,
-        bands=bands,
-    )

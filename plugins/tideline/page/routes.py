@@ -1,10 +1,8 @@
-"""Who may see what: Airflow's own rights, asked anew with each request.
+"""The page's API, version 1, and who may see what: Airflow's own rights, asked with each request.
 
-The page's API, version 1: every route is a GET, and changes nothing.
-
-A new route belongs to one of the two routers: `everybody`, for whoever is logged in, or `readers`,
-whose paths name a Dag that the caller may read. A test builds the table of routes from the
-application itself, and fails for one that asks for neither.
+Every route is a GET, and changes nothing. A new one belongs to one of the two routers: `everybody`,
+for whoever is logged in, or `readers`, whose paths name a Dag that the caller may read. A test
+builds the table of routes from the application itself, and fails for one that asks for neither.
 """
 
 from __future__ import annotations
@@ -26,7 +24,8 @@ from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
 from tideline.model.status import Explanation
 from tideline.page import building
-from tideline.page.sources import Sources, StreamView
+from tideline.page.bands import StreamView
+from tideline.page.sources import Sources
 from tideline.rules.status import explain
 
 LOGGED_IN = Depends(get_user)
@@ -41,8 +40,6 @@ def _readable(user: GetUserDep) -> set[str]:
 
 Readable = Annotated[set[str], Depends(_readable)]
 """Ids of the Dags that the caller may read."""
-
-
 Answer = TypeVar("Answer")
 everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])
 readers = APIRouter(prefix="/api/v1/streams/{dag_id}", dependencies=[MAY_READ])
@@ -89,7 +86,7 @@ async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPa
     """The newest runs: the open ones, then the closed ones."""
 
     def newest(ledger: Ledger) -> page.RunPage:
-        closed = list(islice(ledger.recent_runs(), count + 1))
+        closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
         still_open = list(ledger.read().runs.values())[::-1]
         found = [
             *still_open,
@@ -138,7 +135,7 @@ async def record(
             ledger.recent_incidents(),
         )
 
-    return Explained.model_validate(await _from_history(request, dag_id, explained))
+    return Explained.of(await _from_history(request, dag_id, explained))
 
 
 def _sources(request: Request) -> Sources:

@@ -1,64 +1,52 @@
-"""What the page stands on: stream files, and ledgers and brokers asked in the background."""
+"""What the page stands on: stream files, and ledgers and brokers asked in the background.
+
+Who looks gets the last answer at once, and its age. However many people look, a service is asked
+once at a time, and not again before some seconds have passed
+(docs/adr/0034-the-page-asks-in-the-background.md).
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from tideline.errors import StreamFileError
+from tideline.errors import StreamFileError, TidelineError
 from tideline.kafka.settings import KafkaSettings, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
-from tideline.page.lookout import Lookout, Seen, StreamFacts
+from tideline.page.bands import Seen, StreamFacts, StreamView
 from tideline.stream.files import read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
+log = logging.getLogger("tideline")
 Answer = TypeVar("Answer")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+# Seconds: how old an answer may be before whoever looks has it asked anew.
 _BROKERS_EVERY = 10
 _LEDGER_EVERY = 2
 _LIST_EVERY = 30
-"""Seconds: how old a ledger's answer may be in the list, which asks all of them."""
+"""Of a ledger in the list, which asks all of them."""
 _FILES_EVERY = 5
 _BROKER_PATIENCE_MS = 8000
+# Threads: services that are away keep so many, and the others' answers come.
 _LEDGERS_AT_ONCE = 4
 _CLUSTERS_AT_ONCE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class StreamView:
-    """A stream, and what is known of its services.
-
-    Args:
-        stream: From its file.
-        ledger: Its ledger's state.
-        brokers: The last observation of its cluster, of all topics of all streams there.
-        facts: What follows from both; None where the ledger has never answered.
-    """
-
-    stream: Stream
-    ledger: Seen[LedgerState]
-    brokers: Seen[Observation]
-    facts: StreamFacts | None
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether one of them is being asked now."""
-        return self.ledger.is_pending or self.brokers.is_pending
 
 
 class Sources:
     """Streams, ledgers and brokers of one Airflow.
 
-    Args:
-        folder: Folder of stream files; None: `streams_folder` says which.
+    `folder` has the stream files; None: `streams_folder` says which.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -94,11 +82,9 @@ class Sources:
         return None if stream is None else self._view(stream, _LEDGER_EVERY)
 
     def ask(self, name: str, question: Callable[[Ledger], Answer]) -> Future[Answer]:
-        """Ask a stream's ledger something that its state does not tell.
+        """Ask the ledger of a stream that there is something that its state does not tell.
 
-        Args:
-            name: Of a stream that there is.
-            question: Reads the ledger; runs in a thread of its own.
+        The question reads the ledger in a thread of its own.
         """
         stream = self._files.streams()[name]
         return self._pool.submit(lambda: question(self._ledger(stream)))
@@ -212,3 +198,66 @@ def _accepted(path: Path) -> Stream | None:
         return read_stream(path)
     except StreamFileError:
         return None  # its Dag shows why
+
+
+class Lookout(Generic[Key, Value]):
+    """Asks a kind of service by key.
+
+    Args:
+        ask: Asks, and waits; its errors become the `problem`.
+        pool: Runs `ask`.
+        every_seconds: No key is asked again before so many seconds have passed since it was.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Key], Value],
+        pool: Executor,
+        every_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._pool = pool
+        self._every = every_seconds
+        self._clock = clock
+        self._seen: dict[Key, Seen[Value]] = {}
+        self._asked: dict[Key, float] = {}
+        self._lock = threading.Lock()
+
+    def look(self, key: Key, every_seconds: float | None = None) -> Seen[Value]:
+        """What is known now; asks in the background where that is too old. It never waits.
+
+        `every_seconds` is how old an answer may be, if that is more than the lookout's own.
+        """
+        wait = max(self._every, every_seconds or 0)
+        with self._lock:
+            seen = self._seen.get(key, Seen())
+            asked = self._asked.get(key)
+            if seen.is_pending or (asked is not None and self._clock() - asked < wait):
+                return seen
+            # Both before the lock is free: whoever looks next finds that somebody asks.
+            self._asked[key] = self._clock()
+            self._seen[key] = seen = replace(seen, is_pending=True)
+        self._pool.submit(self._go, key)
+        return seen
+
+    def known(self, key: Key) -> Value | None:
+        """The last answer; nobody is asked."""
+        return self._seen.get(key, Seen()).value
+
+    def _go(self, key: Key) -> None:
+        try:
+            value = self._ask(key)
+        except TidelineError as error:
+            self._note(key, error.message)
+        except Exception as error:
+            log.exception("the page could not look at %s", key)
+            self._note(key, f"{type(error).__name__}: see the log of Airflow's server")
+        else:
+            with self._lock:
+                self._seen[key] = Seen(value, datetime.now(UTC))
+
+    def _note(self, key: Key, problem: str) -> None:
+        with self._lock:
+            self._seen[key] = replace(self._seen[key], problem=problem, is_pending=False)
