@@ -97,8 +97,8 @@ MUTANTS = (
     ),
     Mutant(
         "obstacles are compared by what they are (R14)",
-        "key=lambda o: o.key",
-        "key=hash",
+        "lambda obstacle: obstacle.key",
+        "hash",
         REPLAY,
     ),
     Mutant(

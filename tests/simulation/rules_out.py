@@ -85,7 +85,7 @@ RULES: dict[str, tuple[Mutant, ...]] = {
     "R7": (
         Mutant(
             "the log is checked after the read",
-            "return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]",
+            "return _agreed(run, look, incident_key)",
             "return ()",
             "",
             within="changes_after_read",

@@ -34,6 +34,8 @@ with open(told + ".draft", "wb") as file:
     file.write(struct.pack("!ii", 4711, 6) + b"secret")
 os.rename(told + ".draft", told)
 if plan == "dies later":
+    while os.path.exists(told):  # whoever reads it takes it away; before, it has not started
+        time.sleep(0.01)
     die()
 if plan == "does not end":
     time.sleep(60)

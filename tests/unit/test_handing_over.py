@@ -56,34 +56,34 @@ def holding(place, secret="hidden"):
 DIES = """
 import sys, time
 from types import SimpleNamespace
-from tests.unit.test_handing_over import JOB
+from tests.worlds.build import spark_job
 from tideline.landing.attempts import submit
 
 def waits(path):
     print(path, flush=True)
     time.sleep(600)
 
-submit(SimpleNamespace(spark=SimpleNamespace(submit=waits)), JOB)
+options = {"kafka.sasl.jaas.config": "hidden"}
+submit(SimpleNamespace(spark=SimpleNamespace(submit=waits)), spark_job(kafka_options=options))
 """
 
 
 def begun():
-    """A run in a process of its own that has handed its job over, and waits."""
+    """A run in a process of its own that hands its job over, and waits."""
     paths = os.pathsep.join(path for path in sys.path if path)
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", DIES],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
     )
-    return process, Path(process.stdout.readline().strip())
 
 
 def test_what_a_killed_run_has_left_goes_with_the_next_one(place):
     """Its job has Kafka's secrets. That of a run that lives stays."""
-    killed, left = begun()
-    living, kept = begun()
+    killed, living = begun(), begun()
     try:
+        left, kept = (Path(p.stdout.readline().strip()) for p in (killed, living))
         killed.kill()
         killed.wait()
         assert left in holding(place)

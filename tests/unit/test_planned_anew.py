@@ -116,7 +116,8 @@ def context(ledger, run_id, cluster=None, **form):
     cluster = cluster or Cluster()
     table = Table(ledger.read().control.ledger_id)
     request = read_form(form, datetime.now(UTC))
-    return RunContext(STREAM, run_id, request, ledger, lambda: cluster, table, None)
+    connect = lambda: cluster  # noqa: E731
+    return RunContext(STREAM, run_id, request, ledger, connect, table, None, first_pause_seconds=0)
 
 
 def record(run_id, request, status, number=1, **facts):

@@ -20,11 +20,6 @@ class Item:
 LOSS, TRANSIENT = Item("retention_loss"), Item("transient", "no leader")
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(stability, "_FIRST_PAUSE_SECONDS", 0)
-
-
 def agreed(*observations, patience_seconds=60):
     """Feed observations one by one; how many were taken, and what was agreed on."""
     left = list(observations)
@@ -33,7 +28,7 @@ def agreed(*observations, patience_seconds=60):
         return len(observations) - len(left) + 1, left.pop(0)
 
     return stability.observe_until_stable(
-        observe, key=lambda s: s, patience_seconds=patience_seconds
+        observe, key=lambda s: s, patience_seconds=patience_seconds, first_pause_seconds=0
     )
 
 

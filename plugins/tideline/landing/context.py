@@ -55,6 +55,7 @@ class RunContext:
         warnings: What is not safe about the stream's Kafka connection; planning says it.
         connect_registry: Gives the stream's schema registry; called at most once, when a step first
             asks it. None for a stream that names none.
+        first_pause_seconds: Before what contradicts the ledger is looked at once more.
     """
 
     stream: Stream
@@ -72,6 +73,7 @@ class RunContext:
     can_ask: bool = False
     connect_registry: Callable[[], RegistryPort] | None = None
     warnings: tuple[str, ...] = ()
+    first_pause_seconds: float = 1.0
 
     @property
     def lane_lease(self) -> str:

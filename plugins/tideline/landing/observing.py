@@ -24,7 +24,7 @@ from tideline.rules.planning import open_transactions, stalled_places
 from tideline.rules.positions import Places, adopt_new_partitions, mark_followed, only_followed
 from tideline.stream.landing import StartAt
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 5.0
+_LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Observed(Protocol):
@@ -44,6 +44,7 @@ def observe_until_stable(
     *,
     key: Callable[[Item], Hashable],
     patience_seconds: float,
+    first_pause_seconds: float,
 ) -> tuple[Basis, tuple[Item, ...]]:
     """Observe until nothing is wrong, or until two observations in a row show the same.
 
@@ -53,6 +54,7 @@ def observe_until_stable(
         key: What makes two items the same.
         patience_seconds: How long transient or changing items are waited out. A clean observation
             at the very end is confirmed by one more.
+        first_pause_seconds: Between the first two; each later pause is twice as long, up to 5 s.
 
     Returns:
         The last observation, without transient items.
@@ -61,7 +63,7 @@ def observe_until_stable(
         ServiceAway: The observations did not agree in time; `observed` lists what was seen last.
     """
     deadline = time.monotonic() + patience_seconds
-    pause = _FIRST_PAUSE_SECONDS
+    pause = first_pause_seconds
     before: set[Hashable] = set()
     while True:
         basis, items = observe()

@@ -5,12 +5,12 @@ Rows of records that nobody can read any more stay where a plan is landed again 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.errors import Halted, ServiceAway
 from tideline.landing.context import RunContext, log
-from tideline.landing.observing import observe_until_stable
+from tideline.landing.observing import Item, observe_until_stable
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
@@ -237,8 +237,7 @@ def changes_after_read(run: RunContext, read: ClusterRanges) -> tuple[Finding, .
     def look() -> tuple[None, tuple[Finding, ...]]:
         return None, find_resets_after_read(read, _observe_ranges(run, read))
 
-    patience = run.stream.patience_seconds
-    return observe_until_stable(look, key=incident_key, patience_seconds=patience)[1]
+    return _agreed(run, look, incident_key)
 
 
 def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
@@ -252,12 +251,25 @@ def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
     def look() -> tuple[None, tuple[Obstacle, ...]]:
         return None, obstacles(asked, _observe_ranges(run, asked))
 
-    patience = run.stream.patience_seconds
-    _, standing = observe_until_stable(look, key=lambda o: o.key, patience_seconds=patience)
+    standing = _agreed(run, look, lambda obstacle: obstacle.key)
     refused = [str(o) for o in standing if o.kind == "refused"]
     if refused:
         raise Halted(f"run {run.run_id}: cannot be read now: {'; '.join(refused)}")
     return standing
+
+
+def _agreed(
+    run: RunContext,
+    look: Callable[[], tuple[None, tuple[Item, ...]]],
+    key: Callable[[Item], Hashable],
+) -> tuple[Item, ...]:
+    """What two looks in a row have shown (R14)."""
+    return observe_until_stable(
+        look,
+        key=key,
+        patience_seconds=run.stream.patience_seconds,
+        first_pause_seconds=run.first_pause_seconds,
+    )[1]
 
 
 def _observe_ranges(run: RunContext, asked: ClusterRanges) -> Observation:

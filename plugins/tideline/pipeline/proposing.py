@@ -185,7 +185,10 @@ def stable_proposal(
         return (basis, proposal), findings_of(run, basis, basis.head, proposal.observation)
 
     (basis, proposal), findings = observe_until_stable(
-        look, key=incident_key, patience_seconds=run.stream.patience_seconds
+        look,
+        key=incident_key,
+        patience_seconds=run.stream.patience_seconds,
+        first_pause_seconds=run.first_pause_seconds,
     )
     return basis, proposal, findings
 
