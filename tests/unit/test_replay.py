@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
-from tideline.landing import observing as stability
 from tideline.landing.proof import obstacles_to
 from tideline.model.observation import Gap
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
@@ -140,16 +139,17 @@ def test_rows_that_nobody_has_verified_are_told_from_covered_ones():
     assert not stand(101, {})
 
 
-def test_looks_agree_while_retention_moves(monkeypatch):
+def test_looks_agree_while_retention_moves():
     """The second look settles it; a run must not wait its patience out and say "away"."""
-    monkeypatch.setattr(stability, "_FIRST_PAUSE_SECONDS", 0)
     starts = iter((150, 151, 152))
 
     def observe(topics, epochs):
         return observation(topic(seen(start=next(starts), end=300)))
 
     run = SimpleNamespace(
-        kafka=SimpleNamespace(observe=observe), stream=SimpleNamespace(patience_seconds=60)
+        kafka=SimpleNamespace(observe=observe),
+        stream=SimpleNamespace(patience_seconds=60),
+        first_pause_seconds=0,
     )
     (found,) = obstacles_to(run, PLAN.on_cluster)
     assert "starts at 151" in str(found)
