@@ -1,15 +1,13 @@
-"""The JVM of a Spark driver on this machine, started without spark-submit.
+"""The JVM of a Spark driver on this machine, started without spark-submit, and its class archive.
 
 spark-submit is a shell script that starts a JVM, which works out the command of the driver's JVM.
 On one machine that command is known. Started directly, the class path is the same each time,
-which class-data sharing asks for (`launch.archive`).
-
-Class-data sharing: Spark's classes, parsed and checked once, for each JVM after that.
+which class-data sharing asks for.
 
 Loading classes takes most of Spark's start. A JVM without an archive notes which classes it loads;
-after its end they are written to an archive, which later JVMs with the same Java, jars and options
-map into memory ("Class Data Sharing" in Oracle's guide to the Java virtual machine). A JVM that
-finds that an archive does not fit goes on without it.
+after its end they are written to an archive, parsed and checked, which later JVMs with the same
+Java, jars and options map into memory ("Class Data Sharing" in Oracle's guide to the Java virtual
+machine). A JVM that finds that an archive does not fit goes on without it.
 """
 
 from __future__ import annotations

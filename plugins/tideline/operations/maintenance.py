@@ -118,7 +118,7 @@ def maintain_stream(
     What is done stays done if it ends early: the next call goes on from there.
 
     Args:
-        tables: Those of the stream, as `model.maintenance.tables_of` names them.
+        tables: Those of the stream, as `stream.stream.tables_of` names them.
         dry_run: Whether to find out only what would be done.
 
     Returns:

@@ -123,7 +123,7 @@ def reader_schema(
         writers: Schemas that are known, in any order.
         previous: What the part was last read as; None before its first plan.
         reserved: Names that its new columns cannot have: the table's other columns. The names of
-            `typed_columns.OWN_COLUMNS` are reserved anyway.
+            `OWN_COLUMNS` are reserved anyway.
         fields: The fields that become columns; empty for every field.
         protobuf: Only for that format.
     """
