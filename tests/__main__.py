@@ -28,8 +28,8 @@ AT_ONCE = 2
 PARTS = {
     "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
     "spark": ("tests/spark",),
-    "faults": ("tests/faults", *COMMANDS),
     "ledger": ("tests/integration", "tests/page"),
+    "faults": ("tests/faults", *COMMANDS),
     "rules": (
         *("tests/unit", "tests/property", "tests/dags", "tests/simulation", "tests/steps"),
         "tests/canary",
