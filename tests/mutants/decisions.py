@@ -9,6 +9,8 @@ GENERATIONS = "tests/unit/test_generations.py"
 ROWS = "tests/unit/test_rows_of_a_gap.py"
 FOUND = "tests/simulation/test_found.py"
 COUNTED = "tests/unit/test_counted_again.py"
+LOGS = "tests/steps/test_identities_of_logs.py"
+DETECTION = "tests/unit/test_detection.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
 MUTANTS = (
     Mutant(
@@ -31,8 +33,8 @@ MUTANTS = (
     ),
     Mutant(
         "a cut log goes on in a new generation (R9)",
-        "return max(same) + 1 if same else 0",
-        "return max(same) if same else 0",
+        "return max((i.generation for i in given), default=-1) + 1",
+        "return max((i.generation for i in given), default=0)",
         DECISIONS,
     ),
     Mutant(
@@ -48,10 +50,52 @@ MUTANTS = (
         GENERATIONS,
     ),
     Mutant(
-        "a later decision begins a generation (R9)",
-        "if generation != position.generation:",
-        "if False:",
+        "a decision about a cut begins a generation (R9)",
+        "_with(head.begun([Beginning(reached.identity, first_offset)]), position, reached)",
+        "_with(head, position, reached)",
         GENERATIONS,
+    ),
+    Mutant(
+        "no number is given twice, whatever a rewind takes back (R9)",
+        "for i in (*self._identities, *self.given) if",
+        "for i in self._identities if",
+        LOGS,
+    ),
+    Mutant(
+        "a number that was undone holds no offset (R9)",
+        "undone = {i for i in lower if i not in known and i not in self._identities}",
+        "undone = set()",
+        GENERATIONS,
+    ),
+    Mutant(
+        "no number is given of which the table has rows (R9)",
+        "head = above_the_table(run, head, observation, incident.finding)",
+        "pass",
+        LOGS,
+    ),
+    Mutant(
+        "what a rewind undoes in typed tables is on record (R12)",
+        "decoding = self.decoding.having_undone(rewind.removes)",
+        "decoding = self.decoding",
+        LOGS,
+    ),
+    Mutant(
+        "what a proposal has seen is known (R7)",
+        "adopted, observation = having_seen(adopted, observed)",
+        "observation = observed",
+        LOGS,
+    ),
+    Mutant(
+        "what a superseded plan has seen is known (R3)",
+        "latest.with_head(having_seen(latest.head, plan.ranges)).with_plan_closed(",
+        "latest.with_plan_closed(",
+        LOGS,
+    ),
+    Mutant(
+        "an end is taken for known only of a log that shows no cut (R7)",
+        'if all(f.kind == "retention_loss" for f in found):',
+        "if True:",
+        DETECTION,
     ),
     Mutant(
         "what expired behind a cut is on record (R9)",

@@ -152,8 +152,8 @@ MUTANTS = (
     ),
     Mutant(
         "the head takes what is seen now over covered offsets (R12)",
-        "            leader_epoch=seen.leader_epoch,\n            seen_end",
-        "            seen_end",
+        "return moved.having_seen(seen.leader_epoch, seen.high_watermark)",
+        "return moved",
         PLANNING,
     ),
     Mutant(

@@ -66,6 +66,11 @@ def test_every_offset_gained_since_is_taken_away_once(actions, data):
     ]
     for number, action in enumerate(actions[target:], 100):
         again, _ = advanced(again, number, *action)
-    assert replace(again, table_version=0, live_runs=0, bytes_per_record=0, commits=()) == replace(
-        heads[-1], table_version=0, live_runs=0, bytes_per_record=0, commits=()
-    )
+    assert compared(again) == compared(heads[-1])
+
+
+def compared(state):
+    """What has to be the same; an end that is not known is where the position is."""
+    positions = tuple(replace(p, seen_end=p.proven_end) for p in state.positions)
+    counted = {"table_version": 0, "live_runs": 0, "bytes_per_record": 0}
+    return replace(state, positions=positions, commits=(), **counted)

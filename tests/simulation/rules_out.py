@@ -46,8 +46,8 @@ RULES: dict[str, tuple[Mutant, ...]] = {
         ),
         Mutant(
             "nobody freezes beside an open live plan",
-            "return latest.open_live_run() is not None or latest.head.digest != seen.head.digest",
-            "return latest.head.digest != seen.head.digest",
+            "return latest.open_live_run() is not None or not latest.head.stands_at(seen.head)",
+            "return not latest.head.stands_at(seen.head)",
             "",
         ),
     ),

@@ -19,7 +19,7 @@ from tests.worlds.build import (
 from tideline.model.head import Head
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import Coverage, OffsetRange
-from tideline.rules.reset_detection import find_resets, find_resets_after_read
+from tideline.rules.reset_detection import find_resets, find_resets_after_read, having_seen
 
 P = 100
 
@@ -227,3 +227,34 @@ def test_rows_that_a_backfill_landed_beyond_the_head_are_not_lost():
     assert verdicts(known, observation(topic(seen(start=130, end=500)))) == []
     finding = found(known, observation(topic(seen(start=150, end=500))))
     assert finding.intervals == (OffsetRange(130, 140),)
+
+
+@pytest.mark.parametrize(
+    ("case", "partition", "known"),
+    [
+        ("a further end", seen(end=500), (3, 500)),
+        ("a newer epoch, which has cut nothing", seen(end=500, epoch=5, epoch_end=P), (5, 500)),
+        ("offsets that have expired", seen(start=150, end=500), (3, 500)),
+        ("a cut", seen(end=500, epoch=5, epoch_end=80), (3, None)),
+        ("a stale leader", seen(end=500, epoch=2), (3, None)),
+        ("a partition that did not answer", replace(seen(), fault="away"), (3, None)),
+    ],
+)
+def test_what_is_seen_is_known_from_then_on(case, partition, known):
+    """Unless the log shows a cut; and the observation itself shows none to whoever learned."""
+    before = head(position(P, epoch=3))
+    after, asked = having_seen(before, observation(topic(partition)))
+    assert (after.positions[0].leader_epoch, after.positions[0].seen_end) == known
+    assert verdicts(after, asked) == verdicts(before, observation(topic(partition)))
+    assert after.stands_at(before)
+
+
+def test_another_log_teaches_nothing():
+    """Another cluster, another topic id, no topic."""
+    before = head(position(P, epoch=3))
+    for other in (
+        observation(topic(seen(end=500)), cluster="cluster-2"),
+        observation(topic(seen(end=500), topic_id=OTHER_ID)),
+        observation(topic(topic_id=None)),
+    ):
+        assert having_seen(before, other) == (before, other)

@@ -102,11 +102,31 @@ def test_a_decision_says_where_the_new_generation_begins(choice, epoch_end, star
     assert after.beginnings == (Beginning(NEW, begins),)
 
 
-def test_a_generation_that_goes_on_begins_nothing():
-    """Only unread records were cut."""
+def test_a_cut_of_unread_records_begins_a_generation_too():
+    """What is accepted, resolved or frozen at these offsets was about other records."""
     now = observation(topic(shown(end=300, epoch=9, epoch_end=120)))
-    known = head(position(100, seen_end=150))
-    assert decide(known, "truncation", "accept_loss", now, interval=(120, 150)).beginnings == ()
+    known = head(position(100, seen_end=150), accepted_loss=(covered(OLD, (130, 131)),))
+    after = decide(known, "truncation", "accept_loss", now, interval=(120, 150))
+    assert after.beginnings == (Beginning(NEW, 120),)
+    assert after.positions == (position(100, generation=1, epoch=9, seen_end=300),)
+    assert not after.of_logs(after.accepted_loss)
+
+
+def test_a_number_that_a_rewind_took_back_is_never_given_again():
+    """It may stand in typed tables, and in copies; it holds no offset of the log."""
+    now = observation(topic(shown(end=300, epoch=9, epoch_end=80)))
+    decided = decide(head(position(100)), "truncation", "accept_loss", now, interval=(80, 100))
+    rewind = Rewind("rewind-1", "r", "because", "ann", NOW, "head", ("s",), ())
+    back = rewound_head(decided, head(position(60)), rewind, 7)
+    assert (back.beginnings, back.given) == ((), (NEW,))
+    again = decide(back, "truncation", "accept_loss", now, interval=(80, 100))
+    third = replace(NEW, generation=2)
+    assert again.positions[0].generation == 2
+    assert spans_of(again.generations.pieces(third)) == [(0, 0), (2, 80)]
+
+
+def spans_of(pieces):
+    return [(i.generation, r.start_offset) for i, r in pieces]
 
 
 @pytest.mark.parametrize("choice", ["accept_loss", "restart"])

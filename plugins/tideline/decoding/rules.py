@@ -2,8 +2,9 @@
 
 Typed rows follow the raw ones as a set of coordinates: the raw table's coverage is the measure.
 What is landed and verified, and not decoded yet, is decoded next, whichever run landed it. What is
-decoded and no longer landed, after a rewind, goes. A record never changes: the same coordinates
-always hold the same bytes.
+decoded and no longer landed, after a rewind, goes. The same coordinates always hold the same
+record: a log that was cut gets a generation that no other log has had. What a rewind undoes is on
+record all the same: compaction may take a record before it is landed again.
 
 Coverage says what is decoded, and not where. So it holds for two tables only, by their ids. Rows
 can be decoded again: two tables without rows are a new beginning. One of them alone is a mistake,
@@ -23,14 +24,16 @@ from tideline.model.head import Head
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import (
     CoordinateRange,
-    Coverage,
     Intervals,
-    OffsetRange,
     PartitionIdentity,
     add_coverage,
+    by_identity,
+    by_log,
     intersect,
     subtract,
     total,
+    union,
+    without_coverage,
 )
 from tideline.model.plan import LandedRange
 
@@ -68,9 +71,18 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
     return tuple(found)
 
 
-def to_remove(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
-    """Coordinates that are decoded and no longer landed: a rewind has taken the raw rows away."""
-    return tuple(_difference(decoding.covered, head.covered, _names(head)))
+def to_remove(
+    head: Head, decoding: Decoding, decoded_now: Iterable[CoordinateRange] = ()
+) -> tuple[CoordinateRange, ...]:
+    """Coordinates that a rewind has undone, or that are decoded and no longer landed.
+
+    Args:
+        decoded_now: What the same plan decodes: its rows replace those that stand there.
+    """
+    gone = by_identity(decoding.undone)
+    for piece in _difference(decoding.covered, head.covered, {}):
+        gone[piece.identity] = union(gone.get(piece.identity, ()), [piece.offsets])
+    return tuple(_difference(gone, by_log(decoded_now), _names(head)))
 
 
 def has_work(head: Head, decoding: Decoding) -> bool:
@@ -140,13 +152,16 @@ def closed(decoding: Decoding, record: DecodeRecord) -> Decoding:
         subtract([r.offsets], before.get(r.identity, ())) for r in record.plan.ranges
     )
     parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts
-    kept = [
-        Coverage(identity, subtract(intervals, _of(record.plan.removes, identity)))
-        for identity, intervals in before.items()
-    ]
+    kept = without_coverage(decoding.coverage, by_log(record.plan.removes))
     added = ((r.identity, r.offsets) for r in record.plan.ranges)
-    coverage = tuple(c for c in add_coverage(kept, added) if c.intervals)
-    return replace(decoding, coverage=coverage, open=None, parts=parts)
+    settled = by_log((*record.plan.removes, *record.plan.ranges))
+    return replace(
+        decoding,
+        coverage=add_coverage(kept, added),
+        open=None,
+        parts=parts,
+        undone=without_coverage(decoding.undone, settled),
+    )
 
 
 def share_of_quarantine(record_rows: int, quarantined: int) -> float:
@@ -157,10 +172,6 @@ def share_of_quarantine(record_rows: int, quarantined: int) -> float:
 def _within(held: Landed, planned: CoordinateRange) -> Intervals:
     landed = held.get(planned.identity)
     return intersect(landed.offsets, [planned.offsets]) if landed is not None else ()
-
-
-def _of(ranges: Iterable[CoordinateRange], identity: PartitionIdentity) -> list[OffsetRange]:
-    return [r.offsets for r in ranges if r.identity == identity]
 
 
 def _difference(

@@ -60,14 +60,15 @@ def plan_decoding(
     """
     if state.decoding.open is not None:
         return at_these_tables(run, state.decoding.open.plan)
-    removes = to_remove(state.head, state.decoding)
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
         ranges = still_landed(before.plan.ranges, state.head)
+        removes = to_remove(state.head, state.decoding, ranges)
         again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0)
         return at_these_tables(run, again) if ranges or removes else None
     most = _CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
+    removes = to_remove(state.head, state.decoding, ranges)
     return new_plan(run, state, ranges, removes) if ranges or removes else None
 
 

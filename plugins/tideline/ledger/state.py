@@ -149,8 +149,8 @@ class LedgerState:
     def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:
         """The state with another head: the one place where the live lane's positions are written.
 
-        Beside a run that holds the live lane only coverage and the table's version grow; both
-        are kept.
+        Beside a run that holds the live lane only coverage, the table's version, and what was seen
+        of the logs grow; all are kept.
 
         Args:
             made_from: The head that it was made from, where that is not this state's own.
@@ -160,8 +160,7 @@ class LedgerState:
         """
         if made_from is None or made_from == self.head:
             return replace(self, head=head)
-        # the digest leaves out what a backfill may add meanwhile
-        if made_from.digest != self.head.digest:
+        if not self.head.stands_at(made_from):
             raise StreamBusy("the head moved meanwhile; nothing was written, run again")
         grown = ((c.identity, r) for c in self.head.coverage for r in c.intervals)
         table_id, newest = head.table_id, head.table_version
@@ -183,7 +182,7 @@ class LedgerState:
         )
         if table_id == made_from.table_id:
             merged = merged.with_commits(*self.head.commits)
-        return replace(self, head=merged)
+        return replace(self, head=merged.having_seen(self.head))
 
     def with_resolved_time(self, instant: ResolvedTimestamp) -> LedgerState:
         """The state with what an instant means, for the history (R11)."""
@@ -224,9 +223,13 @@ class LedgerState:
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:
-        """The state with the head that a rewind restores, the way free, and no proposals."""
+        """The state with the head that a rewind restores, the way free, and no proposals.
+
+        What is to be undone in the typed tables is on record from here on, whatever lands there.
+        """
         runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
-        after = replace(self._control(rewind=None), runs=runs).with_head(head)
+        decoding = self.decoding.having_undone(rewind.removes)
+        after = replace(self._control(rewind=None), runs=runs, decoding=decoding).with_head(head)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     @property

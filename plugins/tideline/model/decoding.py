@@ -9,7 +9,8 @@ Decoding        the decoding's own head: what is decoded, the plan that is open,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
@@ -19,7 +20,11 @@ from tideline.model.offsets import (
     Coverage,
     Intervals,
     PartitionIdentity,
+    add_coverage,
     by_identity,
+    by_log,
+    intersect,
+    without_coverage,
 )
 
 RecordPart = Literal["key", "value"]
@@ -328,6 +333,8 @@ class Decoding:
         incidents: What halted decoding, until a decision has been executed.
         table_ids: Delta's ids of typed table and quarantine, which hold what is decoded; empty
             before the first decoding.
+        undone: Coordinates that a rewind has undone: their decoded rows go before anything else is
+            done there, also if raw rows stand there again by then.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -335,6 +342,18 @@ class Decoding:
     parts: tuple[PartPlan, ...] = ()
     incidents: tuple[Incident, ...] = ()
     table_ids: tuple[str, ...] = ()
+    undone: tuple[Coverage, ...] = ()
+
+    def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
+        """The decoding with these coordinates to be undone, as far as they are decoded."""
+        covered = self.covered
+        gone = [
+            (i, r)
+            for i, offsets in by_log(ranges).items()
+            for r in intersect(offsets, covered.get(i, ()))
+        ]
+        left = without_coverage(self.coverage, by_identity(add_coverage((), gone)))
+        return replace(self, coverage=left, undone=add_coverage(self.undone, gone))
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:

@@ -126,13 +126,22 @@ class PartitionPosition:
         return TopicPartition(self.topic, self.partition)
 
     def moved(self, next_offset: int, seen: PartitionObservation) -> PartitionPosition:
-        """Moved, with the epoch and the end of the log that are seen now."""
-        return replace(
-            self,
-            next_offset=next_offset,
-            leader_epoch=seen.leader_epoch,
-            seen_end=seen.high_watermark,
-        )
+        """Moved in the same log, with what is seen of it now."""
+        moved = replace(self, next_offset=next_offset)
+        return moved.having_seen(seen.leader_epoch, seen.high_watermark)
+
+    def having_seen(self, leader_epoch: int | None, seen_end: int | None) -> PartitionPosition:
+        """With the newer of both epochs, and the furthest end of the log observed in it.
+
+        Args:
+            leader_epoch: Of the same log, which has shown no sign of a cut; None if it has none.
+            seen_end: High watermark (exclusive) observed with it; None if unknown.
+        """
+        known = (-1 if self.leader_epoch is None else self.leader_epoch, self.proven_end)
+        epoch, end = max(known, (-1 if leader_epoch is None else leader_epoch, seen_end or 0))
+        if seen_end is None or ((epoch, end) == known and self.seen_end is not None):
+            return self
+        return replace(self, leader_epoch=None if epoch < 0 else epoch, seen_end=end)
 
     def __str__(self) -> str:
         return str(self.topic_partition)
@@ -224,6 +233,8 @@ class Head:
             before knows of them counts no more.
         backfilled: Those of the verified offsets that backfills have landed first.
         days: What was landed on the newest days on which anything was, oldest first; at most 14.
+        given: The highest generation that a topic id and partition was ever given, if it is above
+            0. No rewind takes it back: a number names one log for good.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -247,6 +258,7 @@ class Head:
     given_up: tuple[str, ...] = ()
     backfilled: tuple[Coverage, ...] = ()
     days: tuple[LandedDay, ...] = ()
+    given: tuple[PartitionIdentity, ...] = ()
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}
@@ -287,9 +299,36 @@ class Head:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what decisions and runs move; a proposal with another one is stale."""
+        """A fingerprint of what is moved and known; a proposal with another one is stale."""
         moving = (self.cluster_id, self.positions, self.retired, self.accepted_loss)
         return hashlib.sha256(repr(moving).encode()).hexdigest()
+
+    def stands_at(self, other: Head) -> bool:
+        """Whether no decision and no run lies between both heads, whatever was seen meanwhile."""
+        one, another = (
+            (
+                h.cluster_id,
+                {(p.topic, p.identity, p.next_offset) for p in h.positions},
+                {(p.topic, p.identity, p.next_offset) for p in h.retired},
+                h.accepted_loss,
+                h.unreadable,
+            )
+            for h in (self, other)
+        )
+        return one == another
+
+    def having_seen(self, other: Head) -> Head:
+        """The head with what another one has seen of the same logs."""
+        seen = {p.identity: p for p in other.positions}
+        return replace(
+            self,
+            positions=tuple(
+                p
+                if (newer := seen.get(p.identity)) is None
+                else p.having_seen(newer.leader_epoch, newer.seen_end)
+                for p in self.positions
+            ),
+        )
 
     @property
     def topics(self) -> dict[str, list[PartitionPosition]]:
@@ -333,10 +372,43 @@ class Head:
         added = self.generations.split(newest, lost)
         return replace(self, accepted_loss=add_coverage(self.accepted_loss, added))
 
+    def next_generation(self, identity: PartitionIdentity) -> int:
+        """The lowest generation above all that this topic id and partition were ever given.
+
+        Args:
+            identity: Its generation does not count.
+        """
+        given = (i for i in (*self._identities, *self.given) if _same_partition(i, identity))
+        return max((i.generation for i in given), default=-1) + 1
+
+    def having_given(self, identities: Iterable[PartitionIdentity]) -> Head:
+        """The head that never gives these generations again, nor lower ones."""
+        highest = {(i.topic_id, i.partition): i for i in sorted((*self.given, *identities))}
+        return replace(self, given=tuple(sorted(highest.values())))
+
     def begun(self, beginnings: Iterable[Beginning]) -> Head:
-        """The head with generations that begin; generation 0 needs no entry."""
-        known = {b.identity: b for b in (*self.beginnings, *beginnings) if b.identity.generation}
-        return replace(self, beginnings=tuple(known[identity] for identity in sorted(known)))
+        """The head with generations that begin; generation 0 needs no entry.
+
+        A number that was given and undone holds no offset: it begins where the new one does.
+        """
+        known = {b.identity: b for b in self.beginnings}
+        new = [b for b in beginnings if b.identity.generation]
+        for identity, offset in ((b.identity, b.offset) for b in new):
+            lower = (replace(identity, generation=g) for g in range(1, identity.generation))
+            undone = {i for i in lower if i not in known and i not in self._identities}
+            known |= {i: Beginning(i, offset) for i in (*undone, identity)}
+        after = self.having_given(b.identity for b in new)
+        return replace(after, beginnings=tuple(known[identity] for identity in sorted(known)))
+
+    @property
+    def _identities(self) -> set[PartitionIdentity]:
+        """Every log that has, or had, a position or rows."""
+        followed = (p.identity for p in (*self.positions, *self.retired))
+        return {*followed, *(c.identity for c in self.coverage)}
+
+
+def _same_partition(one: PartitionIdentity, other: PartitionIdentity) -> bool:
+    return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
 def by_topic(positions: Iterable[PartitionPosition]) -> dict[str, list[PartitionPosition]]:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 from uuid import UUID
 
 _LONGEST_ID = 64
-_NO_END = 2**63 - 1
+NO_END = 2**63 - 1
 """Above every offset of Kafka."""
 
 
@@ -290,6 +290,14 @@ def add_coverage(
     return tuple(Coverage(identity, union(known[identity])) for identity in sorted(known))
 
 
+def without_coverage(
+    coverage: Iterable[Coverage], gone: Mapping[PartitionIdentity, Intervals]
+) -> tuple[Coverage, ...]:
+    """The coverage without some offsets; entries that have none left are dropped."""
+    left = ((c.identity, subtract(c.intervals, gone.get(c.identity, ()))) for c in coverage)
+    return tuple(Coverage(identity, intervals) for identity, intervals in left if intervals)
+
+
 def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
     """The intervals of each entry; at most one entry per identity."""
     return {c.identity: c.intervals for c in coverage}
@@ -355,7 +363,7 @@ class Generations:
             newest: Topic id, partition, and the generation of what is written now.
         """
         found: list[Piece] = []
-        end = _NO_END
+        end = NO_END
         # from the newest down: each begins below all that are above it, or is cut away whole
         for generation in range(newest.generation, -1, -1):
             identity = replace(newest, generation=generation)

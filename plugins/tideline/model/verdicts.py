@@ -69,8 +69,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         " observed with it, or the leader does not know that epoch",
         next_step="look for unclean leader elections and replaced disks, then decide",
         choices={
-            "accept_loss": "go on at the truncation offset, in a new generation if rows were"
-            " landed past it; these rows stay. Records past it that were not read are lost",
+            "accept_loss": "go on at the truncation offset, in a new generation; landed rows"
+            " stay. Records past it that were not read are lost",
             "restart": "read the whole log again, in a new generation; the old rows stay",
         },
     ),

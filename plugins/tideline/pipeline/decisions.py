@@ -19,13 +19,16 @@ from tideline.landing.proof import changes_after_read, count_rows, find_commit, 
 from tideline.landing.table_commit import remove
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, KnownCommit
-from tideline.model.incident import Incident
-from tideline.model.observation import TableObservation
+from tideline.model.incident import Finding, Incident
+from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import (
+    NO_END,
+    CoordinateRange,
     Coverage,
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
+    TopicPartition,
     intersect,
     subtract,
     union,
@@ -40,6 +43,7 @@ from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.verification import sound_parts, still_missing, verified_again
 
 _TRIES = 5
+_BEGIN_GENERATIONS = ("truncation", "topic_recreated", "cluster_changed")
 
 
 def ledger_against_table(run: RunContext) -> Audit:
@@ -95,6 +99,39 @@ def rows_removed_by_others(
         flawed = [OffsetRange(flaw.start_offset, flaw.end_offset)]
         gone[identity] += intersect(flawed, covered.get(identity, ()))
     return tuple(Coverage(i, union(ranges)) for i, ranges in gone.items() if ranges)
+
+
+def above_the_table(
+    run: RunContext, head: Head, observation: Observation, finding: Finding
+) -> Head:
+    """The head that gives no generation whose rows the table holds: an older ledger forgot them.
+
+    Args:
+        finding: Where its decision may begin a generation; for any other the head stays.
+
+    Raises:
+        ServiceAway: The table cannot be read.
+        VerificationFailed: A data file of such a log is gone or damaged.
+    """
+    version = observation.table.version
+    if version is None or finding.kind not in _BEGIN_GENERATIONS:
+        return head
+    logs = {
+        (topic.topic, topic.topic_id, seen.partition)
+        for topic in observation.topics
+        for seen in topic.partitions
+        if topic.topic_id and finding.concerns(TopicPartition(topic.topic, seen.partition))
+    }
+    while True:
+        wanted = [
+            CoordinateRange(topic, log.topic_id, head.next_generation(log), number, 0, NO_END)
+            for topic, topic_id, number in sorted(logs)
+            for log in (PartitionIdentity(topic_id, 0, number),)
+        ]
+        taken = run.table.landed(wanted, version)
+        if not taken:
+            return head
+        head = head.having_given(taken)
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:

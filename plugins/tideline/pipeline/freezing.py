@@ -190,7 +190,7 @@ def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan:
     """Whether the ledger has moved under a plan; a backfill needs its logs to be followed still."""
     if run.request.lane == "backfill":
         return not is_about(latest.head, plan.ranges)
-    return latest.open_live_run() is not None or latest.head.digest != seen.head.digest
+    return latest.open_live_run() is not None or not latest.head.stands_at(seen.head)
 
 
 def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:

@@ -35,7 +35,7 @@ from tideline.rules.backfill import (
 )
 from tideline.rules.planning import new_places, plan_live
 from tideline.rules.positions import followed_otherwise, only_followed
-from tideline.rules.reset_detection import blocked_by, find_resets
+from tideline.rules.reset_detection import blocked_by, find_resets, having_seen
 
 _STALE_AFTER = timedelta(seconds=60)
 """A proposal older than this is made anew: the task may have waited, or been cleared."""
@@ -46,11 +46,13 @@ class Draft:
     """What a run would do, made from one observation; nothing of it is stored yet.
 
     Args:
-        head: With a position for everything new.
+        head: With a position for everything new, and all that was seen.
+        adopts: Whether it has other positions, or follows other topics, than before.
         notices: New partitions, topics that are followed no longer or again, open transactions.
     """
 
     head: Head
+    adopts: bool
     proposal: BatchProposal
     notices: tuple[Notice, ...]
 
@@ -71,8 +73,10 @@ def draft(
         WindowUnavailable: Times do not order the log.
         ServiceAway: The cluster or the table cannot be asked.
     """
-    observation = observe(run, head)
-    adopted = adopt(run, head, observation)
+    observed = observe(run, head)
+    adopted = adopt(run, head, observed)
+    adopts = adopted != head
+    adopted, observation = having_seen(adopted, observed)
     if run.request.lane == "backfill":
         asked = _asked_offsets(run, adopted, observation, keep=keep)
         level = run.stream.kafka.isolation_level
@@ -84,7 +88,7 @@ def draft(
         *followed_otherwise(head, adopted, run.stream.kafka),
         *stalled_transactions(run, observation),
     )
-    return Draft(adopted, proposal, notices)
+    return Draft(adopted, adopts, proposal, notices)
 
 
 def propose(
@@ -92,7 +96,8 @@ def propose(
 ) -> tuple[LedgerState, RunRecord]:
     """This run's record: the open plan that it finishes, or else a new proposal, stored.
 
-    First positions of new partitions are stored with the proposal, before any plan (R10).
+    First positions of new partitions are stored with the proposal, before any plan (R10). So is
+    what was seen of the others: if it is cut before anybody has read it, that is told.
 
     Args:
         state: The ledger, with no open plan of another run in the way.
@@ -129,12 +134,12 @@ def propose(
         current = latest.runs.get(run.run_id)
         if current is not None and current.status != "proposed":
             raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")
-        if run.request.lane == "backfill" and made.head == state.head:
-            return latest.with_run(record)  # the live lane may move meanwhile
-        if latest.head != state.head:
+        if run.request.lane == "backfill" and not made.adopts:  # the live lane may move meanwhile
+            return latest.with_run(record).with_head(latest.head.having_seen(made.head))
+        if latest.head != state.head.having_seen(latest.head):
             raise StreamBusy("the head moved while this run was planned; run again")
         kept = latest.without_proposals(run.request.lane, but=run.run_id)
-        return kept.with_run(record).with_head(made.head)
+        return kept.with_run(record).with_head(made.head.having_seen(latest.head))
 
     reach("plan:proposing")
     stored = run.ledger.update(store)

@@ -36,7 +36,7 @@ from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.pipeline.decisions import take_decided_table
 from tideline.pipeline.proposing import propose
-from tideline.rules.advance import advance_head, count_landed
+from tideline.rules.advance import advance_head, count_landed, having_seen
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
 
@@ -221,7 +221,8 @@ def _supersede(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> Ledger
         if _rows_are_left(run, run.ledger.read(), left_open):
             raise StreamBusy(f"run {left_open.run_id} has landed its plan meanwhile; run again")
         state = run.ledger.update(
-            lambda latest: latest.with_plan_closed(
+            # what it was about to read was there once: if the log was cut, that is found next
+            lambda latest: latest.with_head(having_seen(latest.head, plan.ranges)).with_plan_closed(
                 plan.plan_id,
                 status="superseded",
                 superseded_by=run.run_id,

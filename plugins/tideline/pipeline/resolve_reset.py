@@ -24,6 +24,7 @@ from tideline.model.offsets import Coverage
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.decisions import (
+    above_the_table,
     accept_gaps,
     counted_again,
     decide_unverified_rows,
@@ -202,6 +203,7 @@ def _execute_all(
             removed: tuple[Coverage, ...] = ()
             if incident.finding.kind == "table_changed":
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
+            head = above_the_table(run, head, observation, incident.finding)
             counted = counted_again(run, incident) if is_gap else incident
             effect = execute(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome

@@ -97,6 +97,19 @@ def _learn(positions: dict[TopicPartition, PartitionPosition], head: Head, plan:
             positions[item.topic_partition] = _seen(position, item)
 
 
+def having_seen(head: Head, ranges: Iterable[PlannedRange]) -> Head:
+    """The head with the epochs and ends that were observed when ranges were planned.
+
+    That is known, whether they are ever read or not: what is cut there later was there once.
+    """
+    positions = {p.topic_partition: p for p in head.positions}
+    logs = head.logs
+    for item in ranges:
+        if _is_of(logs, item):
+            positions[item.topic_partition] = _seen(positions[item.topic_partition], item)
+    return replace(head, positions=tuple(positions[key] for key in sorted(positions)))
+
+
 def _is_of(logs: Mapping[PartitionIdentity, OffsetRange], item: PlannedRange) -> bool:
     """Whether a range is part of a log that is followed today, in the generation meant there."""
     there = logs.get(item.identity)
@@ -119,10 +132,7 @@ def _leads_to(
 
 def _seen(position: PartitionPosition, item: PlannedRange) -> PartitionPosition:
     """The position with the newer of both leader epochs, and the log's end observed in it."""
-    known = (-1 if position.leader_epoch is None else position.leader_epoch, position.proven_end)
-    planned = (-1 if item.leader_epoch is None else item.leader_epoch, item.high_watermark)
-    epoch, end = max(known, planned)
-    return replace(position, leader_epoch=None if epoch < 0 else epoch, seen_end=end)
+    return position.having_seen(item.leader_epoch, item.high_watermark)
 
 
 def _is_at(

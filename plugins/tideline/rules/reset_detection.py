@@ -66,6 +66,46 @@ def find_resets(
     return (*of_table, *_log_findings(head.cluster_id, head.topics, head.landed, observation))
 
 
+def having_seen(head: Head, observation: Observation) -> tuple[Head, Observation]:
+    """The head that knows the epochs and ends that an observation shows, and stands at the same.
+
+    What has been seen once is known, whether it is ever read or not: if it is cut, that is told. A
+    log that shows a cut, or whose leader is in doubt, teaches nothing. Expired offsets do not
+    matter.
+
+    Args:
+        head: With its epochs the observation was made. Leaders give their ends first, and where the
+            known epochs end after that (`kafka.requests`): a cut in between shows in the second.
+
+    Returns:
+        The head, and the observation as it answers to that head's epochs.
+    """
+    if head.cluster_id not in (None, observation.cluster_id):
+        return head, observation
+    known = {p.topic_partition: p for p in head.positions}
+    topics = []
+    for topic in observation.topics:
+        partitions = []
+        for seen in topic.partitions:
+            place = TopicPartition(topic.topic, seen.partition)
+            position = known.get(place)
+            if position is not None and position.topic_id == topic.topic_id and seen.answered:
+                found = _partition_findings(position, seen, {})
+                if all(f.kind == "retention_loss" for f in found):
+                    learned = position.having_seen(seen.leader_epoch, seen.high_watermark)
+                    known[place] = learned
+                    if learned.leader_epoch is not None and learned != position:
+                        # the leader's own epoch: it reaches what it has replicated, or further
+                        is_same = learned.leader_epoch == position.leader_epoch
+                        ends = (seen.high_watermark, seen.epoch_end_offset if is_same else None)
+                        end = max(e for e in ends if e is not None)
+                        seen = replace(seen, epoch_end_offset=end)
+            partitions.append(seen)
+        topics.append(replace(topic, partitions=tuple(partitions)))
+    after = replace(head, positions=tuple(known[p.topic_partition] for p in head.positions))
+    return after, replace(observation, topics=tuple(topics))
+
+
 def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tuple[Finding, ...]:
     """Changes of the log while a plan was read: its rows cannot be verified (R7).
 

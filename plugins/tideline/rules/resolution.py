@@ -124,17 +124,16 @@ def _past_cut(
     start, cut = log_start_of(seen), seen.epoch_end_offset
     if cut is None:  # the position has no epoch, so the log's end has to do
         cut = seen.high_watermark or 0
-    generation = next_generation(head, position.identity)
+    generation = head.next_generation(position.identity)
     unread = min(cut, position.next_offset) if cut >= 0 else start
     first_offset, next_offset = max(cut, 0), max(start, unread)  # below, the log is what it was
     if decision.choice == "restart":
         first_offset, next_offset = min(start, first_offset), start  # everything is read again
-    elif not _is_landed_past(head, position, cut):  # only unread records were truncated
-        generation = position.generation
-    reached = replace(position, generation=generation).moved(unread, seen)
-    after = _with(head, position, reached)
-    if generation != position.generation:
-        after = after.begun([Beginning(reached.identity, first_offset)])
+    # Also where nobody has read what was cut: a plan may be frozen, a loss accepted, a time
+    # resolved there, and none of that is about the records that come now.
+    afresh = replace(position, generation=generation, leader_epoch=None, seen_end=None)
+    reached = afresh.moved(unread, seen)
+    after = _with(head.begun([Beginning(reached.identity, first_offset)]), position, reached)
     lost = lost_to_retention(reached, start, after.landed)  # of the log that is there now
     moved = reached.moved(next_offset, seen)
     after = _with(after, reached, moved)
@@ -145,12 +144,6 @@ def _past_cut(
         f" {gone} of generation {position.generation}; landed rows stay"
         + (f"; deleted before they were read: {_shown(lost)}" if lost else ""),
     )
-
-
-def _is_landed_past(head: Head, position: PartitionPosition, cut: int) -> bool:
-    """Whether the table holds rows at truncated offsets, which the log may fill again."""
-    covered = head.landed.get(position.identity, ())
-    return position.next_offset > cut or any(r.end_offset > cut for r in covered)
 
 
 def _with(head: Head, old: PartitionPosition, new: PartitionPosition) -> Head:
@@ -168,7 +161,7 @@ def _follow_topic(
     kept = tuple(p for p in head.positions if p not in positions)
     unread = ", ".join(f"{p.topic}-{p.partition} from {p.next_offset}" for p in positions)
     return Effect(
-        replace(head, positions=_sorted((*kept, *new))).begun(_beginnings(new)),
+        replace(head.begun(_beginnings(new)), positions=_sorted((*kept, *new))),
         f"goes on with topic id {topic.topic_id} from its log start; unread records of the old"
         f" topic id {positions[0].topic_id} are lost: {unread}",
     )
@@ -183,11 +176,11 @@ def _follow_cluster(head: Head, observation: Observation) -> Effect:
     new = tuple(p for t in answered.values() for p in _from_log_start(head, t))
     return Effect(
         replace(
-            head,
+            head.begun(_beginnings(new)),
             cluster_id=observation.cluster_id,
             positions=_sorted((*kept, *new)),
             retired=_sorted((*head.retired, *gone)),
-        ).begun(_beginnings(new)),
+        ),
         f"follows cluster {observation.cluster_id} from the log starts; records of cluster"
         f" {head.cluster_id} past the positions were not read"
         + (f"; missing there, no longer followed: {', '.join(map(str, gone))}" if gone else ""),
@@ -200,7 +193,7 @@ def _from_log_start(head: Head, topic: TopicObservation) -> tuple[PartitionPosit
         PartitionPosition(
             topic.topic,
             topic_id,
-            next_generation(head, PartitionIdentity(topic_id, 0, seen.partition)),
+            head.next_generation(PartitionIdentity(topic_id, 0, seen.partition)),
             seen.partition,
             log_start_of(seen),
             seen.leader_epoch,
@@ -291,18 +284,6 @@ def take_table(
         f"accepted the table at version {finding.table_version}; it no longer holds {count}"
         " verified offsets",
     )
-
-
-def next_generation(head: Head, identity: PartitionIdentity) -> int:
-    """The lowest generation above all that the ledger knows of this topic id and partition."""
-    known = [p.identity for p in (*head.positions, *head.retired)]
-    known += [c.identity for c in head.coverage]
-    same = [
-        k.generation
-        for k in known
-        if (k.topic_id, k.partition) == (identity.topic_id, identity.partition)
-    ]
-    return max(same) + 1 if same else 0
 
 
 def _sorted(positions: Iterable[PartitionPosition]) -> tuple[PartitionPosition, ...]:

@@ -154,6 +154,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         headroom=(),  # measured where the positions were
         set_aside=head.set_aside,
         given_up=head.given_up,
+        given=head.having_given(p.identity for p in head.positions if p.generation).given,
     )
 
 

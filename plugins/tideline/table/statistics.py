@@ -124,6 +124,7 @@ class Coordinates:
         for identity, intervals in self._wanted.items():
             by_number[identity.partition] += intervals
         self._by_number = {number: _hull(found) for number, found in by_number.items()}
+        self._generations = {identity.generation for identity in self._wanted}
         self._all = _hull([r for found in self._wanted.values() for r in found])
 
     def of(self, identity: PartitionIdentity) -> Intervals:
@@ -133,6 +134,9 @@ class Coordinates:
     def may_be_in(self, file: DataFile) -> bool:
         """Whether a file may have rows there, by its statistics."""
         sole = file.identity
+        generation = file.constants.get("generation")
+        if generation is not None and int(generation) not in self._generations:
+            return False
         if sole is not None:
             near = self.of(sole)
         elif "partition" in file.constants:
