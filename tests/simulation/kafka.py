@@ -312,20 +312,20 @@ class SimulatedKafka:
 def _partition(number: int, log: Log, asked: int | None, mood: str) -> PartitionObservation:
     if mood == "fault":
         return PartitionObservation(number, fault="LEADER_NOT_AVAILABLE")
-    end, stable, epoch = log.end, log.stable_end, log.epoch
+    start, end, stable, epoch = log.log_start, log.end, log.stable_end, log.epoch
     epoch_end = None if asked is None else log.epoch_end(asked)
     if mood == "lagging":  # a new leader that does not know yet how far the others are
         end = max(log.log_start, end - 3)
         stable = min(stable, end)
     if mood == "stale" and epoch > 0:  # an old leader that nobody has told, with what it had then
         epoch -= 1
-        end = max(log.log_start, min(end, log.epochs[-1][1]))
-        stable = min(stable, end)
+        end = min(end, log.epochs[-1][1])
+        stable, start = min(stable, end), min(start, end)
         epoch_end = UNDEFINED_EPOCH_END if asked is not None and asked > epoch else epoch_end
     return PartitionObservation(
         number,
         leader_epoch=epoch,
-        log_start_offset=log.log_start,
+        log_start_offset=start,
         high_watermark=end,
         last_stable_offset=stable,
         epoch_end_offset=epoch_end,

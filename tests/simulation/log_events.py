@@ -59,21 +59,32 @@ def truncate(world: World, topic: int, partition: int, back: int, refill: int) -
         cut = max(log.log_start, log.end - back)
         known = _proven_end(world, found.topic_id, number)
         world.unseen |= {e.serial for e in log.entries[max(cut, known) :]}
+        _cut(world, (found.topic_id, number), cut)
         log.elect(cut)
         world.happened("truncation", (name, number))
         world.produce(name, number, refill)
 
 
+def _cut(world: World, log: tuple[str, int], at: int) -> None:
+    """From here on nothing is known of what follows, until somebody has decided about the cut."""
+    state = world.state()
+    world.shown[log] = min(world.shown.get(log, 0), at)
+    for position in state.head.positions if state is not None else ():
+        if (position.topic_id, position.partition) == log and at < position.proven_end:
+            world.doubted[log] = position.generation
+
+
 def _proven_end(world: World, topic_id: str, partition: int) -> int:
-    """How far the ledger has seen a log: what is cut beyond was never known to anybody."""
+    """How far the ledger was shown a log: what is cut beyond was never known to anybody."""
     state = world.state()
     return max(
-        (
+        0,
+        world.shown.get((topic_id, partition), 0),
+        *(
             p.proven_end
             for p in (state.head.positions if state is not None else ())
             if (p.topic_id, p.partition) == (topic_id, partition) and p.leader_epoch is not None
         ),
-        default=0,
     )
 
 

@@ -9,8 +9,14 @@ from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity, intersect, subtract
+from tideline.model.offsets import (
+    OffsetRange,
+    PartitionIdentity,
+    intersect,
+    subtract,
+)
 from tideline.model.plan import BatchPlan
+from tideline.model.run import RunRecord
 
 Log = tuple[str, int]
 """Topic id and partition."""
@@ -49,7 +55,32 @@ class Watch:
         state = self._world.state()
         if state is not None and state is not self._seen:
             self._found += self._of_ledger(state)
+            self._note_shown(state)
             self._seen = state
+
+    def _note_shown(self, state: LedgerState) -> None:
+        """How far the ledger has ever been told that a followed log reaches, read or not.
+
+        What comes after a cut, before anybody has decided about it, is part of that doubt. A
+        leader of an older epoch tells nothing.
+        """
+        world = self._world
+        followed = {(p.topic_id, p.partition): p for p in state.head.positions}
+        for record in state.runs.values():
+            if record.proposal is None or record == self._record_before(record.run_id):
+                continue
+            for topic in record.proposal.observation.topics:
+                for seen in topic.partitions:
+                    log = (str(topic.topic_id), seen.partition)
+                    position = followed.get(log)
+                    if position is None or world.doubted.get(log) == position.generation:
+                        continue
+                    is_stale = (seen.leader_epoch or 0) < (position.leader_epoch or 0)
+                    if seen.high_watermark is not None and not is_stale:
+                        world.shown[log] = max(world.shown.get(log, 0), seen.high_watermark)
+
+    def _record_before(self, run_id: str) -> RunRecord | None:
+        return None if self._seen is None else self._seen.runs.get(run_id)
 
     def problems(self) -> list[str]:
         """Every promise that is broken now, or was broken since the last look."""
