@@ -1,7 +1,7 @@
 """Leases in the ledger's control document: who may work on a stream now.
 
-A lease keeps others out; it does not keep its holder in. A holder that slept through its end is
-fenced by its token (R5).
+A lease keeps others out. A holder that slept through its end neither reads nor writes the ledger
+once another has taken it over, and its token keeps it from the table (R5).
 """
 
 from __future__ import annotations
@@ -36,20 +36,11 @@ def take(state: LedgerState, name: str, holder: str) -> LedgerState:
         StreamBusy: Somebody else holds it.
     """
     refuse_others(state, holder, name)
-    return _with_lease(state, name, holder)
+    return extend(state, name, holder)
 
 
-def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
-    """The state with a lease extended.
-
-    Raises:
-        StreamBusy: The lease was lost.
-    """
-    refuse_lost(state, name, holder)
-    return _with_lease(state, name, holder)
-
-
-def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
+def extend(state: LedgerState, name: str, holder: str) -> LedgerState:
+    """The state with a lease that lasts from now on."""
     return state.with_lease(
         Lease(
             name=name,
@@ -96,8 +87,8 @@ def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
     if not any(held.name == name and held.holder == holder for held in state.control.leases):
         raise StreamBusy(
             f"stream {state.control.stream}: this attempt has lost the {name} lease: it did not"
-            f" renew it for {duration_text(lease_seconds())}, and another attempt took over; run"
-            " again",
+            f" renew it for {duration_text(lease_seconds())}, and another attempt or a rewind took"
+            " over; run again",
             stream=state.control.stream,
             lease=name,
         )
