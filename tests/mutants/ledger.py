@@ -30,6 +30,18 @@ MUTANTS = (
         LEDGER_CONTRACT,
     ),
     Mutant(
+        "a holder in another namespace is waited for",
+        'lease.host != socket.gethostname() or not here or known.rpartition(":")[0] != here',
+        "lease.host != socket.gethostname() or not known",
+        "tests/unit/test_leases.py",
+    ),
+    Mutant(
+        "a /proc of another namespace tells nothing",
+        'if str(Path("/proc/self").readlink()) != str(os.getpid()):',
+        "if False:",
+        "tests/unit/test_leases.py",
+    ),
+    Mutant(
         "a ledger that was there is not begun anew (R13)",
         "if snapshot.version < self._newest:",
         "if False:",

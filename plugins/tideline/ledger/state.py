@@ -32,7 +32,8 @@ class Lease:
     Args:
         name: What is leased: `live`, `backfill:` and a run id, or `writer`.
         holder: The attempt that holds it.
-        host, pid, process_started: Where it runs, so that its end can be noticed on that host.
+        host, pid, process_started: Where it runs, and in which namespace, so that its end can be
+            noticed there.
         expires_at: When others may take it.
     """
 
