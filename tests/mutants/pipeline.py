@@ -213,6 +213,12 @@ MUTANTS = (
         within="_refuse_missing",
     ),
     Mutant(
+        "a plan of a topic taken out without rights is let go",
+        "obstacles_to(run, asked, of_others=True)",
+        "obstacles_to(run, asked)",
+        "tests/steps/test_topics_taken_out.py",
+    ),
+    Mutant(
         "who has lost the lease alarms nobody (R5)",
         "        run.ledger.refuse_lost()  # who took over may have superseded the plan\n",
         "",
