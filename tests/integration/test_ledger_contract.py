@@ -372,10 +372,10 @@ def test_a_rewind_under_way_keeps_everybody_else_out(new_store):
     rewind = Rewind("rewind-1", "a", "why", "ann", datetime.now(UTC), "key")
     with yours.lease("backfill"):
         with mine.lease("live", rewinding=True):
-            mine.update(lambda s: s.with_rewind_begun(rewind))
+            mine.update(lambda s: s.with_rewind_begun(rewind, mine.holder))
             with pytest.raises(StreamBusy, match="live lease"), theirs.lease("other"):
                 pass
-        with pytest.raises(StreamBusy, match="rewound"):
+        with pytest.raises(StreamBusy, match="rewind took over"):
             yours.update(lambda s: s.with_next_token())
     assert mine.rewinds() == [rewind]
     with pytest.raises(Halted, match="rewind-1 to run a was begun"), yours.lease("live"):
@@ -425,25 +425,37 @@ def test_a_lease_keeps_others_out_until_it_is_given_back(new_store):
 
 
 def test_a_lease_that_others_had_meanwhile_is_lost_for_good(new_store, monkeypatch):
-    """Whoever was silent for too long renews nothing and gets no token (R5)."""
+    """Whoever was silent for too long reads nothing, writes nothing and gets no token (R5)."""
     monkeypatch.setenv("TIDELINE_LEASE_SECONDS", "0")
     mine, yours = Ledger(new_store(), "s"), Ledger(new_store(), "s")
     with mine.lease("writer"):
-        first = mine.next_token("writer", above=0).control.token
+        mine.update(lambda s: s.with_next_token())
         with yours.lease("writer"):
-            assert yours.next_token("writer", above=0).control.token > first
+            yours.update(lambda s: s.with_next_token())
             with pytest.raises(StreamBusy, match="has lost the writer lease"):
-                mine.next_token("writer", above=0)
-        with pytest.raises(StreamBusy, match="has lost the writer lease"):
-            mine.next_token("writer", above=0)
+                mine.update(lambda s: s.with_next_token())
+        for asked in (mine.read, mine.refuse_lost, lambda: mine.update(lambda s: s)):
+            with pytest.raises(StreamBusy, match="has lost the writer lease"):
+                asked()
+
+
+def test_a_lease_inside_of_one_that_was_lost_is_given_back(new_store, monkeypatch):
+    """Whoever took the outer one over need not wait for the inner one."""
+    monkeypatch.setenv("TIDELINE_LEASE_SECONDS", "0")
+    mine, yours = Ledger(new_store(), "s"), Ledger(new_store(), "s")
+    with mine.lease("live"):
+        monkeypatch.setenv("TIDELINE_LEASE_SECONDS", "60")
+        with mine.lease("writer"), yours.lease("live"):
+            pass
+        with yours.lease("writer"):
+            pass
 
 
 def test_a_token_is_larger_than_what_the_table_knows(new_store):
     """An older copy of a ledger, restored, would give out tokens that were used already."""
     ledger = Ledger(new_store(), "s")
-    with ledger.lease("writer"):
-        assert ledger.next_token("writer", above=40).control.token == 41
-        assert ledger.next_token("writer", above=7).control.token == 42
+    assert ledger.update(lambda s: s.with_next_token(above=40)).control.token == 41
+    assert ledger.update(lambda s: s.with_next_token(above=7)).control.token == 42
 
 
 def writer_schema(schema_id, text='"string"', known_as="s:1"):

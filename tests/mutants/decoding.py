@@ -75,10 +75,9 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a stopped run leaves no plan behind (R5)",
-        "leases.refuse_lost(state, lease, self.holder)",
+        "leases.refuse_lost(state, name, self.holder)",
         "pass",
         f"{CUT_OFF}::test_a_run_that_was_stopped_goes_on_behind_another",
-        within="update_under",
     ),
     Mutant(
         "decode: another run's plan is finished first (R3)",

@@ -7,16 +7,39 @@ TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
     Mutant(
         "a lease that others had is lost for good (R5)",
-        "    refuse_lost(state, name, holder)\n    return _with_lease",
-        "    return _with_lease",
+        "            leases.refuse_lost(state, name, self.holder)\n",
+        "            pass\n",
         LEDGER_CONTRACT,
     ),
     Mutant(
-        "a token is given to the lease's holder only (R5)",
-        "            leases.refuse_lost(state, lease, self.holder)\n",
-        "",
+        "a run writes under its leases (R5)",
+        "change(self._refuse_lost(state))",
+        "change(state)",
         LEDGER_CONTRACT,
-        within="next_token",
+    ),
+    Mutant(
+        "a run that has lost its lease knows nothing (R5)",
+        "return self._refuse_lost(self._decode(self.store.read()))",
+        "return self._decode(self.store.read())",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a lease is given back though another one was lost",
+        "self._swap(lambda state: state.without_lease(name, self.holder))",
+        "self.update(lambda state: state.without_lease(name, self.holder))",
+        LEDGER_CONTRACT,
+    ),
+    Mutant(
+        "a holder in another namespace is waited for",
+        'lease.host != socket.gethostname() or not here or known.rpartition(":")[0] != here',
+        "lease.host != socket.gethostname() or not known",
+        "tests/unit/test_leases.py",
+    ),
+    Mutant(
+        "a /proc of another namespace tells nothing",
+        'if str(Path("/proc/self").readlink()) != str(os.getpid()):',
+        "if False:",
+        "tests/unit/test_leases.py",
     ),
     Mutant(
         "a ledger that was there is not begun anew (R13)",
@@ -111,8 +134,8 @@ MUTANTS = (
     ),
     Mutant(
         "a write by somebody whom a rewind has overtaken",
-        "if self._rewinds is not None and state.control.rewinds != self._rewinds:",
-        "if False:",
+        "tuple(held for held in self.control.leases if held.holder == holder)",
+        "self.control.leases",
         LEDGER_CONTRACT,
     ),
     Mutant(

@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention: the ledger knows first which rows go",
-        "    run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))",
+        "    run.ledger.update(lambda state: state.with_expired_rows(gone))",
         "    pass",
         f"{RETENTION}::test_old_rows_go_and_nobody_misses_them",
     ),
@@ -105,11 +105,5 @@ MUTANTS = (
         "max(at, newest.get(record.plan.plan_id, at))",
         "min(at, newest.get(record.plan.plan_id, at))",
         "tests/unit/test_retention.py",
-    ),
-    Mutant(
-        "retention: only with a lease that was not lost (R5)",
-        "run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))",
-        "run.ledger.update(lambda state: state.with_expired_rows(gone))",
-        f"{RETENTION}::test_a_lease_that_was_lost_meanwhile",
     ),
 )

@@ -213,15 +213,21 @@ MUTANTS = (
         within="_refuse_missing",
     ),
     Mutant(
+        "a plan of a topic taken out without rights is let go",
+        "obstacles_to(run, asked, of_others=True)",
+        "obstacles_to(run, asked)",
+        "tests/steps/test_topics_taken_out.py",
+    ),
+    Mutant(
         "who has lost the lease alarms nobody (R5)",
-        '        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan\n',
+        "        run.ledger.refuse_lost()  # who took over may have superseded the plan\n",
         "",
         "tests/faults/test_crash_zombies.py::test_a_stopped_run_resumes_after_an_overlapping_range",
     ),
     Mutant(
         "an older ledger gives out no token that was used (R5)",
-        "above=known or 0",
-        "above=0",
+        "state.with_next_token(above=known)",
+        "state.with_next_token(above=0)",
         "tests/faults/test_crash_ledger.py::test_an_older_copy_of_the_ledger",
     ),
     Mutant(

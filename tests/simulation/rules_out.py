@@ -62,10 +62,9 @@ RULES: dict[str, tuple[Mutant, ...]] = {
     "R5": (
         Mutant(
             "a lost lease gives no token",
-            "leases.refuse_lost(state, lease, self.holder)",
+            "leases.refuse_lost(state, name, self.holder)",
             "pass",
             "",
-            within="next_token",
         ),
         Mutant(
             "an older attempt is fenced before its commit",

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.worlds.memory import one_range
-from tideline.errors import BadInput, ResetDetected
+from tideline.errors import BadInput, Halted, ResetDetected
 from tideline.pipeline.steps import verify_ranges
 
 A, B = ("a", 0), ("b", 0)
@@ -181,3 +181,21 @@ def test_a_decision_about_a_topic_taken_out_is_carried_out(doubtful):
     assert doubtful.is_clean()
     follow(doubtful, "a", "b")
     assert doubtful.halts("back") == ["topic_recreated"]
+
+
+def test_a_frozen_plan_is_let_go_of_a_topic_without_rights_that_is_taken_out(both):
+    """Its other topics are planned anew; put back with its rights, it goes on where it stood."""
+    send(both, 7)
+    both.freeze("dies")
+    both.cluster.refused.add("b")
+    with pytest.raises(Halted, match="cannot be read now"):
+        both.run("refused")
+    follow(both, "a")
+    assert both.run("without").status == "done"
+    assert by_topic(both) == {"a": 12, "b": 5}
+    assert both.ledger().find_run("dies").superseded_by == "without"
+    both.cluster.refused.clear()
+    follow(both, "a", "b")
+    both.run("back")
+    assert by_topic(both) == {"a": 12, "b": 12}
+    assert both.is_clean()

@@ -156,7 +156,11 @@ def test_an_archive_over_which_it_crashes_later_goes_too(java, how, stays):
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [(3, "out of memory.*SPARK_DRIVER_MEMORY"), (-9, "-9; the kernel kills"), (134, "status 134")],
+    [
+        (3, "out of memory.*another stream.*SPARK_DRIVER_MEMORY.*frozen"),
+        (-9, "-9; the kernel kills"),
+        (134, "status 134"),
+    ],
 )
 def test_what_ended_it_is_said(java, how, said):
     """PySpark itself only says that nobody answers."""

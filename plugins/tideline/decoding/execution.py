@@ -68,7 +68,8 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
     assert run.typed is not None
     app = app_id(run.ledger.read().control.ledger_id)
     tables = (run.typed.decoded, run.typed.quarantine)
-    state = run.ledger.next_token("decoder", max(t.newest_token(app) or 0 for t in tables))
+    known = max(t.newest_token(app) or 0 for t in tables)
+    state = run.ledger.update(lambda s: s.with_next_token(above=known))
     change = TableChange(
         ledger_id=state.control.ledger_id,
         commit_id=plan.plan_id,
@@ -215,10 +216,10 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
     classes = tuple(sorted(result.classes.items()))
     frozen = DecodeRecord(attempt.plan, tombstones=result.tombstones, classes=classes)
     reach("decode:freezing")
-    run.ledger.update_under("decoder", lambda state: _with_open(state, frozen))
+    run.ledger.update(lambda state: _with_open(state, frozen))
     reach("decode:frozen")
     made = put_in_place(run, attempt, result, frozen)
-    run.ledger.update_under("decoder", lambda state: _with_open(state, made))
+    run.ledger.update(lambda state: _with_open(state, made))
     reach("decode:noted")
     return made
 

@@ -33,7 +33,7 @@ def check_tables(run: RunContext) -> None:
     _refuse_others(run, state, tables)
     if begins_anew(tables, state.decoding.table_ids):
         log.warning("both typed tables are new: everything that is landed is decoded again")
-        run.ledger.update_under("decoder", _begun_anew)
+        run.ledger.update(_begun_anew)
 
 
 def refuse_other_tables(run: RunContext) -> None:
@@ -59,9 +59,7 @@ def note_tables(run: RunContext) -> None:
     _refuse_others(run, state, tables)
     ids = tuple(str(table.seen.table_id) for table in tables)
     if ids != state.decoding.table_ids:
-        run.ledger.update_under(
-            "decoder", lambda s: replace(s, decoding=replace(s.decoding, table_ids=ids))
-        )
+        run.ledger.update(lambda s: replace(s, decoding=replace(s.decoding, table_ids=ids)))
 
 
 def raw_table(run: RunContext) -> TableObservation:

@@ -84,7 +84,7 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
         )
     done = replace(record, status="done", ranges=ranges, closed_at=now())
     reach("decode:closing")
-    run.ledger.update_under("decoder", lambda state: _close(state, done))
+    run.ledger.update(lambda state: _close(state, done))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones

@@ -41,14 +41,14 @@ class Attempt:
         return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext, ledger_id: str, lease: str = "writer") -> Attempt:
+def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
     """Take the next token; the caller holds the lease of whoever writes the run's table.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
     """
-    known = run.table.newest_token(app_id(ledger_id))
-    return Attempt(run.ledger.next_token(lease, above=known or 0))
+    known = run.table.newest_token(app_id(ledger_id)) or 0  # a restored ledger gives older ones
+    return Attempt(run.ledger.update(lambda state: state.with_next_token(above=known)))
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:

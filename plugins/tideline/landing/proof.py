@@ -33,6 +33,7 @@ from tideline.model.spark_job import Unreadable
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.foreign_changes import table_findings
 from tideline.rules.incidents import without_rows
+from tideline.rules.positions import is_followed
 from tideline.rules.replay import (
     Known,
     Obstacle,
@@ -240,8 +241,14 @@ def changes_after_read(run: RunContext, read: ClusterRanges) -> tuple[Finding, .
     return _agreed(run, look, incident_key)
 
 
-def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
+def obstacles_to(
+    run: RunContext, asked: ClusterRanges, *, of_others: bool = False
+) -> tuple[Obstacle, ...]:
     """What keeps ranges from being read again, for good.
+
+    Args:
+        of_others: Whether a refusal counts as such where the stream file does not mean the topic
+            any more: nobody will give the rights back.
 
     Raises:
         ServiceAway: The cluster does not give a stable answer.
@@ -252,7 +259,12 @@ def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
         return None, obstacles(asked, _observe_ranges(run, asked))
 
     standing = _agreed(run, look, lambda obstacle: obstacle.key)
-    refused = [str(o) for o in standing if o.kind == "refused"]
+    refused = [
+        str(o)
+        for o in standing
+        if o.kind == "refused"
+        and (not of_others or o.place is None or is_followed(o.place.topic, run.stream.kafka))
+    ]
     if refused:
         raise Halted(f"run {run.run_id}: cannot be read now: {'; '.join(refused)}")
     return standing

@@ -280,7 +280,7 @@ def refuse_unserved(
     """
     gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
-        run.ledger.refuse_lost("writer")  # who took over may have superseded the plan
+        run.ledger.refuse_lost()  # who took over may have superseded the plan
         closed = False
         if can_be_given_up(run, record, landed):
             landed = fence_older_attempts(run, plan)

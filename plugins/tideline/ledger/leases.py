@@ -1,7 +1,7 @@
 """Leases in the ledger's control document: who may work on a stream now.
 
-A lease keeps others out; it does not keep its holder in. A holder that slept through its end is
-fenced by its token (R5).
+A lease keeps others out. A holder that slept through its end neither reads nor writes the ledger
+once another has taken it over, and its token keeps it from the table (R5).
 """
 
 from __future__ import annotations
@@ -36,20 +36,11 @@ def take(state: LedgerState, name: str, holder: str) -> LedgerState:
         StreamBusy: Somebody else holds it.
     """
     refuse_others(state, holder, name)
-    return _with_lease(state, name, holder)
+    return extend(state, name, holder)
 
 
-def renew(state: LedgerState, name: str, holder: str) -> LedgerState:
-    """The state with a lease extended.
-
-    Raises:
-        StreamBusy: The lease was lost.
-    """
-    refuse_lost(state, name, holder)
-    return _with_lease(state, name, holder)
-
-
-def _with_lease(state: LedgerState, name: str, holder: str) -> LedgerState:
+def extend(state: LedgerState, name: str, holder: str) -> LedgerState:
+    """The state with a lease that lasts from now on."""
     return state.with_lease(
         Lease(
             name=name,
@@ -96,8 +87,8 @@ def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
     if not any(held.name == name and held.holder == holder for held in state.control.leases):
         raise StreamBusy(
             f"stream {state.control.stream}: this attempt has lost the {name} lease: it did not"
-            f" renew it for {duration_text(lease_seconds())}, and another attempt took over; run"
-            " again",
+            f" renew it for {duration_text(lease_seconds())}, and another attempt or a rewind took"
+            " over; run again",
             stream=state.control.stream,
             lease=name,
         )
@@ -126,23 +117,38 @@ def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
 
 
 def _is_gone(lease: Lease) -> bool:
-    """Whether the holder ran on this host and has ended; on other hosts only expiry tells."""
-    if lease.host != socket.gethostname() or not lease.process_started:
+    """Whether the holder ran where we can look, and has ended; elsewhere only expiry tells."""
+    here, known = _namespace(), lease.process_started
+    if lease.host != socket.gethostname() or not here or known.rpartition(":")[0] != here:
         return False
-    return process_identity(lease.pid) != lease.process_started
+    return process_identity(lease.pid) != known
 
 
 def process_identity(pid: int) -> str:
-    """Boot and start time of a process (proc(5), field 22); empty if there is none.
+    """Namespace and start time of a process (proc(5), field 22); empty if none is seen.
 
     A process id alone would name whoever has got it since.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-    return "" if fields[0] == "Z" else f"{boot}:{fields[19]}"
+    here = _namespace()
+    return "" if fields[0] == "Z" or not here else f"{here}:{fields[19]}"
+
+
+def _namespace() -> str:
+    """Boot and number of the namespace that our process ids belong to; empty where not known.
+
+    Containers of one machine may have one host name, and each has a process 7.
+    """
+    try:
+        if str(Path("/proc/self").readlink()) != str(os.getpid()):
+            return ""  # /proc shows the processes of another one
+        inode = Path("/proc/self/ns/pid").stat().st_ino
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}:{inode}"
+    except OSError:
+        return ""
 
 
 def refuse_during_rewind(state: LedgerState, holder: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tideline.errors import LedgerElsewhere, ServiceAway, StreamBusy, TidelineError
+from tideline.errors import LedgerElsewhere, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.history import LedgerHistory
@@ -33,7 +33,7 @@ class Ledger(LedgerHistory):
         super().__init__(store)
         self.stream = stream
         self.holder = uuid.uuid4().hex
-        self._rewinds: int | None = None  # as many as there were when a lease was taken
+        self._held: list[str] = []
         self._newest = -1
         # The thread that renews a lease must not read an older version than `_newest` in between.
         self._lock = threading.RLock()
@@ -42,6 +42,7 @@ class Ledger(LedgerHistory):
         """The state now; that of an empty ledger where there is none yet.
 
         Raises:
+            StreamBusy: A lease that this ledger's holder works under was lost (R5).
             LedgerElsewhere: The ledger was moved.
             ServiceAway: The store does not answer, or shows an older version than before.
             NewerFormat: A newer version of Tideline wrote a document.
@@ -49,7 +50,7 @@ class Ledger(LedgerHistory):
             BadInput: It is another stream's ledger.
         """
         with self._lock:
-            return self._decode(self.store.read())
+            return self._refuse_lost(self._decode(self.store.read()))
 
     def read_since(self, known: LedgerState) -> LedgerState:
         """The state now: the very object that is known where nothing has changed since.
@@ -76,7 +77,7 @@ class Ledger(LedgerHistory):
         return self._last(RunRecord, "run", run_id)
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
-        """Apply a change by compare-and-swap.
+        """Apply a change by compare-and-swap, under every lease that the holder works under (R5).
 
         Closed runs in the new state move to the history, with the head as their closing left it.
         Documents of an older format are written in the present one; the history stays as it is.
@@ -89,10 +90,11 @@ class Ledger(LedgerHistory):
 
         Raises:
             CommitConflict: Other writers were first every time.
-            StreamBusy: The stream was rewound since this ledger's lease was taken.
             TidelineError: As `read`.
         """
+        return self._swap(lambda state: change(self._refuse_lost(state)))
 
+    def _swap(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         def attempt() -> LedgerState:
             with self._lock:
                 return self._try_update(change)
@@ -102,7 +104,6 @@ class Ledger(LedgerHistory):
     def _try_update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         base = self.store.read()
         before = self._decode(base)
-        self._refuse_if_rewound(before)
         after = change(before)
         if after is before:
             return before
@@ -152,76 +153,35 @@ class Ledger(LedgerHistory):
                 leases.refuse_during_rewind(state, self.holder)
             return leases.take(state, name, self.holder)
 
-        def renew(state: LedgerState) -> LedgerState:
-            return leases.renew(state, name, self.holder)
-
-        taken = self.update(take)
-        # leases inside of another one, as a move takes them, go by the first one's number
-        outermost = not rewinding and self._rewinds is None
-        if outermost:
-            self._rewinds = taken.control.rewinds
+        self.update(take)
+        self._held.append(name)
         reach(f"lease:{name}")
         try:
-            with leases.renewed(name, lambda: self.update(renew)):
+            with leases.renewed(
+                name, lambda: self.update(lambda s: leases.extend(s, name, self.holder))
+            ):
                 yield
         finally:
-            if outermost:
-                self._rewinds = None
-            try:
-                self.update(lambda state: state.without_lease(name, self.holder))
+            self._held.remove(name)
+            try:  # also where another lease was lost: nobody has to wait for this one
+                self._swap(lambda state: state.without_lease(name, self.holder))
             except LedgerElsewhere:
                 pass  # the holder has moved the ledger
             except TidelineError as error:  # the lease expires; the block's own outcome counts
                 log.warning("the %s lease was not given back: %s", name, error)
 
-    def next_token(self, lease: str, above: int) -> LedgerState:
-        """Give the holder of a lease a token larger than all before it (R5).
-
-        Args:
-            above: The largest token that the table knows: a ledger restored from an older copy
-                would give out tokens that the table has seen already.
-
-        Returns:
-            The state that was written; its `control.token` is the token.
+    def refuse_lost(self) -> None:
+        """Make sure that the holder has all of its leases, before it acts outside of the ledger.
 
         Raises:
-            StreamBusy: The lease was lost meanwhile.
+            StreamBusy: One was lost, and others may have worked meanwhile.
         """
+        self.read()
 
-        def take(state: LedgerState) -> LedgerState:
-            leases.refuse_lost(state, lease, self.holder)
-            return state.with_next_token(above)
-
-        return self.update(take)
-
-    def update_under(self, lease: str, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
-        """Change the state, as `update` does, if this holder still has a lease.
-
-        Raises:
-            StreamBusy: The lease was lost, and others may have worked meanwhile.
-        """
-
-        def checked(state: LedgerState) -> LedgerState:
-            leases.refuse_lost(state, lease, self.holder)
-            return change(state)
-
-        return self.update(checked)
-
-    def refuse_lost(self, lease: str) -> None:
-        """Make sure that this ledger's holder still holds a lease, before it alarms anybody.
-
-        Raises:
-            StreamBusy: It was lost, and others may have worked meanwhile.
-        """
-        leases.refuse_lost(self.read(), lease, self.holder)
-
-    def _refuse_if_rewound(self, state: LedgerState) -> None:
-        if self._rewinds is not None and state.control.rewinds != self._rewinds:
-            raise StreamBusy(
-                f"stream {self.stream} was rewound after this process took its lease, so its"
-                " knowledge is out of date; nothing moved, run again",
-                stream=self.stream,
-            )
+    def _refuse_lost(self, state: LedgerState) -> LedgerState:
+        for name in self._held:
+            leases.refuse_lost(state, name, self.holder)
+        return state
 
     def _decode(self, snapshot: Snapshot) -> LedgerState:
         if snapshot.version < self._newest:

@@ -32,7 +32,8 @@ class Lease:
     Args:
         name: What is leased: `live`, `backfill:` and a run id, or `writer`.
         holder: The attempt that holds it.
-        host, pid, process_started: Where it runs, so that its end can be noticed on that host.
+        host, pid, process_started: Where it runs, and in which namespace, so that its end can be
+            noticed there.
         expires_at: When others may take it.
     """
 
@@ -53,7 +54,7 @@ class Control:
         token: The last fencing token given out (R5).
         incidents_opened: How many there ever were; the next one's number.
         kept_head: Names the newest head in the history; a run that changes nothing keeps no copy.
-        rewinds: How many were ever begun; whoever took a lease before the last one is fenced.
+        rewinds: How many were ever begun; the next one's number.
         rewind: The one under way; until it is finished nobody else may work.
     """
 
@@ -217,9 +218,10 @@ class LedgerState:
         """The state after giving out a token larger than all before; it is `control.token`."""
         return self._control(token=max(self.control.token, above) + 1)
 
-    def with_rewind_begun(self, rewind: Rewind) -> LedgerState:
-        """The state with a rewind under way: everybody else is kept out from here on."""
-        after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1)
+    def with_rewind_begun(self, rewind: Rewind, holder: str) -> LedgerState:
+        """The state with a rewind under way: who else had a lease has lost it from here on."""
+        own = tuple(held for held in self.control.leases if held.holder == holder)
+        after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1, leases=own)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:

@@ -58,13 +58,12 @@ def expired_rows(run: RunContext, table: MaintainedTablePort) -> PlannedRows | N
     return table.rows_of_plans(plans) if plans else None
 
 
-def remove_expired(run: RunContext, table: MaintainedTablePort, lease: str) -> RowCount:
+def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
     """Remove the quarantined rows that are old enough, in one transaction.
 
     Args:
-        run: This run, with that table and the lease.
+        run: This run, with that table and the lease of whoever writes it.
         table: The quarantine.
-        lease: The lease's name.
 
     Returns:
         What was removed.
@@ -77,7 +76,7 @@ def remove_expired(run: RunContext, table: MaintainedTablePort, lease: str) -> R
     found = expired_rows(run, table)
     if found is None or not found.count.rows:
         return NO_ROWS
-    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, lease)
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
     gone = ExpiredRows(
         let_go_id=f"{_NAME}-{attempt.token}",
         run_id=run.run_id,
@@ -85,7 +84,7 @@ def remove_expired(run: RunContext, table: MaintainedTablePort, lease: str) -> R
         at=now(),
         ranges=found.ranges(found.chosen),
     )
-    run.ledger.update_under(lease, lambda state: state.with_expired_rows(gone))
+    run.ledger.update(lambda state: state.with_expired_rows(gone))
     reach("maintain:let_go_noted")
     # Few ranges: a commit names them all, and rows that go have rarely others between them.
     change = removal(run, attempt, _NAME, found.ranges(hulls(found.chosen, found.others)))
@@ -167,7 +166,6 @@ class _Upkeep:
         self._run = run
         self._role = role
         self._table = table
-        self._lease = _leases(run, role)[0]
         self._wanted = run.stream.maintenance
 
     def preview(self) -> TableUpkeep:
@@ -191,7 +189,7 @@ class _Upkeep:
         """Remove old rows, merge, then delete; the caller holds the leases."""
         before = self._checked()
         is_quarantine = self._role == "quarantine"
-        expired = remove_expired(self._run, self._table, self._lease) if is_quarantine else NO_ROWS
+        expired = remove_expired(self._run, self._table) if is_quarantine else NO_ROWS
         merged: list[int] = []
         written: list[int] = []
         for groups in rounds(self._planned(), _ROUND_BYTES):
@@ -213,7 +211,7 @@ class _Upkeep:
 
     def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:
         """Merge some groups in one transaction, those whose files fit together."""
-        attempt = begin_attempt(self._run, self._ledger().control.ledger_id, self._lease)
+        attempt = begin_attempt(self._run, self._ledger().control.ledger_id)
         change = compaction(self._run, attempt)
         based_on = self._size().version
         try:
@@ -265,9 +263,9 @@ class _Upkeep:
             return FileCount(0, 0)
         table, control = self._table.observe(), self._ledger().control
         if (table.token or 0) != control.token and table.version is not None:
-            attempt = begin_attempt(self._run, control.ledger_id, self._lease)
+            attempt = begin_attempt(self._run, control.ledger_id)
             self._commit(fence(self._run, attempt, "maintenance"), table.version)
-        self._run.ledger.refuse_lost(self._lease)
+        self._run.ledger.refuse_lost()
         reach("maintain:vacuuming")
         deleted = self._table.vacuum(hours, delete=True)
         reach("maintain:vacuumed")

@@ -226,7 +226,7 @@ def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
         leases.refuse_others(state, run.ledger.holder)
         if state.head != seen.head or state.runs != seen.runs:
             raise StreamBusy("the ledger moved while the rewind was planned; nothing moved")
-        return state.with_rewind_begun(rewind)
+        return state.with_rewind_begun(rewind, run.ledger.holder)
 
     run.ledger.update(begin)
     log.warning("%s: to run %s, %d rows", rewind.rewind_id, rewind.to_run, rewind.rows)

@@ -97,7 +97,7 @@ def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | No
         if not table.exists:
             table = _create_table(run, plan, attempt)
         if table.token is None:  # whoever took over found no table to fence this attempt in
-            run.ledger.refuse_lost("writer")
+            run.ledger.refuse_lost()
         made = _read_and_land(run, record, plan, attempt, table, met)
         reach("ingest:committed")
     reach("ingest:released")

@@ -94,7 +94,8 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     if held:
         return _meet_halted_plan(run, state, left_open, plan, held)
     is_rest = commit is None and _rows_are_left(run, state, left_open)
-    if commit is None and not is_rest and (gone := obstacles_to(run, plan.on_cluster)):
+    asked = None if commit is not None or is_rest else plan.on_cluster
+    if asked is not None and (gone := obstacles_to(run, asked, of_others=True)):
         log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
         return _supersede(run, left_open, plan)
     return _finish(run, left_open, plan)

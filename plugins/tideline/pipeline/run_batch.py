@@ -63,10 +63,8 @@ def land_batch(run: RunContext) -> RunRecord:
         log.info("planning")
         plan_offset_ranges(run)
         log.info("detecting")
-        detect_earliest_reset(run)
-        state, record = run.snapshot()
-        assert record is not None
-        needless = steps_without_work(record, state.control.incidents)
+        record = detect_earliest_reset(run)
+        needless = steps_without_work(record, run.ledger.read().control.incidents)
         if "ingest_ranges" in needless:
             return record
         if "resolve_reset" not in needless:

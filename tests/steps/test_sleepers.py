@@ -1,0 +1,66 @@
+"""A process that stood still for longer than its lease, and what others have done meanwhile."""
+
+import pytest
+
+from tests.simulation.run_events import pass_time
+from tests.worlds.memory import one_range
+from tideline.errors import StreamBusy
+from tideline.model.request import RunRequest, read_form
+from tideline.pipeline.run_batch import run_batch
+
+
+def asleep(memory, run_id, place, **form):
+    """A process of a run that stands still at a boundary; its leases have run out."""
+    request = read_form(form, memory.clock.now()) if form else RunRequest()
+    sleeper = memory.start(run_id, lambda p: run_batch(memory.context(p, run_id, request)))
+    while f"@{place}" not in sleeper.trace:
+        sleeper.go_on(1)
+        assert not sleeper.is_over, f"{run_id} never came to {place}: {sleeper.trace}"
+    pass_time(memory, 100, stopped=-1)
+    return sleeper
+
+
+def wakes(sleeper):
+    """What it ends with."""
+    sleeper.go_on()
+    assert sleeper.crash is None, repr(sleeper.crash)
+    return sleeper.error
+
+
+def test_a_run_id_has_one_plan_though_its_retry_closed_it(memory):
+    """The first attempt recovers another run's plan, its retry closes, and then it wakes."""
+    memory.send(100)
+    memory.commit("dies")
+    memory.send(10)
+    sleeper = asleep(memory, "a", "advance:moving")
+    closed = memory.run("a")
+    memory.send(10)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert memory.ledger().find_run("a") == closed
+    assert memory.run("next").status == "done"
+    assert memory.offsets() == list(range(120))
+    assert memory.is_clean()
+
+
+@pytest.mark.parametrize("place", ["plan:proposing", "plan:proposed", "detect:freezing"])
+def test_a_backfill_has_one_plan_though_its_retry_closed_it(landed, place):
+    """Its lease is its own; no head tells that somebody else was there."""
+    landed.send(20)
+    sleeper = asleep(landed, "back", place, **one_range(100, 110))
+    closed = landed.run("back", **one_range(100, 110))
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert landed.ledger().find_run("back") == closed
+    assert not landed.ledger().read().runs
+    landed.run("next")
+    assert landed.is_clean()
+
+
+def test_a_run_whose_proposal_another_one_replaced_is_busy(landed):
+    """It stood between detection and the look at what detection left."""
+    landed.send(10)
+    landed.expire(105)
+    landed.configure(on_reset={"retention_loss": "accept_loss"})
+    sleeper = asleep(landed, "a", "halt:opened")
+    assert landed.run("b").status == "done"
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert landed.is_clean()
