@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, RemoveAction
 
 from tests.worlds.build import ID
 from tests.worlds.rows import SCHEMA
@@ -18,6 +19,7 @@ from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
 from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting
 from tideline.table.delta_table import TargetTable
+from tideline.table.statistics import active_files
 
 
 def at(start, end, partition=0):
@@ -221,3 +223,32 @@ def test_of_two_creations_at_once_one_stands(tmp_path):
         seen = TargetTable(uri).observe()
         assert DeltaTable(uri).version() == 0
         assert seen.stream == seen.ledger_id
+
+
+def without_statistics(world):
+    """Another writer compacts the table: its log entries say nothing about the new files."""
+    table = DeltaTable(world.folder)
+    data = table.to_pyarrow_table()
+    path = f"topic_id={ID}/optimized.parquet"
+    (world.folder / path).parent.mkdir(exist_ok=True)
+    pq.write_table(data.drop(["topic_id"]), world.folder / path)
+    size = (world.folder / path).stat().st_size
+    removed = [
+        RemoveAction(f.path, False, 0, f.size, dict(f.partition)) for f in active_files(table)
+    ]
+    added = AddAction(path, size, {"topic_id": ID}, 0, False, None)
+    table.create_write_transaction(
+        [added, *removed], "append", table.schema(), partition_by=["topic_id"]
+    )
+
+
+@pytest.mark.parametrize("again", [(), (Rows(at(0, 5)),)], ids=["removal", "replay"])
+def test_a_file_without_a_number_of_rows_is_written_again(world, again):
+    """R2: a part of it goes, and the rest stays; statistics are nobody's duty in Delta."""
+    doing = change(at(0, 10))
+    world.port.commit(doing, world.write(doing, Rows(at(0, 10))).files, 0)
+    without_statistics(world)
+    doing = change(at(0, 5), token=2)
+    files = world.write(doing, *again).files if again else ()
+    world.port.commit(doing, files, 2)
+    assert world.rows() == coordinates([*again, Rows(at(5, 10))])

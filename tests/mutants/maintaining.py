@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance: a file holds as many rows as the log says",
-        "        if file.rows and rows != file.rows:",
+        "        if file.rows is not None and rows != file.rows:",
         "        if False:",
         f"{TESTS}::test_a_file_that_is_not_what_the_log_says_is_not_merged",
     ),

@@ -46,9 +46,15 @@ MUTANTS = (
     ),
     Mutant(
         "a file that holds other rows, too, is written again (R2)",
-        "            if inside < file.rows:",
+        "            if inside < sum(map(len, found)):",
         "            if False:",
         f"{CONTRACT}::test_a_file_that_also_holds_other_rows_is_written_again_without",
+    ),
+    Mutant(
+        "how many rows a file holds is not taken from a log that does not say it (R2)",
+        "            if inside < sum(map(len, found)):",
+        "            if inside < (file.rows or 0):",
+        f"{FILES}::test_a_file_without_a_number_of_rows_is_written_again",
     ),
     Mutant(
         "times beyond 2262 survive",

@@ -91,14 +91,14 @@ class TableFile:
 
     Args:
         path: As in the table's log: URL-encoded, relative to the table.
-        rows: Number of rows, as the log says; 0 if it does not.
+        rows: Number of rows, as the log says; None if it does not.
         holds: Identity columns that have one value in the whole file, by name.
         low: Smallest offset (inclusive); None without statistics.
     """
 
     path: str
     bytes: int
-    rows: int
+    rows: int | None
     partition: tuple[tuple[str, str | None], ...] = ()
     holds: tuple[tuple[str, str | int], ...] = ()
     low: int | None = None

@@ -129,7 +129,7 @@ def _rows(
                     yield _shaped(batch, schema)
         except pa.ArrowInvalid as error:
             raise _damaged(table, file, str(error)) from error
-        if file.rows and rows != file.rows:  # 0: the log does not say
+        if file.rows is not None and rows != file.rows:
             raise _damaged(table, file, f"it holds {rows} rows, the log says {file.rows}")
 
 

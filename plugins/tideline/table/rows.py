@@ -64,11 +64,11 @@ def count_rows(
     elsewhere = 0
     for file in files:
         if not wanted.may_be_in(file):
-            elsewhere += file.rows
+            elsewhere += file.rows or 0  # asked of written files only: footers say it
             continue
         sole, span = file.identity, wanted.proven(file) if trusting else None
         if sole is not None and span is not None:
-            rows[sole] += file.rows
+            rows[sole] += len(span)
             intervals[sole].append(span)
             continue
         for identity, offsets in read(file):

@@ -35,7 +35,7 @@ class DataFile:
 
     Args:
         path: As in the table's log: URL-encoded, relative to the table.
-        rows: Number of rows.
+        rows: Number of rows; None where the log does not say.
         constants: Identity columns that have one value in the whole file.
         low: Smallest offset (inclusive); None without statistics.
         high: Largest offset, **inclusive**; None without statistics.
@@ -45,7 +45,7 @@ class DataFile:
     """
 
     path: str
-    rows: int
+    rows: int | None
     constants: Mapping[str, str | int]
     low: int | None
     high: int | None
@@ -89,7 +89,7 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
                 constants[name] = low
         yield DataFile(
             path=action["path"],
-            rows=int(action["num_records"] or 0),
+            rows=action.get("num_records"),
             constants=constants,
             low=action.get("min.offset"),
             high=action.get("max.offset"),
