@@ -252,3 +252,27 @@ def test_a_file_without_a_number_of_rows_is_written_again(world, again):
     files = world.write(doing, *again).files if again else ()
     world.port.commit(doing, files, 2)
     assert world.rows() == coordinates([*again, Rows(at(5, 10))])
+
+
+def test_a_file_that_goes_before_the_commit_takes_no_good_one_out(world):
+    """Somebody's vacuum, without retention: the footer was read before it."""
+    first, second = change(at(0, 20)), change(at(0, 20), token=2)
+    world.port.commit(first, world.write(first, Rows(at(0, 20))).files, 0)
+    again = world.write(second, Rows(at(0, 10)), Rows(at(10, 20)))
+    files = world.port.written(second, again).files
+    DeltaTable(world.folder).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    with pytest.raises(VerificationFailed, match="2 of 2 data files are no longer there"):
+        world.port.commit(second, files, world.port.observe().version)
+    assert world.rows() == coordinates([Rows(at(0, 20))])
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_statistics_of_a_file_that_is_gone_prove_nothing(world, parts):
+    """Deleted after the commit, before verifying; another file of the folder may still stand."""
+    doing = change(at(0, 20))
+    rows = [Rows(at(n * 10, n * 10 + 10)) for n in range(parts)]
+    files = world.write(doing, *rows).files
+    world.port.commit(doing, files, 0)
+    world.lose(files[-1])
+    with pytest.raises(VerificationFailed, match="it is gone"):
+        world.port.landed([at(0, 20)], 1)

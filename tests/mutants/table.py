@@ -82,6 +82,18 @@ MUTANTS = (
         f"{CONTRACT}::test_rows_that_were_not_planned_are_refused",
     ),
     Mutant(
+        "the commit looks once more at its files (R4)",
+        "    _refuse_gone(store, change, holding_rows)\n",
+        "",
+        f"{FILES}::test_a_file_that_goes_before_the_commit_takes_no_good_one_out",
+    ),
+    Mutant(
+        "statistics of a file that is gone prove nothing",
+        "f if unquote(f.path) in there else replace(f, low=None)",
+        "f",
+        f"{FILES}::test_statistics_of_a_file_that_is_gone_prove_nothing",
+    ),
+    Mutant(
         "a missing manifest is missed",
         "        if result.rows:\n            raise _refused",
         "        if False:\n            raise _refused",

@@ -12,15 +12,16 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
-from tideline.errors import BadInput, CommitConflict, Halted
+from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
 from tideline.model.table_features import refusals
+from tideline.model.wording import first_few
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.table.columns import asked_of_writers
 from tideline.table.rewriting import rewrite
 from tideline.table.rows import Reader
 from tideline.table.schema import LEDGER_PROPERTY, STATISTICS_COLUMNS, STREAM_PROPERTY, TableChange
 from tideline.table.statistics import Coordinates, DataFile
-from tideline.table.written_files import WrittenFile, read_footer
+from tideline.table.written_files import WrittenFile, in_place, read_footer
 
 Action = AddAction | RemoveAction
 
@@ -103,6 +104,7 @@ def commit_change(
         read: Reads the coordinates of one of these.
 
     Raises:
+        VerificationFailed: A file of the attempt is gone, or is not as it was written.
         CommitFailedError: Another program has committed that version.
         CommitConflict: A file that is to be replaced by a merged one has gone.
         DeltaError: The commit was refused.
@@ -115,6 +117,7 @@ def commit_change(
     actions: list[Action] = [f.action() for f in holding_rows]
     actions += _taken_out(store, change, standing, read)
     actions += _exchanged(table, store, change, standing)
+    _refuse_gone(store, change, holding_rows)
     table.create_write_transaction(
         actions,
         "append",  # "overwrite" would remove every file
@@ -126,6 +129,19 @@ def commit_change(
             max_commit_retries=0,  # a retry would not check the rows of newer commits
         ),
     )
+
+
+def _refuse_gone(store: PyFileSystem, change: TableChange, added: Sequence[WrittenFile]) -> None:
+    """Look again at files whose footers were read before: a vacuum takes what no commit names."""
+    there = in_place(store, {file.path: file.size for file in added})
+    if gone := [f"{f.path} ({f.size} bytes)" for f in added if f.path not in there]:
+        raise VerificationFailed(
+            f"{change.commit_id}: {len(gone)} of {len(added)} data files are no longer there as"
+            f" they were written: {first_few(gone, 1)}; a program has deleted files that were"
+            " younger than this run: let it keep them for longer. Nothing was committed, clear the"
+            " task or run again",
+            commit_id=change.commit_id,
+        )
 
 
 def refuse_unwritable(table: DeltaTable, wanted: Schema) -> None:

@@ -58,6 +58,7 @@ from tideline.table.statistics import Coordinates, DataFile, active_files, copie
 from tideline.table.written_files import (
     WrittenFile,
     committed_files,
+    in_place,
     read_footer,
     refuse_other_count,
 )
@@ -140,7 +141,12 @@ class TargetTable:
         with self._reachable():
             wanted, read = Coordinates(ranges), self._reader(table)
             # What we have committed was read once (`written`); the audit reads all of it again.
-            return count_rows(active_files(table), wanted, read, trusting=True)[0]
+            files = [f for f in active_files(table) if wanted.may_be_in(f)]
+            sizes = {unquote(f.path): f.size for f in files if wanted.proven(f)}
+            there = in_place(self._store(table), sizes) if sizes else ()
+            # Of a file that is not there as it was, statistics prove nothing: it is read.
+            seen = (f if unquote(f.path) in there else replace(f, low=None) for f in files)
+            return count_rows(seen, wanted, read, trusting=True)[0]
 
     def stored(self, version: int | None = None) -> Iterator[Stored | DamagedFile]:
         """What every data file of one version holds, by coordinates."""

@@ -90,6 +90,8 @@ class TablePort(Protocol):
     ) -> dict[PartitionIdentity, LandedRange]:
         """Rows and distinct offsets inside ranges, in one version of the table.
 
+        Statistics count only for files that are there with the size that the log says.
+
         Args:
             ranges: In any order; several per log are allowed.
 
@@ -218,6 +220,7 @@ class TablePort(Protocol):
             CommitConflict: The newest version is not `based_on`, holds the same or a newer token,
                 or another commit came first; nothing has changed. The caller checks again.
             Halted: The table asks for Delta's own writer; nothing has changed.
+            VerificationFailed: One of `files` is gone, or has another size; nothing has changed.
             ServiceAway: Also if it is not known whether the commit happened; `find_commit` tells.
         """
 

@@ -196,6 +196,10 @@ def read_commit_metadata(user_metadata: str | None, where: str) -> dict[str, Any
     return dict(metadata)
 
 
+ATTEMPTS = "landed-"
+"""How the names of attempts' folders begin; other programs' files lie elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """The rows at some coordinates are replaced by an attempt's files, or removed (R2).
@@ -230,7 +234,7 @@ class TableChange:
 
         Its name does not begin with `_` or `.`: Delta's readers skip such names.
         """
-        return f"landed-{self.commit_id}-{self.token}"
+        return f"{ATTEMPTS}{self.commit_id}-{self.token}"
 
     def metadata(self, *, rows: int, bytes: int) -> str:
         """User metadata of the commit: `commit_metadata`.

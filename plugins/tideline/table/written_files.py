@@ -11,6 +11,7 @@ own writer would have counted row by row.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,13 +20,13 @@ from urllib.parse import quote, unquote
 
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
 from tideline.documents import load
 from tideline.errors import VerificationFailed
 from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
-from tideline.table.schema import COLUMNS, STATISTICS_COLUMNS, TableChange
+from tideline.table.schema import ATTEMPTS, COLUMNS, STATISTICS_COLUMNS, TableChange
 from tideline.table.statistics import IDENTITY, DataFile
 
 _NAME = "_files.json"
@@ -165,6 +166,28 @@ def read_footer(
         footer = pq.ParquetFile(opened, pre_buffer=False).metadata
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition))
+
+
+def in_place(store: PyFileSystem, sizes: Mapping[str, int | None]) -> frozenset[str]:
+    """Which files are there with the size that is said of them.
+
+    Several in an attempt's folder cost one listing of it, any other file a request of its own.
+
+    Args:
+        sizes: By path relative to the table, not URL-encoded.
+
+    Raises:
+        OSError: The store cannot be reached.
+    """
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in sizes:
+        folders[path.partition("/")[0]].append(path)
+    found: list[FileInfo] = []
+    for folder, paths in folders.items():
+        is_attempt = folder.startswith(ATTEMPTS) and len(paths) > 1
+        every = FileSelector(folder, allow_not_found=True, recursive=True)
+        found += store.get_file_info(every if is_attempt else paths)
+    return frozenset(f.path for f in found if f.is_file and sizes.get(f.path) == f.size)
 
 
 def refuse_other_count(
