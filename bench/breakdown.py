@@ -16,10 +16,10 @@ from tideline.launch.local_driver import end_drivers
 _TIMES = 5
 _PHASES = (
     ("start the process, take the lease", "lease:live"),
-    ("look and plan", "plan:proposed"),
+    ("look, create the table", "table:created"),
+    ("plan", "plan:proposed"),
     ("detect and freeze", "detect:frozen"),
     ("lease, fence, check", "ingest:leased"),
-    ("create the table", "ingest:created"),
     ("start Spark or its client", "spark:started"),
     ("plan the read", "spark:writing"),
     ("read and write", "spark:written"),

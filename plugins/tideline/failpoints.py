@@ -49,7 +49,7 @@ DECODE_PLACES = (
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",
-    "ingest:created",
+    "table:created",
     "halt:opening",
     "halt:opened",
     "resolve:answered",
@@ -59,6 +59,7 @@ RARE_PLACES = (
     "recover:closed_partly",
     "resolve:removed",
     "resolve:took_table",
+    "resolve:took_over",
     "event:ready",
     "rewind:begun",
     "rewind:removed",

@@ -15,7 +15,7 @@ REPLAYED = PLACES[PLACES.index("lease:writer") :]
 @pytest.mark.parametrize(
     "place",
     [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PLACES]
-    + ["ingest:created"],
+    + ["table:created"],
 )
 def test_the_same_run_again_after_a_kill(crash, place):
     """The run's own record, and the table's proof of what is landed (R1, R3)."""
@@ -26,7 +26,7 @@ def test_the_same_run_again_after_a_kill(crash, place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [*PLACES, "ingest:created"])
+@pytest.mark.parametrize("place", [*PLACES, "table:created"])
 def test_another_run_after_a_kill(crash, place):
     """R3: whoever comes next recovers what is open; the dead run, cleared later, ends green."""
     crash.waits()

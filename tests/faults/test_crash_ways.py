@@ -4,13 +4,14 @@ import pytest
 
 from tests.faults.crash import SENT
 from tests.faults.killable import Killable
+from tests.faults.ledgers import InFiles
 from tests.worlds.spark_doubles import HookedSpark, LossySpark
-from tests.worlds.streams import decide
+from tests.worlds.streams import decide, folder_of
 from tideline.failpoints import PLACES, RARE_PLACES
 
 pytestmark = pytest.mark.slow
 
-ELSEWHERE = ("ingest:created", "event:ready")
+ELSEWHERE = ("table:created", "event:ready")
 ELSEWHERE += ("rewind:begun", "rewind:removed", "rewind:finished")
 ELSEWHERE += ("move:begun", "move:copied", "move:marked", "tidy:written", "tidy:merged")
 ELSEWHERE += ("maintain:merged", "maintain:committed", "maintain:vacuuming", "maintain:vacuumed")
@@ -134,6 +135,23 @@ def taking_the_table(crash, place):
     crash.repeat()
 
 
+def taking_over(crash, place):
+    """A backup of the ledger in its place: the table's own commits are taken over."""
+    crash.waits()
+    crash.repeat("zero")
+    ledger = InFiles(folder_of(crash.stream.ledger_location.address))
+    ledger.save()
+    crash.send(20)
+    crash.repeat("forgotten")
+    ledger.restore()
+    crash.attempts += 1
+    crash.halts("table_changed", run_id="one")
+    decide(crash.stream, "approve")
+    crash.verdict = "halted: table_changed, then one copy"
+    crash.dies(place, "one")
+    crash.repeat("one")
+
+
 WAYS = {
     "plan:finishing": finishing,
     "plan:superseded": superseded,
@@ -147,6 +165,7 @@ WAYS = {
     "recover:closed_partly": recovering_partly,
     "resolve:removed": removing,
     "resolve:took_table": taking_the_table,
+    "resolve:took_over": taking_over,
 }
 
 

@@ -9,6 +9,7 @@ UNREADABLE = "tests/unit/test_unreadable.py"
 SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
 STEPS = "tests/unit/test_steps.py"
 TASKS = "tests/dags/test_tasks.py"
+OLDER = "tests/steps/test_older_ledgers.py"
 MUTANTS = (
     Mutant(
         "a replay that has not read what stands there replaces nothing (R4)",
@@ -225,10 +226,76 @@ MUTANTS = (
         "tests/faults/test_crash_zombies.py::test_a_stopped_run_resumes_after_an_overlapping_range",
     ),
     Mutant(
-        "an older ledger gives out no token that was used (R5)",
-        "state.with_next_token(above=known)",
-        "state.with_next_token(above=0)",
-        "tests/faults/test_crash_ledger.py::test_an_older_copy_of_the_ledger",
+        "a token that the ledger has not given out is a finding (R13)",
+        "if known_token is None or (table.token or 0) <= known_token:",
+        "if True:",
+        f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
+    ),
+    Mutant(
+        "who has committed since the ledger was read is no stranger (R13)",
+        "return known if (table.token or 0) <= known else run.ledger.read().control.token",
+        "return known",
+        f"{OLDER}::test_a_commit_between_the_look_at_the_ledger_and_at_the_table_is_none_either",
+    ),
+    Mutant(
+        "an older ledger's view of the log is told to nobody (R13)",
+        "if any(f.detail == OLDER_LEDGER for f in of_table):",
+        "if False:",
+        f"{OLDER}::test_rows_that_the_ledger_forgot_are_known_again",
+    ),
+    Mutant(
+        "what a forgotten commit has removed counts for nothing (R13)",
+        "        coverage=_without(head.coverage, gone),\n",
+        "",
+        f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
+    ),
+    Mutant(
+        "closed runs claim no removed row (R13)",
+        'gaps = tuple(Gap(r, "expired") for r in lost)',
+        "gaps = ()",
+        f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
+    ),
+    Mutant(
+        "the live lane goes back to no removed backfill (R13)",
+        "first = begun.get((position.topic_id, position.partition), 0)",
+        "first = 0",
+        f"{OLDER}::test_a_removed_backfill_does_not_take_the_live_lane_back",
+    ),
+    Mutant(
+        "a forgotten generation goes on (R13)",
+        "    head = taken_up(head, known, ids if seen.cluster_id == head.cluster_id else {})\n",
+        "",
+        f"{OLDER}::test_a_forgotten_generation_goes_on",
+    ),
+    Mutant(
+        "a landing's commit tells its epochs (R13)",
+        "return replace(change, epochs={r.identity: r.leader_epoch for r in plan.ranges})",
+        "return change",
+        f"{OLDER}::test_a_cut_of_what_was_forgotten_is_noticed",
+    ),
+    Mutant(
+        "no rewind brings back what an older ledger counted (R13)",
+        "    if any(subtract(c.intervals, state.head.covered",
+        "    if False and any(subtract(c.intervals, state.head.covered",
+        f"{OLDER}::test_a_rewind_brings_no_row_back_that_is_gone",
+    ),
+    Mutant(
+        "the table tells that first positions were stored (R10)",
+        "if is_first and not made.proposal.observation.table.exists:",
+        "if False:",
+        f"{OLDER}::test_a_ledger_that_was_lost_before_the_first_row_is_told",
+    ),
+    Mutant(
+        "rows whose commit the log has forgotten are not lost (R3)",
+        "return found or _of_cleaned_log(run, record, -1 if after is None else after)",
+        "return found",
+        "tests/steps/test_recovery.py::test_rows_stand_though_the_log_of_the_table_has_forgotten_their_commit",
+    ),
+    Mutant(
+        "no larger token hides that the ledger is older than the table (R13)",
+        "if is_raw and known > state.control.token and state.control.rewind is None:",
+        "if False:",
+        f"{OLDER}::test_an_attempt_of_an_older_ledger_hides_no_evidence",
     ),
     Mutant(
         "unverified rows do not stay (R6)",

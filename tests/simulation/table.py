@@ -13,8 +13,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
+from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit, TableObservation
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, union
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    ReadRange,
+    union,
+)
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.table.schema import app_id
@@ -39,8 +46,9 @@ class Version:
         rows: All rows, by identity.
         operation: Delta's name of what made it.
         removes_rows: Whether another program's commit took rows away.
-        ledger_id, plan_id, token: What the commit says about itself; None for others' commits.
+        ledger_id, plan_id, run_id, token: What the commit says about itself; None for others'.
         ranges: The coordinates whose rows it replaced or removed.
+        epochs: The leader epochs that it tells.
         written: Rows that it wrote.
         tokens: The newest token by application, up to here.
     """
@@ -50,8 +58,10 @@ class Version:
     removes_rows: bool = False
     ledger_id: str | None = None
     plan_id: str | None = None
+    run_id: str | None = None
     token: int | None = None
     ranges: tuple[CoordinateRange, ...] = ()
+    epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     written: int = 0
     tokens: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,6 +76,7 @@ class TableState:
         manifests: Names of an attempt's data files, by its folder.
         lost_answers: How many of the next commits happen, and nobody hears of it.
         created: How many tables there ever were.
+        log_start: The oldest version whose commit the log still has.
     """
 
     table_id: str | None = None
@@ -76,6 +87,7 @@ class TableState:
     manifests: dict[str, tuple[str, ...]] = field(default_factory=dict)
     lost_answers: int = 0
     created: int = 0
+    log_start: int = 0
 
     @property
     def newest(self) -> Version | None:
@@ -116,10 +128,16 @@ class SimulatedTable:
         if known_version is not None:
             newer = tuple(
                 LoggedCommit(
-                    number, v.operation, v.removes_rows, v.ledger_id, "", v.plan_id, v.token
+                    number,
+                    v.operation,
+                    v.removes_rows,
+                    v.ledger_id,
+                    "",
+                    v.plan_id,
+                    v.token,
                 )
                 for number, v in enumerate(state.versions)
-                if number > known_version
+                if number > known_version and number >= state.log_start
             )
         return TableObservation(
             exists=True,
@@ -142,7 +160,7 @@ class SimulatedTable:
         state = self._state
         if state.table_id is None:
             return None
-        first = -1 if after_version is None else after_version
+        first = max(-1 if after_version is None else after_version, state.log_start - 1)
         for number in range(len(state.versions) - 1, first, -1):
             made = state.versions[number]
             if made.plan_id == plan_id and made.token is not None:
@@ -150,6 +168,27 @@ class SimulatedTable:
                     state.table_id, number, made.token, made.written, 10 * made.written
                 )
         return None
+
+    def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
+        """The commits of the table's ledger with a larger token, newest first."""
+        self._tick("table.commits_above")
+        return tuple(
+            KnownCommit(
+                number,
+                made.token,
+                str(made.plan_id),
+                str(made.run_id),
+                tuple(
+                    ReadRange(*r.coordinates[:1], *r.coordinates, made.epochs.get(r.identity))
+                    for r in made.ranges
+                ),
+            )
+            for number, made in reversed([*enumerate(self._state.versions)])
+            if number >= self._state.log_start
+            and made.ledger_id == self._state.ledger_id
+            and made.token is not None
+            and made.token > token
+        )
 
     def newest_token(self, app_id: str) -> int | None:
         """The newest token of an application."""
@@ -234,9 +273,7 @@ class SimulatedTable:
         if (self.newest_token(change.app_id) or 0) >= change.token:
             raise CommitConflict(f"token {change.token} is not the newest")
         rows = self._rows_of(change, files)
-        self._append(
-            change.app_id, change.ledger_id, change.commit_id, change.token, change.ranges, rows
-        )
+        self._append(change, rows)
         if self._state.lost_answers:
             self._state.lost_answers -= 1
             raise ServiceAway("the table's store did not answer")
@@ -257,29 +294,24 @@ class SimulatedTable:
                 raise VerificationFailed(f"{name} is missing")
         return [row for name in files for row in self._state.files[name]]
 
-    def _append(
-        self,
-        application: str,
-        ledger_id: str,
-        commit_id: str,
-        token: int,
-        ranges: Iterable[CoordinateRange],
-        rows: Sequence[Row],
-    ) -> None:
+    def _append(self, change: Any, rows: Sequence[Row]) -> None:
         newest = self._state.newest
         assert newest is not None
-        asked = tuple(ranges)
-        kept = [r for group in newest.rows.values() for r in group if not is_inside(asked, r)]
+        kept = [
+            r for group in newest.rows.values() for r in group if not is_inside(change.ranges, r)
+        ]
         self._state.versions.append(
             Version(
                 grouped([*kept, *rows]),
                 "WRITE",
-                ledger_id=ledger_id,
-                plan_id=commit_id,
-                token=token,
-                ranges=asked,
+                ledger_id=change.ledger_id,
+                plan_id=change.commit_id,
+                run_id=change.run_id,
+                token=change.token,
+                ranges=change.ranges,
+                epochs=change.epochs,
                 written=len(rows),
-                tokens={**newest.tokens, application: token},
+                tokens={**newest.tokens, change.app_id: change.token},
             )
         )
 

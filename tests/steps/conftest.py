@@ -11,6 +11,8 @@ def memory():
     """With the topic `orders`, which has one partition and nothing in it."""
     world = Memory()
     with simulated(world.machine()):
+        with world.ledger().lease("live"):  # every step runs under one: it begins the ledger
+            pass
         yield world
 
 

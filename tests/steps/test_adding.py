@@ -94,7 +94,8 @@ def test_an_older_attempt_s_files_are_not_added(waiting, at_committing):
     waiting.freeze("one")
 
     def newer():
-        ledger_id = waiting.ledger().read().control.ledger_id
+        given = waiting.ledger().update(lambda s: s.with_next_token(999))
+        ledger_id = given.control.ledger_id
         waiting.table.versions.append(Version({}, "WRITE", tokens={app_id(ledger_id): 1_000}))
 
     at_committing(newer)

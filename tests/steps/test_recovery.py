@@ -159,3 +159,46 @@ def test_a_move_of_the_ledger_keeps_positions_plans_and_the_fence(landed):
     assert landed.submits == submits
     landed.send(30)
     assert spans(landed.run("next")) == [(0, 120, 150)]
+
+
+@pytest.mark.parametrize("expired", [False, True], ids=["there", "expired"])
+def test_rows_stand_though_the_log_of_the_table_has_forgotten_their_commit(landed, expired):
+    """A run died a month ago: log cleanup takes the commit, and nobody's rows with it."""
+    landed.send(50)
+    landed.commit("dies")
+    landed.send(10)
+    for _ in range(3):
+        landed.table.add_foreign(landed.table.rows(), "OPTIMIZE", removes_rows=False)
+    landed.table.log_start = len(landed.table.versions) - 1
+    if expired:
+        landed.expire(150)
+    assert landed.halts_at("two") == ["table_changed"]
+    assert "no longer in the table's log" in landed.incident.finding.cause
+    landed.decide("approve")
+    landed.run("two")
+    landed.run("three")
+    assert landed.offsets() == [*range(160)]
+    assert not landed.ledger().read().head.accepted_loss
+    assert landed.is_clean()
+
+
+def test_rows_whose_commit_is_forgotten_stand_also_where_a_loss_is_decided(landed):
+    """The plan halted at a gap; its record knows the commit, or its rows tell."""
+    landed.send(50)
+    landed.hole(120)
+    with pytest.raises(ResetDetected):
+        landed.run("dies")
+    for _ in range(3):
+        landed.table.add_foreign(landed.table.rows(), "OPTIMIZE", removes_rows=False)
+    landed.table.log_start = len(landed.table.versions) - 1
+    landed.expire(150)
+    landed.decide("accept_loss")
+    assert landed.halts_at("two") == ["table_changed"]
+    (of_table,) = [i for i in landed.incidents if i.finding.kind == "table_changed"]
+    landed.decide("approve", of_table.incident_id)
+    landed.run("two")
+    landed.run("three")
+    lost = [str(r) for c in landed.ledger().read().head.accepted_loss for r in c.intervals]
+    assert lost == ["[120, 121)"]
+    assert len(landed.offsets()) == 149
+    assert landed.is_clean()

@@ -43,7 +43,7 @@ def run(now, commit=None):
 @pytest.mark.parametrize("now", [GONE, NEW], ids=["gone", "created again"])
 def test_an_approved_loss_of_the_table_is_no_finding_of_an_older_plan(known, now):
     """Open or closed: a plan is frozen, so it knows that table for good."""
-    before = LedgerState(5, Control("l", "orders"), head=head(table_id=known))
+    before = LedgerState(5, Control("l", "orders", token=9), head=head(table_id=known))
     assert foreign_changes(run(GONE), before, PLAN)[1]
     after = take_table(before.head, GONE, FINDING, (), PLAN.table_id).head
     assert after.given_up == ("t",)

@@ -1,5 +1,6 @@
 """A stream over the simulated world (`tests.simulation`), driven step by step in one thread."""
 
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -146,6 +147,26 @@ class Memory(World):
             self.run(run_id, **form)
         assert (self.head, self.version) == before
         return [incident.finding.kind for incident in halted.value.incidents]
+
+    def halts_at(self, run_id):
+        """The kinds of what a run halts at; before that it may have carried a decision out."""
+        with pytest.raises(ResetDetected) as halted:
+            self.run(run_id)
+        return [incident.finding.kind for incident in halted.value.incidents]
+
+    def save_ledger(self):
+        """A backup of it."""
+        store = self.store
+        history = {kind: [*entries] for kind, entries in store.history.items()}
+        self.saved = (store.version, dict(store.documents), history)
+
+    def restore_ledger(self):
+        """The backup in its place; nobody holds a lease."""
+        store = self.store
+        store.version, documents, history = self.saved
+        store.documents = dict(documents)
+        store.history = defaultdict(list, {kind: [*e] for kind, e in history.items()})
+        self._state = None
 
     def rewind(self, to_run, reason="wrong filter", **asked):
         """As `tideline rewind` does."""

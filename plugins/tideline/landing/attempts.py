@@ -9,6 +9,8 @@ from typing import TypeVar
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway, UnreadableRecords, reported_error
 from tideline.landing.context import RunContext
+from tideline.landing.incidents import open_and_halt
+from tideline.landing.proof import foreign_changes
 from tideline.launch.job import PrivateFolder
 from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange, add_coverage
@@ -46,14 +48,21 @@ def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
+        ResetDetected: The ledger is older than the table; a larger token would hide that.
     """
-    known = run.table.newest_token(app_id(ledger_id)) or 0  # a restored ledger gives older ones
+    known = run.table.newest_token(app_id(ledger_id)) or 0
+    state = run.ledger.read()
+    is_raw = run.ledger.holds("writer")  # other tables follow it, and are not decided about
+    # a rewind that was cut off keeps the runs out that could carry a decision out
+    if is_raw and known > state.control.token and state.control.rewind is None:
+        open_and_halt(run, state, foreign_changes(run, state)[1])
     return Attempt(run.ledger.update(lambda state: state.with_next_token(above=known)))
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:
     """The change that lands a plan."""
-    return _change(run, attempt, plan.plan_id, plan.ranges)
+    change = _change(run, attempt, plan.plan_id, plan.ranges)
+    return replace(change, epochs={r.identity: r.leader_epoch for r in plan.ranges})
 
 
 def removal(

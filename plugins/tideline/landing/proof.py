@@ -42,6 +42,7 @@ from tideline.rules.replay import (
     of_this_log,
     only_copies,
     stored_evidence,
+    unverified_rows_stand,
 )
 from tideline.rules.reset_detection import find_resets_after_read
 from tideline.rules.verification import (
@@ -84,7 +85,27 @@ def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     found = run.table.find_commit(plan.plan_id, after_version=after)
     if found is None and after is not None and run.table.observe().table_id != table_id:
         return run.table.find_commit(plan.plan_id, after_version=None)
-    return found
+    return found or _of_cleaned_log(run, record, -1 if after is None else after)
+
+
+def _of_cleaned_log(run: RunContext, record: RunRecord, after: int) -> TableCommit | None:
+    """What stands for a commit that the log no longer has; None where it has all of them.
+
+    Rows at the plan's coordinates that nobody has verified are its own: what the log has forgotten
+    must not make them lost.
+    """
+    assert record.plan is not None
+    table = run.table.observe(after)
+    oldest = min((c.version for c in table.newer), default=after + 1)
+    if table.version is None or table.version <= after or oldest == after + 1:
+        return None
+    if record.table_commit is not None:
+        return record.table_commit
+    landed = run.table.landed(record.plan.ranges, table.version)
+    if not unverified_rows_stand(run.ledger.read().head, landed):
+        return None
+    rows = sum(part.rows for part in landed.values())
+    return TableCommit(str(table.table_id), after + 1, table.token or 0, rows, bytes=0)
 
 
 def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
@@ -122,7 +143,9 @@ def foreign_changes(
     if plan is not None and plan.table_id not in state.head.given_up:
         table_id = table_id or plan.table_id
         version = plan.table_version if version is None else version
-    listed_after = version if state.head.listed_after is None else state.head.listed_after
+    listed_after = state.head.listed_after
+    if state.head.table_version is None and version is not None:
+        listed_after = version
     table = run.table.observe(listed_after)
     known_version = version if table_id else None
     findings = table_findings(
@@ -132,8 +155,19 @@ def foreign_changes(
         state.control.ledger_id,
         known_version,
         state.head.commits,
+        known_token(run, state, table),
     )
     return table, tuple(findings)
+
+
+def known_token(run: RunContext, state: LedgerState, table: TableObservation) -> int:
+    """The newest token that the ledger has given out, by a state as new as an observation.
+
+    Args:
+        state: The ledger, perhaps read before: others may have committed since.
+    """
+    known = state.control.token
+    return known if (table.token or 0) <= known else run.ledger.read().control.token
 
 
 def count_rows(

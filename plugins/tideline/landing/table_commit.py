@@ -125,6 +125,12 @@ def _refuse_fenced(target: Target, change: TableChange) -> None:
         )
 
 
+def create_table(run: RunContext, ledger_id: str) -> None:
+    """Create the run's table, empty; one that is there stays as it is, whoever made it."""
+    run.table.create(run.stream.stream, ledger_id, run.stream.table.partition_by)
+    reach("table:created")
+
+
 @dataclass(frozen=True, slots=True)
 class Landing:
     """What an attempt has read, ready to be put into the table.

@@ -290,10 +290,10 @@ class Head:
         return replace(self, table_id=table_id, table_version=version)
 
     @property
-    def listed_after(self) -> int | None:
-        """The table version after which (exclusive) commits are looked at; None for no commit."""
+    def listed_after(self) -> int:
+        """The table version after which (exclusive) commits are looked at; -1 for all of them."""
         if self.table_version is None:
-            return None
+            return -1
         # the kept commits once more: one that somebody has overwritten since is missed (R13)
         return min([self.table_version, *(c.version - 1 for c in self.commits)])
 

@@ -140,7 +140,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
         " that, since a RESTORE is a change as well",
         choices={
             "approve": "accept the table as it is now; verified rows that it no longer holds are"
-            " recorded as lost"
+            " recorded as lost, or read again if an older ledger knows nothing of their removal"
         },
     ),
     "unknown": Verdict(

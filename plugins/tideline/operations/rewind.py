@@ -20,7 +20,7 @@ from tideline.landing.table_commit import remove
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
-from tideline.model.offsets import ReadRange
+from tideline.model.offsets import ReadRange, subtract
 from tideline.model.plan import ClusterRanges
 from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, reason_problem, shown
@@ -162,9 +162,18 @@ def _remove_typed(run: RunContext, rewind: Rewind) -> None:
 def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
     """Find out what would be undone, refuse what would be lost, and record the intent."""
     state = take_decided_table(run, run.ledger.read())
+    table, foreign = foreign_changes(run, state)
+    if foreign:
+        open_and_halt(run, state, foreign)
     closings = run.ledger.closings()
     target = _target(run, closings, asked.to_run)
     then = run.ledger.kept_head(str(target.first.head_key))
+    if any(subtract(c.intervals, state.head.covered.get(c.identity, ())) for c in then.coverage):
+        raise BadInput(
+            f"--to-run: got {shown(asked.to_run)}: rows that it left are in the table no more: the"
+            " ledger was older than the table, and has taken that over; allowed: a run that closed"
+            " before those rows were landed, or any once a run has read them again"
+        )
     earlier = run.ledger.rewinds()
     undone = [
         *(c.newest for c in closings if c.version > target.version),
@@ -189,9 +198,6 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
         if same or (earlier and earlier[-1].to_run == asked.to_run):
             return None
-    table, foreign = foreign_changes(run, state)
-    if foreign:
-        open_and_halt(run, state, foreign)
     rewind = replace(rewind, known_version=table.version)
     if table.version is not None:
         rewind = with_losses(run, rewind, ranges, table.version)

@@ -37,8 +37,10 @@ from tideline.model.plan import BatchPlan, ClusterRanges
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.wording import first_few
+from tideline.pipeline.taking_over import what_the_table_tells
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import Audit, audit
+from tideline.rules.foreign_changes import OLDER_LEDGER
 from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.verification import sound_parts, still_missing, verified_again
 
@@ -200,9 +202,50 @@ def take_decided_table(
         if incident.finding.shown not in {f.shown for f in findings}:
             continue
         removed = rows_removed_by_others(run, state.head, table.version)
+        if incident.finding.detail == OLDER_LEDGER:
+            state = take_over(run, state, incident, table, removed)
+            continue
         state = run.ledger.update(partial(_take, run.run_id, incident, table, removed, plan))
         reach("resolve:took_table")
     return state
+
+
+def take_over(
+    run: RunContext,
+    state: LedgerState,
+    incident: Incident,
+    table: TableObservation,
+    removed: tuple[Coverage, ...],
+) -> LedgerState:
+    """Carry out the approval of a table that is newer than the ledger, in one swap.
+
+    Args:
+        state: What the decision was made on.
+        incident: As it was approved.
+        table: An observation that shows this very finding.
+        removed: Verified offsets that the table does not hold.
+
+    Raises:
+        StreamBusy: The ledger, or the decision, has changed meanwhile.
+        ServiceAway: The cluster or the table cannot be asked.
+    """
+    head, records, told = what_the_table_tells(run, state, incident, table, removed)
+    closed = incident.closed(f"took over the table's commits; {told}", now())
+
+    def swap(latest: LedgerState) -> LedgerState:
+        if latest.head != state.head:
+            raise StreamBusy("the head moved while the table was taken over; run again")
+        after = _resolved(latest.decided_alike([incident]), run.run_id, [closed])
+        planned = (r for r in after.runs.values() if r.status == "proposed")
+        # what was proposed before goes by what was known before
+        for record in (*(replace(r, proposal=None) for r in planned), *records):
+            after = after.with_run(record)
+        return after.with_head(head).without_verifications().with_next_token(table.token or 0)
+
+    taken = run.ledger.update(swap)
+    reach("resolve:took_over")
+    log.warning("%s: %s", closed.incident_id, closed.outcome)
+    return taken
 
 
 def _take(

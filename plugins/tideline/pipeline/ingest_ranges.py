@@ -30,7 +30,7 @@ from tideline.landing.proof import (
     unreadable_without_rows,
     verified_after_all,
 )
-from tideline.landing.table_commit import Landing, land, refuse_unserved
+from tideline.landing.table_commit import Landing, create_table, land, refuse_unserved
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
@@ -168,8 +168,7 @@ def _read_and_land(
 
 def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
     """An empty table: Spark would create one without our table properties."""
-    run.table.create(run.stream.stream, attempt.ledger_id, run.stream.table.partition_by)
-    reach("ingest:created")
+    create_table(run, attempt.ledger_id)
     return _check_target(run, attempt.state, plan)  # two streams may have meant the same folder
 
 

@@ -16,6 +16,8 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import triage_incidents
 from tideline.landing.observing import adopt, observe, observe_until_stable, stalled_transactions
+from tideline.landing.proof import known_token
+from tideline.landing.table_commit import create_table
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Notice, incident_key
@@ -141,6 +143,10 @@ def propose(
         kept = latest.without_proposals(run.request.lane, but=run.run_id)
         return kept.with_run(record).with_head(made.head.having_seen(latest.head))
 
+    is_first = state.head.start is None and made.head.start is not None
+    if is_first and not made.proposal.observation.table.exists:
+        # a ledger that is lost before the first row would start once more, and skip records (R10)
+        create_table(run, state.control.ledger_id)
     reach("plan:proposing")
     stored = run.ledger.update(store)
     reach("plan:proposed")
@@ -204,7 +210,13 @@ def findings_of(
     """What speaks against going on from a head, or against this backfill; decides nothing."""
     ledger_id = state.control.ledger_id
     followed = only_followed(head, run.stream.kafka)
-    findings = find_resets(followed, observation, stream=run.stream.stream, ledger_id=ledger_id)
+    findings = find_resets(
+        followed,
+        observation,
+        stream=run.stream.stream,
+        ledger_id=ledger_id,
+        known_token=known_token(run, state, observation.table),
+    )
     return findings if run.request.lane == "live" else findings_against(findings, run.request)
 
 

@@ -31,10 +31,12 @@ from tideline.pipeline.decisions import (
     rows_removed_by_others,
     standing_table_incidents,
     take_decided_table,
+    take_over,
 )
 from tideline.pipeline.freezing import freeze_live
 from tideline.pipeline.proposing import findings_of, stable_proposal
 from tideline.pipeline.recovery import close_partially, replan
+from tideline.rules.foreign_changes import OLDER_LEDGER
 from tideline.rules.reset_detection import Triage, without_doubted
 from tideline.rules.resolution import execute
 
@@ -110,6 +112,12 @@ def _resolve_found(
     # Rows of doubt go first (R6); the next round passes over what is left.
     passed_over = tuple(i for i in decided if i.finding.kind == "unknown" and not i.unverified)
     to_execute = tuple(i for i in decided if i not in passed_over)
+    for incident in to_execute:
+        if incident.finding.detail == OLDER_LEDGER:  # first: what else was found may go with it
+            table = proposal.observation.table
+            missing = rows_removed_by_others(run, state.head, table.version)
+            state = take_over(run, state, incident, table, missing)
+            return state, state.runs[run.run_id]
     if to_execute:
         # A table is approved as it was shown, and as nothing else.
         granted |= {

@@ -19,6 +19,11 @@ from tideline.model.wording import first_few
 _SHOWN = 3
 """Commits of others in a message."""
 
+OLDER_LEDGER = (
+    "the ledger is older than the table: a backup of it was restored, or its address was edited"
+)
+"""The detail by which this finding is known: an approval takes over what the table tells."""
+
 
 def table_findings(
     known_id: str | None,
@@ -27,6 +32,7 @@ def table_findings(
     ledger_id: str,
     known_version: int | None = None,
     commits: tuple[KnownCommit, ...] = (),
+    known_token: int | None = None,
 ) -> Iterator[Finding]:
     """Every reason not to write to the table (R13).
 
@@ -38,6 +44,8 @@ def table_findings(
         known_version: Newest version known to hold only what the ledger knows; commits after it
             (exclusive) are checked. None before the first commit: none is checked.
         commits: This ledger's newest commits, which the table has to show for good.
+        known_token: The newest token that the ledger had given out when the table was looked at,
+            or later; None where it does not matter.
     """
     if not table.exists:
         if known_id is not None:
@@ -74,7 +82,9 @@ def table_findings(
         )
     elif any(refusals(table)):
         yield _refused(table)
-    elif known_version is not None:
+    elif older := _older_ledger(table, known_token):
+        yield older
+    else:
         yield from _foreign_changes(table, known_version, ledger_id, commits)
 
 
@@ -101,13 +111,36 @@ def vanished(commits: Iterable[KnownCommit], table: TableObservation) -> tuple[K
     )
 
 
+def _older_ledger(table: TableObservation, known_token: int | None) -> Finding | None:
+    """Each token was given out by the ledger before a commit carried it."""
+    if known_token is None or (table.token or 0) <= known_token:
+        return None
+    unknown = [
+        c for c in table.newer if c.ledger_id == table.ledger_id and (c.token or 0) > known_token
+    ]
+    texts = (f"version {c.version} ({c.commit_id}, token {c.token})" for c in unknown)
+    return Finding(
+        "table_changed",
+        f"no token above {known_token}, the last one that this ledger has given out",
+        f"token {table.token}; of commits that the ledger does not know:"
+        f" {first_few(texts, _SHOWN, '; ') or 'none that the log still has'}",
+        detail=OLDER_LEDGER,
+        remedy="bring the newer ledger back, or correct ledger_uri; only if it is lost for good,"
+        " approve: rows that it had landed count as known again, rows that it had removed are read"
+        " again",
+        table_version=unknown[-1].version if unknown else table.version,
+    )
+
+
 def _foreign_changes(
     table: TableObservation,
-    known_version: int,
+    known_version: int | None,
     ledger_id: str,
     commits: tuple[KnownCommit, ...],
 ) -> Iterator[Finding]:
     """Removals, restores and replacements by other programs; the audit finds their appends."""
+    if known_version is None:
+        return
     newest = table.version
     assert newest is not None
     if newest < known_version:

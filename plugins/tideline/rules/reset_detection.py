@@ -44,25 +44,40 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import ClusterRanges
 from tideline.model.verdicts import GAP_CLASSES
-from tideline.rules.foreign_changes import table_findings
+from tideline.rules.foreign_changes import OLDER_LEDGER, table_findings
 
 
 def find_resets(
-    head: Head, observation: Observation, *, stream: str, ledger_id: str
+    head: Head,
+    observation: Observation,
+    *,
+    stream: str,
+    ledger_id: str,
+    known_token: int | None = None,
 ) -> tuple[Finding, ...]:
     """Every reason not to read on from the head.
 
     Args:
         observation: Made with the head's epochs.
         stream, ledger_id: Expected in the table's properties.
+        known_token: The newest that the ledger has given out since; None where it does not matter.
 
     Returns:
         Findings about the table, then the cluster, then topics. `transient` ones need another
         observation; they are no verdict.
     """
-    of_table = table_findings(
-        head.table_id, observation.table, stream, ledger_id, head.table_version, head.commits
+    found = table_findings(
+        head.table_id,
+        observation.table,
+        stream,
+        ledger_id,
+        head.table_version,
+        head.commits,
+        known_token,
     )
+    of_table = tuple(found)
+    if any(f.detail == OLDER_LEDGER for f in of_table):
+        return of_table  # the log is held against what the table tells, once that is known
     return (*of_table, *_log_findings(head.cluster_id, head.topics, head.landed, observation))
 
 

@@ -28,6 +28,7 @@ from tideline.errors import (
     UnreadableTable,
     VerificationFailed,
 )
+from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
@@ -36,7 +37,7 @@ from tideline.model.spark_job import SparkResult
 from tideline.store.refusals import plain_text, refusal
 from tideline.table.columns import add_columns, asked_of_writers, schema_of
 from tideline.table.commit import commit_change, create_table, refuse_unwritable
-from tideline.table.log import NewestTable, find_commit, newer_commits
+from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
 from tideline.table.rows import (
     Grouped,
     Reader,
@@ -125,6 +126,12 @@ class TargetTable:
         if table is None:
             return None
         return find_commit(table, plan_id, after_version)
+
+    def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
+        """The commits of the table's ledger with a larger token, newest first."""
+        table = self._open(None)
+        with self._reachable():
+            return () if table is None else commits_above(table, token)
 
     def newest_token(self, app_id: str) -> int | None:
         """The newest fencing token that the table has recorded for an application."""

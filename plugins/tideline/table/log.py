@@ -14,10 +14,11 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 
 from tideline.delta_io import read_commit
+from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
 from tideline.store.probe import refuse_web_pages
-from tideline.table.schema import LEDGER_PROPERTY, read_commit_metadata
+from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 
 
 class NewestTable:
@@ -112,6 +113,27 @@ def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> T
         if metadata is not None and metadata["plan_id"] == plan_id:
             return _table_commit(str(table.metadata().id), commit, metadata)
     return None
+
+
+def commits_above(table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
+    """The commits of the table's ledger with a larger token, newest first, with all their ranges.
+
+    Tokens grow with versions, so only the part of the log that holds them is read.
+
+    Raises:
+        NewerFormat: A newer version of Tideline made one of them.
+    """
+    ledger_id, found = table.metadata().configuration.get(LEDGER_PROPERTY), []
+    for commit in table.history():
+        metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
+        if metadata is None or metadata["ledger_id"] != ledger_id:
+            continue
+        if metadata["token"] <= token:
+            break
+        names = (metadata["plan_id"], metadata["run_id"])
+        made = (int(commit["version"]), int(metadata["token"]), *names)
+        found.append(KnownCommit(*made, ranges_in(metadata)))
+    return tuple(found)
 
 
 def newer_commits(

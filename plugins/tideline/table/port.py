@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
@@ -74,6 +75,19 @@ class TablePort(Protocol):
         Returns:
             None if there is no table, no version after `after_version`, or no such commit in
             the part of the log that is still there. Later commits may have removed its rows.
+        """
+
+    def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
+        """The commits of the table's ledger with a larger fencing token, newest first.
+
+        Each has all its ranges, with the table's topic id for a topic's name, and with the leader
+        epochs of a landing where the commit tells them.
+
+        Args:
+            token: The last one that the ledger has given out.
+
+        Returns:
+            Those in the part of the log that is still there; none if there is no table.
         """
 
     def newest_token(self, app_id: str) -> int | None:

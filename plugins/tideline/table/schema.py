@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import NewerFormat
 from tideline.model.decoding import CHOOSABLE, DecodePlan
 from tideline.model.maintenance import FileMerge
-from tideline.model.offsets import CoordinateRange
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 
 COLUMNS = {
     "topic_id": "STRING",
@@ -138,6 +138,7 @@ def commit_metadata(
     run_id: str,
     token: int,
     ranges: Iterable[CoordinateRange],
+    epochs: Iterable[int | None] = (),
     by: str | None = None,
     **counts: int,
 ) -> str:
@@ -146,6 +147,7 @@ def commit_metadata(
     Args:
         token: The attempt's fencing token.
         ranges: The coordinates that were written or replaced.
+        epochs: The leader epoch that each of them was planned with; none for a removal.
         by: Who has asked for the run; None, and left out, for a schedule.
         counts: `rows` and `bytes`, for a commit without Spark's metrics.
 
@@ -160,6 +162,7 @@ def commit_metadata(
             "run_id": run_id,
             "token": token,
             "ranges": [r.coordinates for r in ranges],
+            **({"epochs": known} if (known := list(epochs)) else {}),
             **({} if by is None else {"by": by}),
             **counts,
         },
@@ -196,6 +199,19 @@ def read_commit_metadata(user_metadata: str | None, where: str) -> dict[str, Any
     return dict(metadata)
 
 
+def ranges_in(metadata: Mapping[str, Any]) -> tuple[ReadRange, ...]:
+    """The coordinates in a commit's metadata, which names no topic: its id stands for that.
+
+    Commits of earlier versions do not tell epochs.
+    """
+    ranges = metadata["ranges"]
+    epochs = metadata.get("epochs", [None] * len(ranges))
+    return tuple(
+        ReadRange(topic_id, topic_id, generation, partition, start, end, leader_epoch=epoch)
+        for (topic_id, generation, partition, start, end), epoch in zip(ranges, epochs, strict=True)
+    )
+
+
 ATTEMPTS = "landed-"
 """How the names of attempts' folders begin; other programs' files lie elsewhere."""
 
@@ -211,6 +227,7 @@ class TableChange:
         run_id: The run that makes it.
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
+        epochs: The leader epochs that a landing was planned with.
         merges: Files that others with the same rows replace: no row changes.
         by: Who has asked for it; None for a schedule.
     """
@@ -220,6 +237,7 @@ class TableChange:
     run_id: str
     token: int
     ranges: tuple[CoordinateRange, ...]
+    epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     merges: tuple[FileMerge, ...] = ()
     by: str | None = None
 
@@ -249,6 +267,7 @@ class TableChange:
             run_id=self.run_id,
             token=self.token,
             ranges=self.ranges,
+            epochs=(self.epochs.get(r.identity) for r in self.ranges) if self.epochs else (),
             by=self.by,
             rows=rows,
             bytes=bytes,

@@ -1,0 +1,151 @@
+"""Carry out the approval of a table that is newer than the ledger (R13).
+
+Whoever restored a backup has lost what runs did since. The table's commits tell it: what still
+stands is verified like a backfill, what they have removed is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from tideline.landing.context import RunContext, now
+from tideline.landing.observing import observe_topics
+from tideline.landing.proof import count_rows
+from tideline.ledger.state import LedgerState
+from tideline.model.head import Head
+from tideline.model.incident import Incident
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import CoordinateRange, Coverage, ReadRange, by_identity
+from tideline.model.plan import BatchPlan, VerifiedRange
+from tideline.model.request import RunRequest
+from tideline.model.run import RunRecord, TableCommit
+from tideline.model.wording import first_few
+from tideline.rules.advance import advance_head
+from tideline.rules.rewind import layers
+from tideline.rules.taking_over import (
+    amended,
+    as_planned,
+    forgotten,
+    removed_by,
+    taken_up,
+    without_removed,
+)
+from tideline.rules.verification import sound_parts, verify_ranges
+
+
+def what_the_table_tells(
+    run: RunContext,
+    state: LedgerState,
+    incident: Incident,
+    table: TableObservation,
+    missing: Iterable[Coverage],
+) -> tuple[Head, tuple[RunRecord, ...], str]:
+    """Head and records that know what the table's commits tell, and what that is, in a sentence.
+
+    What others have done to the table stays unknown: the next look finds it.
+
+    Args:
+        state: What the decision was made on.
+        incident: About a ledger that is older than the table; approved.
+        table: An observation that shows it.
+        missing: Verified offsets that the table does not hold.
+
+    Raises:
+        ServiceAway: The cluster or the table cannot be asked.
+    """
+    commits = run.table.commits_above(state.control.token)
+    closed = list(run.ledger.closed_runs())
+    gone = removed_by(commits, missing)
+    head = without_removed(state.head, closed, gone)
+    seen = observe_topics(run, head)
+    ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
+    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    names |= {topic_id: topic for topic, topic_id in ids.items()}
+    open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
+    found = forgotten(head, commits, open_plans, names)
+    assert table.table_id is not None
+    assert table.version is not None
+    commit = TableCommit(table.table_id, table.version, table.token or 0, rows=0, bytes=0)
+    plan = _plan(run, state, f"taken-over-{incident.incident_id}", commit, found)
+    record = RunRecord(plan.run_id, plan.lane, "done", plan.request_digest, now(), plan=plan)
+    verified = _verified(run, record, head, found, set(ids.values()))
+    known = tuple(v.planned for v in verified)
+    plan = replace(plan, ranges=known)
+    record = replace(record, plan=plan, table_commit=commit, verified=verified)
+    head = taken_up(head, known, ids if seen.cluster_id == head.cluster_id else {})
+    head = replace(
+        advance_head(head, plan, commit),
+        table_id=state.head.table_id,
+        table_version=state.head.table_version,
+        commits=state.head.commits,
+    )
+    removed = [
+        CoordinateRange(
+            names.get(i.topic_id, i.topic_id),
+            *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
+        )
+        for i, offsets in gone.items()
+        for r in offsets
+    ]
+    told = f"known again: {_shown(known)}; removed, and known no more: {_shown(removed)}"
+    return head, (*amended(closed, gone), *([record] if known else ())), told
+
+
+def _plan(
+    run: RunContext,
+    state: LedgerState,
+    name: str,
+    commit: TableCommit,
+    found: Iterable[ReadRange],
+) -> BatchPlan:
+    """What stands for the forgotten plans: a backfill's, which moves no position."""
+    ranges = tuple(map(as_planned, found))
+    return BatchPlan(
+        plan_id=name,
+        run_id=name,
+        stream=run.stream.stream,
+        lane="backfill",
+        frozen_at=now(),
+        request_digest=RunRequest().digest,
+        cluster_id=str(state.head.cluster_id),
+        isolation_level=run.stream.kafka.isolation_level,
+        ranges=ranges,
+        offset_lag=0,
+        estimated_records=sum(len(r.offsets) for r in ranges),
+        estimated_bytes=None,
+        table_uri=run.stream.table.uri,
+        table_id=commit.table_id,
+        table_version=commit.version,
+    )
+
+
+def _verified(
+    run: RunContext,
+    record: RunRecord,
+    head: Head,
+    found: Iterable[ReadRange],
+    alive: Collection[str],
+) -> tuple[VerifiedRange, ...]:
+    """What stands of forgotten ranges; holes count where today's log shows what is there.
+
+    Args:
+        found: The ranges; several of one partition are allowed.
+        alive: Topic ids that the brokers know: only their logs can be asked.
+    """
+    good: list[VerifiedRange] = []
+    for layer in layers(found):
+        asked = tuple(as_planned(r) for r in layer if r.topic_id in alive)
+        counted = count_rows(run, record, asked, head)
+        good += (*counted.verified, *sound_parts(counted.mismatches, head.covered))
+        rest = tuple(as_planned(r) for r in layer if r.topic_id not in alive)
+        landed = run.table.landed(rest, counted.version)
+        whole, part = verify_ranges(
+            rest, landed, gaps="explain", evidence={}, accepted_loss=by_identity(head.accepted_loss)
+        )
+        good += (*whole, *sound_parts(part, head.covered))
+    return tuple(good)
+
+
+def _shown(ranges: Sequence[CoordinateRange]) -> str:
+    return f"{sum(len(r.offsets) for r in ranges)} offsets ({first_few(ranges) or 'none'})"

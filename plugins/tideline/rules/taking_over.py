@@ -1,0 +1,163 @@
+"""What a ledger that is older than its table learns from the table's own commits (R13).
+
+Rows that it does not know are known again, as a backfill's. What it knows, and a commit that it
+does not know has removed, is taken from its coverage, and positions go back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tideline.model.head import Head, KnownCommit, PartitionPosition
+from tideline.model.observation import Gap
+from tideline.model.offsets import (
+    Beginning,
+    Coverage,
+    Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    PlannedRange,
+    ReadRange,
+    by_log,
+    intersect,
+    subtract,
+    union,
+)
+from tideline.model.plan import Mismatch, VerifiedRange
+from tideline.model.run import RunRecord
+from tideline.rules.verification import sound_parts
+
+Held = Mapping[PartitionIdentity, Intervals]
+
+
+def removed_by(
+    commits: Iterable[KnownCommit], missing: Iterable[Coverage]
+) -> dict[PartitionIdentity, Intervals]:
+    """Verified offsets without a row, where commits say that they have written or removed."""
+    written = by_log(r for c in commits for r in c.ranges)
+    found = ((c.identity, intersect(c.intervals, written.get(c.identity, ()))) for c in missing)
+    return {identity: offsets for identity, offsets in found if offsets}
+
+
+def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head:
+    """The head that does not count removed rows, and goes back to the first of them.
+
+    Where the live lane has never been, it does not go: that is a backfill's business.
+
+    Args:
+        closed: Every closed run.
+        gone: Verified offsets that have no row any more.
+    """
+    begun: dict[tuple[str, int], int] = {}
+    for planned in (v.planned for r in closed if r.lane == "live" for v in r.verified):
+        key = (planned.topic_id, planned.partition)
+        begun[key] = min(planned.start_offset, begun.get(key, planned.start_offset))
+    in_logs = head.of_logs(Coverage(i, offsets) for i, offsets in gone.items())
+
+    def back(position: PartitionPosition) -> PartitionPosition:
+        first = begun.get((position.topic_id, position.partition), 0)
+        read = [OffsetRange(first, max(first, position.next_offset))]
+        unread = intersect(in_logs.get(position.identity, ()), read)
+        if not unread:
+            return position
+        # what was seen of the log once counts on: a cut stays one
+        return replace(position, next_offset=unread[0].start_offset, seen_end=position.proven_end)
+
+    return replace(
+        head,
+        positions=tuple(map(back, head.positions)),
+        coverage=_without(head.coverage, gone),
+        backfilled=_without(head.backfilled, gone),
+    )
+
+
+def _without(coverage: Iterable[Coverage], gone: Held) -> tuple[Coverage, ...]:
+    left = ((c.identity, subtract(c.intervals, gone.get(c.identity, ()))) for c in coverage)
+    return tuple(Coverage(i, offsets) for i, offsets in left if offsets)
+
+
+def amended(closed: Iterable[RunRecord], gone: Held) -> tuple[RunRecord, ...]:
+    """The closed records that had verified rows which are gone, with what is left of that."""
+    left = ((r, tuple(part for v in r.verified for part in _left(v, gone))) for r in closed)
+    return tuple(replace(r, verified=parts) for r, parts in left if parts != r.verified)
+
+
+def _left(verified: VerifiedRange, gone: Held) -> tuple[VerifiedRange, ...]:
+    planned = verified.planned
+    lost = intersect([planned.offsets], gone.get(planned.identity, ()))
+    if not lost:
+        return (verified,)
+    gaps = tuple(Gap(r, "expired") for r in lost)
+    return sound_parts([Mismatch(planned, verified.rows, gaps, 0, verified.gaps)], {})
+
+
+def forgotten(
+    head: Head, commits: Iterable[KnownCommit], known: Iterable[str], names: Mapping[str, str]
+) -> tuple[ReadRange, ...]:
+    """Where commits that the ledger does not know have landed rows which it does not know.
+
+    Args:
+        head: Without what has been removed.
+        commits: Newest first: the newest that names an offset says whether a row stands there.
+        known: Ids of plans that are open: they are recovered as ever.
+        names: Topic names by topic id.
+    """
+    plans, claimed, found = set(known), head.covered, []
+    for commit in commits:
+        for r in commit.ranges:
+            before = claimed.get(r.identity, ())
+            if isinstance(r, ReadRange) and "." not in commit.commit_id:  # of a landing
+                rest = subtract([r.offsets], before) if commit.commit_id not in plans else ()
+                found += [replace(r.at(p), topic=names.get(r.topic_id, r.topic)) for p in rest]
+            claimed[r.identity] = union(before, [r.offsets])
+    return tuple(found)
+
+
+def as_planned(item: ReadRange) -> PlannedRange:
+    """A range of which only its end was seen for sure."""
+    start, end = item.start_offset, item.end_offset
+    return PlannedRange(item.topic, *item.coordinates, item.leader_epoch, start, end, end)
+
+
+def taken_up(head: Head, ranges: Iterable[ReadRange], topic_ids: Mapping[str, str]) -> Head:
+    """The head that follows generations and incarnations which only the table knows.
+
+    What was decided about them is in no ledger any more: the first row says where each began.
+
+    Args:
+        ranges: Where the table has rows that were forgotten.
+        topic_ids: By topic name, as the brokers tell them now.
+    """
+    first: dict[PartitionIdentity, int] = {}
+    epochs: dict[PartitionIdentity, int] = {}
+    for r in ranges:
+        if r.leader_epoch is not None:
+            epochs[r.identity] = max(r.leader_epoch, epochs.get(r.identity, -1))
+        if topic_ids.get(r.topic) == r.topic_id:
+            first[r.identity] = min(r.start_offset, first.get(r.identity, r.start_offset))
+    followed, begun = [], []
+    for p in head.positions:
+        topic_id = topic_ids.get(p.topic)
+        of_topic = [i for i in first if i.topic_id == topic_id]
+        newer = [i for i in of_topic if i.partition == p.partition]
+        if topic_id == p.topic_id:
+            newer = [i for i in newer if i.generation > p.generation]
+            known = [p.next_offset]
+        else:
+            known = [] if newer else [0]  # a partition of the new topic without any row
+        if newer or (of_topic and topic_id != p.topic_id):
+            p = replace(
+                p,
+                topic_id=str(topic_id),
+                generation=max((i.generation for i in newer), default=0),
+                next_offset=min([*known, *(first[i] for i in newer)]),
+                leader_epoch=None,
+                seen_end=None,
+            )
+            begun += [Beginning(i, first[i]) for i in newer]
+        elif (p.leader_epoch or 0) > epochs.get(p.identity, p.leader_epoch or 0):
+            # a look has seen a newer one before these rows were known: their own has to hold
+            p = replace(p, leader_epoch=None, seen_end=None)
+        followed.append(p)
+    return replace(head, positions=tuple(followed)).begun(begun)
