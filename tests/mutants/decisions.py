@@ -92,6 +92,12 @@ MUTANTS = (
         LOGS,
     ),
     Mutant(
+        "a window's end that was cut is a finding, and no wait (R11)",
+        "topics[position.topic].topic_id != position.topic_id or is_cut(position, seen)",
+        "topics[position.topic].topic_id != position.topic_id",
+        LOGS,
+    ),
+    Mutant(
         "an end is taken for known only of a log that shows no cut (R7)",
         'if all(f.kind == "retention_loss" for f in found):',
         "if True:",

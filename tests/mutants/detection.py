@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "truncation, by the epoch's end (5)",
-        "elif epoch_end is not None and epoch_end < position.proven_end:",
+        "elif epoch_end is not None and is_cut(position, seen):",
         "elif False:",
         DETECTION,
     ),

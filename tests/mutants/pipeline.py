@@ -245,7 +245,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a forgotten commit has removed counts for nothing (R13)",
-        "        coverage=_without(head.coverage, gone),\n",
+        "        coverage=without_coverage(head.coverage, gone),\n",
         "",
         f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
     ),

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -205,3 +206,23 @@ def test_what_a_rewind_undoes_in_typed_tables_is_on_record(landed):
     assert [str(r) for r in state.head.covered[identity]] == ["[0, 120)"]
     assert [str(r) for r in state.decoding.covered[identity]] == ["[0, 100)"]
     assert [str(r) for r in to_remove(state.head, state.decoding)] == ["orders-0 [100, 120)"]
+
+
+def test_a_window_s_end_that_was_cut_is_looked_up_in_the_new_log(memory):
+    """Its offset was that of the old one, and would never be reached again."""
+    memory.clock.milliseconds = 12 * 3600 * 1000
+    start = memory.clock.now() - timedelta(hours=2)
+    memory.configure(start="latest")
+    memory.send_at(*(start + n * timedelta(minutes=10) for n in range(10)))
+    window = {"from": start.isoformat(), "to": (start + timedelta(minutes=95)).isoformat()}
+    plan_offset_ranges(memory.open("looked", **window))
+    memory.log().elect(6)
+    memory.send_at(start + timedelta(minutes=61))
+    with pytest.raises(ResetDetected, match="truncation"):
+        memory.run("looked", **window)
+    memory.decide("accept_loss")
+    memory.run("live")
+    record = memory.run("looked", **window)
+    assert (record.status, spans(record)) == ("done", [(0, 0, 6), (0, 6, 7)])
+    assert memory.offsets() == list(range(7))
+    assert memory.is_clean()

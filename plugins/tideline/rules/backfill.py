@@ -33,6 +33,7 @@ from tideline.model.request import (
 )
 from tideline.model.wording import first_few
 from tideline.rules.planning import by_generation, make_proposal, readable_range
+from tideline.rules.reset_detection import is_cut
 
 
 def find_window_boundary(
@@ -205,7 +206,7 @@ def plan_backfill(
         if start >= wanted.end_offset:
             continue
         planned = readable_range(position, start, topics[position.topic], isolation_level)
-        if planned is None and topics[position.topic].topic_id != position.topic_id:
+        if topics[position.topic].topic_id != position.topic_id or is_cut(position, seen):
             continue  # detection reports it
         # a shorter range would leave a hole between this window and the next
         if planned is None or planned.end_offset < wanted.end_offset:

@@ -215,7 +215,7 @@ def _partition_findings(
     # the epoch goes before all offsets: of a leader that lags behind, none of them counts
     if known_epoch is not None and epoch is not None and epoch < known_epoch:
         yield Finding("transient", f"leader epoch {known_epoch}", f"leader epoch {epoch}")
-    elif epoch_end is not None and epoch_end < position.proven_end:
+    elif epoch_end is not None and is_cut(position, seen):
         end = "unknown" if epoch_end == UNDEFINED_EPOCH_END else str(epoch_end)
         yield Finding(
             "truncation",
@@ -239,6 +239,11 @@ def _partition_findings(
         )
     elif seen.high_watermark < known:
         yield Finding("transient", f"an end at or past {known}", log_now)
+
+
+def is_cut(position: PartitionPosition, seen: PartitionObservation) -> bool:
+    """Whether the known epoch ends below what was once seen of the log."""
+    return seen.epoch_end_offset is not None and seen.epoch_end_offset < position.proven_end
 
 
 def lost_to_retention(

@@ -23,6 +23,7 @@ from tideline.model.offsets import (
     intersect,
     subtract,
     union,
+    without_coverage,
 )
 from tideline.model.plan import Mismatch, VerifiedRange
 from tideline.model.run import RunRecord
@@ -67,14 +68,9 @@ def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head
     return replace(
         head,
         positions=tuple(map(back, head.positions)),
-        coverage=_without(head.coverage, gone),
-        backfilled=_without(head.backfilled, gone),
+        coverage=without_coverage(head.coverage, gone),
+        backfilled=without_coverage(head.backfilled, gone),
     )
-
-
-def _without(coverage: Iterable[Coverage], gone: Held) -> tuple[Coverage, ...]:
-    left = ((c.identity, subtract(c.intervals, gone.get(c.identity, ()))) for c in coverage)
-    return tuple(Coverage(i, offsets) for i, offsets in left if offsets)
 
 
 def amended(closed: Iterable[RunRecord], gone: Held) -> tuple[RunRecord, ...]:
