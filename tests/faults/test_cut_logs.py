@@ -16,6 +16,10 @@ from tests.faults.disk import (
 )
 from tests.faults.fault_case import LANDED, FaultCase
 from tests.worlds.streams import decide, table_rows
+from tideline.landing import closing
+from tideline.model.request import RunRequest
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
+from tideline.wiring import open_run
 
 
 @pytest.fixture
@@ -91,6 +95,58 @@ def test_cut_tail_that_nobody_has_read_yet(fault_case, broker):
     fault_case.send(200)
     assert_cut(fault_case, LANDED + 20, LANDED + 50)
     fault_case.judge(9, "kill -9, an unread tail cut, refilled past it")
+
+
+@pytest.mark.slow
+def test_a_frozen_plan_that_was_cut_unread(fault_case, broker):
+    """Detection: what the plan had seen is known, though nothing of it was ever read."""
+    fault_case.follow()
+    fault_case.lands(each_alone=True)
+    fault_case.send(50, each_alone=True)
+    with open_run(fault_case.stream, "frozen", RunRequest()) as run:
+        plan_offset_ranges(run)
+        detect_earliest_reset(run)
+    kill(broker)
+    cut_tail(broker, fault_case.topic, LANDED + 20)
+    broker.start()
+    fault_case.send(200)
+    assert_cut(fault_case, LANDED + 20, LANDED + 50)
+    fault_case.judge(9, "kill -9, the tail of a frozen plan cut, refilled past it")
+
+
+@pytest.mark.slow
+def test_a_backfill_that_wakes_after_a_cut(fault_case, broker, monkeypatch):
+    """Its rows are of the old log; the new one is read whole, in a generation of its own."""
+    fault_case.follow(limits={"max_records_per_run": LANDED})
+    fault_case.send(LANDED + 50, each_alone=True)
+    fault_case.run()
+    fault_case.mark()
+
+    def sleeps(here):
+        if here != "advance:moving":
+            return
+        monkeypatch.undo()
+        kill(broker)
+        cut_tail(broker, fault_case.topic, LANDED + 20)
+        broker.start()
+        fault_case.send(60)
+        assert fault_case.halts("truncation").finding.lost_start == LANDED + 20
+        decide(fault_case.stream, "accept_loss")
+
+    monkeypatch.setattr(closing, "reach", sleeps)
+    asked = {"topic": fault_case.topic, "partition": 0}
+    asked |= {"start_offset": LANDED, "end_offset": LANDED + 50}
+    fault_case.harness.run(fault_case.stream, "asleep", fault_case.spark, ranges=[asked])
+    fault_case.stream = fault_case.harness.stream()
+    for _ in range(2):
+        fault_case.run()
+    columns = ("generation", "offset")
+    rows = table_rows(fault_case.stream, *columns)
+    new = sorted(offset for generation, offset in rows if generation == 1)
+    assert new == list(range(LANDED + 20, LANDED + 80))
+    assert len(rows) == LANDED + 50 + 60
+    found, findings = fault_case.harness.audit(fault_case.stream)
+    assert (found.clean, findings) == (True, ())
 
 
 @pytest.mark.slow

@@ -293,8 +293,8 @@ MUTANTS = (
     ),
     Mutant(
         "no larger token hides that the ledger is older than the table (R13)",
-        "if is_raw and known > state.control.token and state.control.rewind is None:",
-        "if False:",
+        "return is_raw and known > state.control.token and state.control.rewind is None",
+        "return False",
         f"{OLDER}::test_an_attempt_of_an_older_ledger_hides_no_evidence",
     ),
     Mutant(
@@ -329,10 +329,17 @@ MUTANTS = (
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",
-        "if foreign := foreign_changes(run, state, plan)[1]:",
+        "if foreign := foreign_changes(run, known, plan)[1]:",
         "if foreign := ():",
         "tests/steps/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
         within="advance_offsets",
+    ),
+    Mutant(
+        "a table that was put back before the advance is a finding (R13)",
+        "known = replace(state, head=noted(state.head, plan, record.table_commit))",
+        "pass",
+        "tests/steps/test_halting.py::"
+        "test_a_table_that_was_put_back_before_the_advance_is_a_finding",
     ),
     Mutant(
         "a commit that nobody has verified is not advanced",
@@ -354,7 +361,7 @@ MUTANTS = (
     ),
     Mutant(
         "the check of the log right before the head moves (R7)",
-        "if changed := changes_after_read(run, plan.on_cluster):",
+        "if record.is_open and (changed := changes_after_read(run, plan.on_cluster)):",
         "if changed := ():",
         "tests/steps/test_halting.py::"
         "test_a_topic_that_was_recreated_after_verifying_blocks_the_advance",

@@ -59,19 +59,10 @@ def truncate(world: World, topic: int, partition: int, back: int, refill: int) -
         cut = max(log.log_start, log.end - back)
         known = _proven_end(world, found.topic_id, number)
         world.unseen |= {e.serial for e in log.entries[max(cut, known) :]}
-        _cut(world, (found.topic_id, number), cut)
+        world.shown[found.topic_id, number] = min(known, cut)
         log.elect(cut)
         world.happened("truncation", (name, number))
         world.produce(name, number, refill)
-
-
-def _cut(world: World, log: tuple[str, int], at: int) -> None:
-    """From here on nothing is known of what follows, until somebody has decided about the cut."""
-    state = world.state()
-    world.shown[log] = min(world.shown.get(log, 0), at)
-    for position in state.head.positions if state is not None else ():
-        if (position.topic_id, position.partition) == log and at < position.proven_end:
-            world.doubted[log] = position.generation
 
 
 def _proven_end(world: World, topic_id: str, partition: int) -> int:

@@ -66,6 +66,7 @@ class Watch:
         """
         world = self._world
         followed = {(p.topic_id, p.partition): p for p in state.head.positions}
+        logs = {(t.topic_id, n): log for _, t, n, log in world.live_logs()}
         for record in state.runs.values():
             if record.proposal is None or record == self._record_before(record.run_id):
                 continue
@@ -73,9 +74,11 @@ class Watch:
                 for seen in topic.partitions:
                     log = (str(topic.topic_id), seen.partition)
                     position = followed.get(log)
-                    if position is None or world.doubted.get(log) == position.generation:
+                    if position is None or log not in logs:
                         continue
-                    is_stale = (seen.leader_epoch or 0) < (position.leader_epoch or 0)
+                    known = position.leader_epoch or 0
+                    is_stale = (seen.leader_epoch or 0) < known
+                    is_stale |= logs[log].epoch_end(known) < position.proven_end  # it was cut
                     if seen.high_watermark is not None and not is_stale:
                         world.shown[log] = max(world.shown.get(log, 0), seen.high_watermark)
 

@@ -157,6 +157,19 @@ RULES: dict[str, tuple[Mutant, ...]] = {
     ),
 }
 
+IDENTITIES: dict[str, tuple[Mutant, ...]] = {
+    "seen": (
+        Mutant(
+            "what a proposal has seen is known",
+            "adopted, observation = having_seen(adopted, observed)",
+            "observation = observed",
+            "",
+        ),
+    ),
+}
+"""What keeps one identity for one record (docs/adr/0037), taken out in the same way."""
+CASES = {**RULES, **IDENTITIES}
+
 IN_MEMORY: dict[str, Mutant] = {
     "R5": Mutant(
         "the table takes no older token",
@@ -174,7 +187,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--find"]:
         return 0 if all(find(rule) for rule in sys.argv[2:]) else 1
     missed = []
-    for rule in RULES:
+    for rule in CASES:
         says = noticed(rule)
         print(f"{rule}: {says or 'NOT NOTICED'}")
         missed += [] if says else [rule]
@@ -200,7 +213,7 @@ def find(rule: str, minutes: float = 3) -> bool:
     lines = text[text.index("---- seed") :].splitlines()[1:]
     history = [line for line in lines if line.startswith(("{", "["))]
     if problems := play(History.load("\n".join(history))).problems:
-        print(f"{rule}: fails with the rule, too: {problems[0]}")
+        print(f"{rule}: fails with the rule, too: {problems[0]}", *history, sep="\n")
         return False
     HISTORIES.mkdir(exist_ok=True)
     (HISTORIES / f"{rule}.history").write_text("\n".join(history) + "\n")
@@ -215,7 +228,7 @@ def _without(rule: str, *arguments: str) -> str:
         for part in ("plugins", "tests/simulation", "tests/mutants"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=ignored)
         shutil.copy(ROOT / "tests" / "__init__.py", Path(folder, "tests"))
-        for mutant in RULES[rule]:
+        for mutant in CASES[rule]:
             mutant.apply(Path(folder) / PACKAGE)
         if rule in IN_MEMORY:
             IN_MEMORY[rule].apply(Path(folder, "tests", "simulation"))

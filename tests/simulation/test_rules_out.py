@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.histories import History, play
-from tests.simulation.rules_out import HISTORIES, IN_MEMORY, ROOT, RULES, noticed
+from tests.simulation.rules_out import CASES, HISTORIES, IN_MEMORY, ROOT, RULES, noticed
 
 KEPT = [file.stem for file in sorted(HISTORIES.glob("*.history"))]
 
@@ -26,8 +26,8 @@ def test_every_rule_can_be_taken_out():
     """R1 to R14, each with checks that stand in the package, and with a history."""
     assert list(RULES) == [f"R{number}" for number in range(1, 15)]
     assert [
-        m.problems(ROOT) for mutants in RULES.values() for m in mutants if m.problems(ROOT)
+        m.problems(ROOT) for mutants in CASES.values() for m in mutants if m.problems(ROOT)
     ] == []
     for mutant in IN_MEMORY.values():
         assert mutant.place(HISTORIES.parent)
-    assert set(KEPT) == set(RULES)
+    assert set(KEPT) == set(CASES)

@@ -77,7 +77,6 @@ class World:
     facts: dict[str, set[tuple[str, int] | None]] = field(default_factory=lambda: defaultdict(set))
     unseen: set[int] = field(default_factory=set)
     shown: dict[tuple[str, int], int] = field(default_factory=dict)
-    doubted: dict[tuple[str, int], int] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
     foreign: set[tuple[Any, int]] = field(default_factory=set)
     restored: set[tuple[Any, int]] = field(default_factory=set)

@@ -174,3 +174,14 @@ def test_a_replay_that_kafka_cannot_serve_is_refused_and_the_rows_stay(landed):
     with pytest.raises(ReplayUnavailable, match=r"still there: \[60, 100\)"):
         landed.run("lands")
     assert len(landed.rows()) == 100
+
+
+def test_a_table_that_was_put_back_before_the_advance_is_a_finding(landed):
+    """An older copy: its commit is gone, and no task was cleared in a wrong order."""
+    landed.send(10)
+    run = landed.commit("put back")
+    verify_ranges(run)
+    del landed.table.versions[-1]
+    with pytest.raises(ResetDetected, match="table_changed"):
+        advance_offsets(run)
+    assert landed.head == {("orders", 0): 100}

@@ -39,6 +39,11 @@ def cut(world, at=5, refilled=8):
     world.send(refilled)
 
 
+def forgetful(head):
+    """The head as if nothing had been seen beyond its positions."""
+    return replace(head, positions=tuple(replace(p, seen_end=None) for p in head.positions))
+
+
 class Died(BaseException):
     """A process that ends where a test says."""
 
@@ -97,9 +102,12 @@ def test_an_accepted_loss_is_of_the_log_in_which_it_was_accepted(memory, monkeyp
     assert memory.is_clean()
 
 
-def test_what_a_frozen_plan_has_seen_is_known(ahead):
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "by an earlier version"])
+def test_what_a_frozen_plan_has_seen_is_known(ahead, is_older):
     """Nothing of it was read, and it can be read no longer: that is no reason to be silent (R3)."""
     ahead.freeze("frozen")
+    if is_older:  # the plan alone tells how far the log reached
+        ahead.ledger().update(lambda state: state.with_head(forgetful(state.head)))
     cut(ahead)
     assert ahead.halts() == ["truncation"]
     assert [str(r) for r in ahead.incident.finding.intervals] == ["[5, 10)"]

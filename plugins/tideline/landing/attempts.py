@@ -51,12 +51,18 @@ def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
         ResetDetected: The ledger is older than the table; a larger token would hide that.
     """
     known = run.table.newest_token(app_id(ledger_id)) or 0
-    state = run.ledger.read()
     is_raw = run.ledger.holds("writer")  # other tables follow it, and are not decided about
-    # a rewind that was cut off keeps the runs out that could carry a decision out
-    if is_raw and known > state.control.token and state.control.rewind is None:
+
+    def is_older(state: LedgerState) -> bool:
+        # a rewind that was cut off keeps the runs out that could carry a decision out
+        return is_raw and known > state.control.token and state.control.rewind is None
+
+    state = run.ledger.update(
+        lambda latest: latest if is_older(latest) else latest.with_next_token(above=known)
+    )
+    if is_older(state):
         open_and_halt(run, state, foreign_changes(run, state)[1])
-    return Attempt(run.ledger.update(lambda state: state.with_next_token(above=known)))
+    return Attempt(state)
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:

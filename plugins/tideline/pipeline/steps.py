@@ -38,6 +38,7 @@ from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.freezing import freeze_backfill, freeze_live
 from tideline.pipeline.proposing import stable_proposal
 from tideline.pipeline.recovery import replan
+from tideline.rules.advance import noted
 
 
 def plan_offset_ranges(run: RunContext) -> RunRecord:
@@ -212,6 +213,12 @@ def advance_offsets(run: RunContext) -> RunRecord:
     state, record, plan = run.frozen()
     if plan is None:
         return record
+    if record.is_open:
+        known = state
+        if record.table_commit is not None:  # a table that was put back lacks it: a finding
+            known = replace(state, head=noted(state.head, plan, record.table_commit))
+        if foreign := foreign_changes(run, known, plan)[1]:
+            open_and_halt(run, state, foreign)
     commit = find_commit(run, record)
     if commit is None or commit != record.table_commit:
         raise BadInput(
@@ -219,12 +226,9 @@ def advance_offsets(run: RunContext) -> RunRecord:
             " clear verify_ranges and what follows, or run the same run id again",
             plan_id=plan.plan_id,
         )
-    if record.is_open:
-        if foreign := foreign_changes(run, state, plan)[1]:
-            open_and_halt(run, state, foreign)
-        # Since verifying, the live lane may have taken a newer epoch for known: ask once more (R7).
-        if changed := changes_after_read(run, plan.on_cluster):
-            halt(run, open_incidents(run, state, changed, plan))
+    # Since verifying, the live lane may have taken a newer epoch for known: ask once more (R7).
+    if record.is_open and (changed := changes_after_read(run, plan.on_cluster)):
+        halt(run, open_incidents(run, state, changed, plan))
     state = close_plan(run, record, plan, commit, record.verified)
     commit_group_offsets(run)
     closed = run.record_in(state)

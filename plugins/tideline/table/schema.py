@@ -227,9 +227,9 @@ class TableChange:
         run_id: The run that makes it.
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
-        epochs: The leader epochs that a landing was planned with.
         merges: Files that others with the same rows replace: no row changes.
         by: Who has asked for it; None for a schedule.
+        epochs: The leader epochs that a landing was planned with.
     """
 
     ledger_id: str
@@ -237,9 +237,9 @@ class TableChange:
     run_id: str
     token: int
     ranges: tuple[CoordinateRange, ...]
-    epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     merges: tuple[FileMerge, ...] = ()
     by: str | None = None
+    epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
 
     @property
     def app_id(self) -> str:
