@@ -202,3 +202,16 @@ def test_rows_whose_commit_is_forgotten_stand_also_where_a_loss_is_decided(lande
     assert lost == ["[120, 121)"]
     assert len(landed.offsets()) == 149
     assert landed.is_clean()
+
+
+def test_an_erasure_of_rows_that_nobody_had_verified_has_to_be_made_again(landed):
+    """An approval takes the table as shown; the open plan lands its rows once more, as it says."""
+    landed.send(10)
+    landed.commit("cut off")
+    landed.delete_rows(lambda offset: offset == 105)
+    with pytest.raises(ResetDetected, match="whoever erased them has to erase them once more"):
+        landed.run("next")
+    landed.decide("approve")
+    landed.run("next")
+    assert landed.offsets() == list(range(110))
+    assert landed.is_clean()

@@ -136,8 +136,9 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="the table was changed by something other than this ledger's runs",
         told_by="the table's id and properties, and the metadata of every commit since the last"
         " known one",
-        next_step="if the change was intended, approve it; otherwise restore the table and approve"
-        " that, since a RESTORE is a change as well",
+        next_step="if the change was intended, approve it: rows that no run had verified yet are"
+        " landed again, and whoever erased them has to erase them once more; otherwise restore the"
+        " table and approve that, since a RESTORE is a change as well",
         choices={
             "approve": "accept the table as it is now; verified rows that it no longer holds are"
             " recorded as lost, or read again if an older ledger knows nothing of their removal"
