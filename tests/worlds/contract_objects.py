@@ -75,7 +75,10 @@ REWIND = Rewind(
     head_key="key",
     undone_runs=("run-2",),
     rows=4,
-    lost=(Lost(planned(1, 5), 2, True, "expired"), Lost(planned(5, 9), 0, False, "nothing")),
+    lost=(
+        Lost(planned(1, 5).as_read, 2, True, "expired"),
+        Lost(planned(5, 9).as_read, 0, False, "nothing"),
+    ),
     removed_in_version=7,
     finished_at=AT,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tideline.contract.building import build_decoded, build_rewind, build_run
-from tideline.contract.shapes import DecodedRange, PlannedRange, RangeWithRows, Shape
+from tideline.contract.shapes import DecodedRange, RangeWithRows, ReadRange, Shape
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
 from tideline.model.run import Rewind, RunRecord
@@ -65,7 +65,7 @@ class DecodeCommits(Shape):
 class UndoneRows(Shape):
     """Rows that a rewind removed for good; `expired` means that the log only starts later."""
 
-    planned: PlannedRange
+    planned: ReadRange
     rows: int
     expired: bool
     reason: str

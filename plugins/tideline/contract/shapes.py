@@ -92,10 +92,15 @@ class RangeWithRows(Coordinates):
     rows: int | None
 
 
-class PlannedRange(Coordinates):
-    """A range to read, and what was observed there."""
+class ReadRange(Coordinates):
+    """A range that was read, and the leader epoch that it was planned with."""
 
     leader_epoch: int | None
+
+
+class PlannedRange(ReadRange):
+    """A range to read, and what was observed there."""
+
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
