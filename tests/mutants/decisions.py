@@ -99,8 +99,8 @@ MUTANTS = (
     ),
     Mutant(
         "an end is taken for known only of a log that shows no cut (R7)",
-        'if all(f.kind == "retention_loss" for f in found):',
-        "if True:",
+        'if any(f.kind != "retention_loss" for f in _partition_findings(position, seen, {})):',
+        "if False:",
         DETECTION,
     ),
     Mutant(
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "versions of another table tell nothing about a commit (R13)",
-        "if found is None and after is not None and run.table.observe().table_id != table_id:",
+        "if after is not None and table.table_id != table_id:",
         "if False:",
         GIVEN_UP,
     ),

@@ -215,8 +215,8 @@ MUTANTS = (
     ),
     Mutant(
         "a plan of a topic taken out without rights is let go",
-        "obstacles_to(run, asked, of_others=True)",
-        "obstacles_to(run, asked)",
+        "obstacles_to(run, plan.on_cluster, of_others=True)",
+        "obstacles_to(run, plan.on_cluster)",
         "tests/steps/test_topics_taken_out.py",
     ),
     Mutant(
@@ -287,8 +287,8 @@ MUTANTS = (
     ),
     Mutant(
         "rows whose commit the log has forgotten are not lost (R3)",
-        "return found or _of_cleaned_log(run, record, -1 if after is None else after)",
-        "return found",
+        "return _of_cleaned_log(run, record, table, first)",
+        "return None",
         "tests/steps/test_recovery.py::test_rows_stand_though_the_log_of_the_table_has_forgotten_their_commit",
     ),
     Mutant(

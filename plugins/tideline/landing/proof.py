@@ -83,19 +83,24 @@ def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     if known is not None:
         table_id, after = known.table_id, known.version - 1
     found = run.table.find_commit(plan.plan_id, after_version=after)
-    if found is None and after is not None and run.table.observe().table_id != table_id:
+    if found is not None:
+        return found
+    first = -1 if after is None else after
+    table = run.table.observe(first)
+    if after is not None and table.table_id != table_id:
         return run.table.find_commit(plan.plan_id, after_version=None)
-    return found or _of_cleaned_log(run, record, -1 if after is None else after)
+    return _of_cleaned_log(run, record, table, first)
 
 
-def _of_cleaned_log(run: RunContext, record: RunRecord, after: int) -> TableCommit | None:
+def _of_cleaned_log(
+    run: RunContext, record: RunRecord, table: TableObservation, after: int
+) -> TableCommit | None:
     """What stands for a commit that the log no longer has; None where it has all of them.
 
     Rows at the plan's coordinates that nobody has verified are its own: what the log has forgotten
     must not make them lost.
     """
     assert record.plan is not None
-    table = run.table.observe(after)
     oldest = min((c.version for c in table.newer), default=after + 1)
     if table.version is None or table.version <= after or oldest == after + 1:
         return None

@@ -378,7 +378,8 @@ class Head:
         Args:
             identity: Its generation does not count.
         """
-        given = (i for i in (*self._identities, *self.given) if _same_partition(i, identity))
+        log = (identity.topic_id, identity.partition)
+        given = (i for i in (*self._identities, *self.given) if (i.topic_id, i.partition) == log)
         return max((i.generation for i in given), default=-1) + 1
 
     def having_given(self, identities: Iterable[PartitionIdentity]) -> Head:
@@ -405,10 +406,6 @@ class Head:
         """Every log that has, or had, a position or rows."""
         followed = (p.identity for p in (*self.positions, *self.retired))
         return {*followed, *(c.identity for c in self.coverage)}
-
-
-def _same_partition(one: PartitionIdentity, other: PartitionIdentity) -> bool:
-    return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
 def by_topic(positions: Iterable[PartitionPosition]) -> dict[str, list[PartitionPosition]]:

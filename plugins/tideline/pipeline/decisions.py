@@ -201,21 +201,17 @@ def take_decided_table(
         table, findings = foreign_changes(run, state, plan)
         if incident.finding.shown not in {f.shown for f in findings}:
             continue
-        removed = rows_removed_by_others(run, state.head, table.version)
         if incident.finding.detail == OLDER_LEDGER:
-            state = take_over(run, state, incident, table, removed)
+            state = take_over(run, state, incident, table)
             continue
+        removed = rows_removed_by_others(run, state.head, table.version)
         state = run.ledger.update(partial(_take, run.run_id, incident, table, removed, plan))
         reach("resolve:took_table")
     return state
 
 
 def take_over(
-    run: RunContext,
-    state: LedgerState,
-    incident: Incident,
-    table: TableObservation,
-    removed: tuple[Coverage, ...],
+    run: RunContext, state: LedgerState, incident: Incident, table: TableObservation
 ) -> LedgerState:
     """Carry out the approval of a table that is newer than the ledger, in one swap.
 
@@ -223,12 +219,13 @@ def take_over(
         state: What the decision was made on.
         incident: As it was approved.
         table: An observation that shows this very finding.
-        removed: Verified offsets that the table does not hold.
 
     Raises:
         StreamBusy: The ledger, or the decision, has changed meanwhile.
         ServiceAway: The cluster or the table cannot be asked.
+        VerificationFailed: A data file cannot be read.
     """
+    removed = rows_removed_by_others(run, state.head, table.version)
     head, records, told = what_the_table_tells(run, state, incident, table, removed)
     closed = incident.closed(f"took over the table's commits; {told}", now())
 

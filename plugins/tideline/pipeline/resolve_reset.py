@@ -114,9 +114,7 @@ def _resolve_found(
     to_execute = tuple(i for i in decided if i not in passed_over)
     for incident in to_execute:
         if incident.finding.detail == OLDER_LEDGER:  # first: what else was found may go with it
-            table = proposal.observation.table
-            missing = rows_removed_by_others(run, state.head, table.version)
-            state = take_over(run, state, incident, table, missing)
+            state = take_over(run, state, incident, proposal.observation.table)
             return state, state.runs[run.run_id]
     if to_execute:
         # A table is approved as it was shown, and as nothing else.

@@ -105,20 +105,26 @@ def having_seen(head: Head, observation: Observation) -> tuple[Head, Observation
             place = TopicPartition(topic.topic, seen.partition)
             position = known.get(place)
             if position is not None and position.topic_id == topic.topic_id and seen.answered:
-                found = _partition_findings(position, seen, {})
-                if all(f.kind == "retention_loss" for f in found):
-                    learned = position.having_seen(seen.leader_epoch, seen.high_watermark)
-                    known[place] = learned
-                    if learned.leader_epoch is not None and learned != position:
-                        # the leader's own epoch: it reaches what it has replicated, or further
-                        is_same = learned.leader_epoch == position.leader_epoch
-                        ends = (seen.high_watermark, seen.epoch_end_offset if is_same else None)
-                        end = max(e for e in ends if e is not None)
-                        seen = replace(seen, epoch_end_offset=end)
+                known[place], seen = _learned(position, seen)
             partitions.append(seen)
         topics.append(replace(topic, partitions=tuple(partitions)))
     after = replace(head, positions=tuple(known[p.topic_partition] for p in head.positions))
     return after, replace(observation, topics=tuple(topics))
+
+
+def _learned(
+    position: PartitionPosition, seen: PartitionObservation
+) -> tuple[PartitionPosition, PartitionObservation]:
+    """One position and what was seen of its log, as `having_seen` returns them."""
+    if any(f.kind != "retention_loss" for f in _partition_findings(position, seen, {})):
+        return position, seen
+    learned = position.having_seen(seen.leader_epoch, seen.high_watermark)
+    if learned == position or learned.leader_epoch is None:
+        return learned, seen
+    # the leader's own epoch: it reaches what it has replicated, or further
+    is_same = learned.leader_epoch == position.leader_epoch
+    ends = (seen.high_watermark, seen.epoch_end_offset if is_same else None)
+    return learned, replace(seen, epoch_end_offset=max(e for e in ends if e is not None))
 
 
 def find_resets_after_read(read: ClusterRanges, observation: Observation) -> tuple[Finding, ...]:
