@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
-from tests.worlds.build import OTHER_ID
+from tests.worlds.build import NOW, OTHER_ID
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tests.worlds.lake import rows
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
+from tideline.decoding import steps as decode_steps
+from tideline.decoding.steps import finish_open
 from tideline.errors import (
     BadInput,
     DecodingHalted,
@@ -24,6 +26,8 @@ from tideline.errors import (
 )
 from tideline.model.decoding import OWN_COLUMNS
 from tideline.model.incident import Decision
+from tideline.model.offsets import ReadRange
+from tideline.model.run import Rewind
 
 ID, NOTE, TOTAL = ("id", "int"), ("note", "string"), ("total", "double")
 
@@ -645,3 +649,43 @@ def test_own_columns_of_a_new_table(tmp_path):
     lake.decodes("two")
     assert columns_of(lake) == [*own, "id", "decode_plan_id", "note", "topic"]
     assert lake.typed() == [0, 3, 4]
+
+
+def undo(lake, end):
+    """A rewind of everything from an offset on: raw rows first, then the ledger, in one swap."""
+    state = lake.ledger.read()
+    log = state.head.coverage[-1].identity
+    gone = ReadRange("orders", log.topic_id, log.generation, log.partition, end, lake.landed, None)
+    DeltaTable(lake.raw.uri).delete(f"offset >= {end}")
+    rewind = Rewind("rewind-1", "one", "because", "ann", NOW, "head", removes=(gone,))
+    lake.covers(end)
+    lake.ledger.update(lambda s: s.with_rewind_finished(rewind, s.head))
+    lake.landed = end
+
+
+@pytest.mark.parametrize("step", ["put_in_place", "close_decoding"])
+def test_a_rewind_takes_its_records_out_of_an_open_plan(lake, monkeypatch, step):
+    """Finished without their raw rows, it would call them decoded, and nobody would come back."""
+    lake.lands(*[value_of(lake.first)] * 3)
+    module = decode_execution if step == "put_in_place" else decode_steps
+    with monkeypatch.context() as cut:
+        cut.setattr(module, step, away)
+        with pytest.raises(ServiceAway):
+            lake.decodes("two")
+    undo(lake, 4)
+    run = lake.run("three")
+    with run.ledger.lease("decoder"):
+        finish_open(run)
+    lake.lands(*[value_of(lake.first)] * 3)
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3, 4, 5, 6], [(2, "framing")])
+    assert lake.audits().clean
+
+
+def test_new_tables_owe_nothing_that_a_rewind_has_undone(lake):
+    """They hold no such row; what is landed is decoded from the start."""
+    undo(lake, 1)
+    moved(lake, table="other", quarantine="other-bad")
+    record = lake.decodes("later")
+    assert (record.plan.removes, lake.typed()) == ((), [0])
+    assert lake.ledger.read().decoding.undone == ()

@@ -9,6 +9,7 @@ GENERATIONS = "tests/unit/test_generations.py"
 ROWS = "tests/unit/test_rows_of_a_gap.py"
 FOUND = "tests/simulation/test_found.py"
 COUNTED = "tests/unit/test_counted_again.py"
+OPEN = "tests/integration/test_decoding.py"
 LOGS = "tests/steps/test_identities_of_logs.py"
 DETECTION = "tests/unit/test_detection.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
@@ -78,6 +79,18 @@ MUTANTS = (
         "decoding = self.decoding.having_undone(rewind.removes)",
         "decoding = self.decoding",
         LOGS,
+    ),
+    Mutant(
+        "a rewind takes its records out of an open decoding (R12)",
+        "open=None if self.open is None else self.open.without(gone),",
+        "open=self.open,",
+        OPEN,
+    ),
+    Mutant(
+        "new typed tables owe no removal",
+        "table_ids=(), parts=parts, undone=())",
+        "table_ids=(), parts=parts)",
+        OPEN,
     ),
     Mutant(
         "what a proposal has seen is known (R7)",

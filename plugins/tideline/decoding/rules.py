@@ -26,7 +26,6 @@ from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
     PartitionIdentity,
-    add_coverage,
     by_identity,
     by_log,
     intersect,
@@ -96,7 +95,7 @@ def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[Coordin
     """The parts of ranges whose raw rows are landed and verified."""
     covered = head.covered
     return tuple(
-        replace(planned, start_offset=piece.start_offset, end_offset=piece.end_offset)
+        planned.at(piece)
         for planned in ranges
         for piece in intersect([planned.offsets], covered.get(planned.identity, ()))
     )
@@ -153,11 +152,10 @@ def closed(decoding: Decoding, record: DecodeRecord) -> Decoding:
     )
     parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts
     kept = without_coverage(decoding.coverage, by_log(record.plan.removes))
-    added = ((r.identity, r.offsets) for r in record.plan.ranges)
     settled = by_log((*record.plan.removes, *record.plan.ranges))
     return replace(
         decoding,
-        coverage=add_coverage(kept, added),
+        coverage=record.added_to(kept),
         open=None,
         parts=parts,
         undone=without_coverage(decoding.undone, settled),

@@ -97,7 +97,8 @@ def _begun_anew(state: LedgerState) -> LedgerState:
     parts = tuple(  # new tables have no columns of fields that are listed no more
         replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
     )
-    return replace(state, decoding=replace(state.decoding, coverage=(), table_ids=(), parts=parts))
+    afresh = replace(state.decoding, coverage=(), table_ids=(), parts=parts, undone=())
+    return replace(state, decoding=afresh)
 
 
 def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:

@@ -9,7 +9,7 @@ Decoding        the decoding's own head: what is decoded, the plan that is open,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal, get_args
@@ -24,6 +24,7 @@ from tideline.model.offsets import (
     by_identity,
     by_log,
     intersect,
+    subtract,
     without_coverage,
 )
 
@@ -310,6 +311,26 @@ class DecodeRecord:
     ranges: tuple[DecodedRange, ...] = ()
     closed_at: datetime | None = None
 
+    def added_to(self, coverage: Iterable[Coverage]) -> tuple[Coverage, ...]:
+        """The coverage with what the plan decodes."""
+        return add_coverage(coverage, ((r.identity, r.offsets) for r in self.plan.ranges))
+
+    def without(self, gone: Mapping[PartitionIdentity, Intervals]) -> DecodeRecord | None:
+        """The record of the rest of the plan, of which nothing is done yet; None without a rest.
+
+        Args:
+            gone: Offsets that are not to be decoded.
+        """
+        planned = self.plan.ranges
+        left = tuple(
+            r.at(piece)
+            for r in planned
+            for piece in subtract([r.offsets], gone.get(r.identity, ()))
+        )
+        if left == planned:
+            return self
+        return DecodeRecord(replace(self.plan, ranges=left)) if left or self.plan.removes else None
+
     @property
     def decoded(self) -> int:
         """Rows in the typed table that are no tombstones."""
@@ -345,15 +366,24 @@ class Decoding:
     undone: tuple[Coverage, ...] = ()
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
-        """The decoding with these coordinates to be undone, as far as they are decoded."""
-        covered = self.covered
-        gone = [
-            (i, r)
-            for i, offsets in by_log(ranges).items()
-            for r in intersect(offsets, covered.get(i, ()))
-        ]
-        left = without_coverage(self.coverage, by_identity(add_coverage((), gone)))
-        return replace(self, coverage=left, undone=add_coverage(self.undone, gone))
+        """The decoding with these coordinates to be undone, as far as they are decoded.
+
+        A plan that is open lets go of them, too, and is executed anew: finished without their raw
+        rows, it would call them decoded.
+        """
+        gone = by_log(ranges)
+        claimed = self.coverage if self.open is None else self.open.added_to(self.coverage)
+        undone = (
+            (c.identity, r)
+            for c in claimed
+            for r in intersect(c.intervals, gone.get(c.identity, ()))
+        )
+        return replace(
+            self,
+            coverage=without_coverage(self.coverage, gone),
+            open=None if self.open is None else self.open.without(gone),
+            undone=add_coverage(self.undone, undone),
+        )
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:

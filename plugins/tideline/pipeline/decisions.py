@@ -343,7 +343,7 @@ def _remove_unverified(
         # Read under the lease: a backfill may have verified part of the ranges by now.
         covered = attempt.state.head.covered
         pieces = tuple(
-            replace(planned, start_offset=left.start_offset, end_offset=left.end_offset)
+            planned.at(left)
             for planned in ranges
             for left in subtract([planned.offsets], covered.get(planned.identity, ()))
         )
