@@ -250,6 +250,12 @@ MUTANTS = (
         f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
     ),
     Mutant(
+        "what a forgotten commit has removed is decoded no more (R13)",
+        "after = replace(after, decoding=after.decoding.having_undone(told.removed))",
+        "pass",
+        f"{OLDER}::test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again",
+    ),
+    Mutant(
         "closed runs claim no removed row (R13)",
         'gaps = tuple(Gap(r, "expired") for r in lost)',
         "gaps = ()",

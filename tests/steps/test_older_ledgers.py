@@ -1,11 +1,15 @@
 """The ledger is older than the table: a backup was restored, or its address edited (R13)."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.worlds.memory import one_range, spans
+from tideline.decoding.rules import to_decode
 from tideline.errors import BadInput, ResetDetected
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.proof import foreign_changes
+from tideline.model.decoding import Decoding
 
 CAUSE = "the ledger is older than the table"
 
@@ -33,6 +37,21 @@ def test_what_a_forgotten_rewind_has_removed_is_read_again(landed):
     assert "two.removed" not in closed.finding.actual
     assert "rewind-1.removed" in closed.finding.actual
     assert "[100, 150)" in closed.outcome
+
+
+def test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again(landed):
+    """Their rows went with the raw ones, and the old ledger calls them decoded still."""
+    landed.send(50)
+    landed.run("two")
+    known = landed.ledger().read().head.coverage
+    landed.ledger().update(lambda state: replace(state, decoding=Decoding(coverage=known)))
+    landed.save_ledger()
+    landed.rewind("lands")
+    landed.restore_ledger()
+    taken_over(landed)
+    state = landed.ledger().read()
+    (undecoded,) = to_decode(state.head, state.decoding, 1000)
+    assert str(undecoded) == "orders-0 [100, 150)"
 
 
 def test_a_part_of_a_run_that_was_removed_is_read_again(pair):

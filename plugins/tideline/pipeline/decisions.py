@@ -226,7 +226,7 @@ def take_over(
         VerificationFailed: A data file cannot be read.
     """
     removed = rows_removed_by_others(run, state.head, table.version)
-    head, records, told = what_the_table_tells(run, state, incident, table, removed)
+    told = what_the_table_tells(run, state, incident, table, removed)
     closed = incident.closed(f"took over the table's commits; {told}", now())
 
     def swap(latest: LedgerState) -> LedgerState:
@@ -235,9 +235,10 @@ def take_over(
         after = _resolved(latest.decided_alike([incident]), run.run_id, [closed])
         planned = (r for r in after.runs.values() if r.status == "proposed")
         # what was proposed before goes by what was known before
-        for record in (*(replace(r, proposal=None) for r in planned), *records):
+        for record in (*(replace(r, proposal=None) for r in planned), *told.records):
             after = after.with_run(record)
-        return after.with_head(head).without_verifications().with_next_token(table.token or 0)
+        after = replace(after, decoding=after.decoding.having_undone(told.removed))
+        return after.with_head(told.head).without_verifications().with_next_token(table.token or 0)
 
     taken = run.ledger.update(swap)
     reach("resolve:took_over")

@@ -7,7 +7,7 @@ stands is verified like a backfill, what they have removed is read again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tideline.landing.context import RunContext, now
 from tideline.landing.observing import observe_topics
@@ -34,14 +34,36 @@ from tideline.rules.taking_over import (
 from tideline.rules.verification import sound_parts, verify_ranges
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a table has told about commits that the ledger forgot.
+
+    Args:
+        head: That knows it.
+        records: Closed runs that learn something, and one for what is known again.
+        known: What counts as landed again.
+        removed: What counts as landed no more, raw or decoded.
+    """
+
+    head: Head
+    records: tuple[RunRecord, ...]
+    known: tuple[CoordinateRange, ...]
+    removed: tuple[CoordinateRange, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"known again: {_shown(self.known)}; removed, and known no more: {_shown(self.removed)}"
+        )
+
+
 def what_the_table_tells(
     run: RunContext,
     state: LedgerState,
     incident: Incident,
     table: TableObservation,
     missing: Iterable[Coverage],
-) -> tuple[Head, tuple[RunRecord, ...], str]:
-    """Head and records that know what the table's commits tell, and what that is, in a sentence.
+) -> Told:
+    """What the table's commits tell, and the head and records that know it.
 
     What others have done to the table stays unknown: the next look finds it.
 
@@ -80,16 +102,15 @@ def what_the_table_tells(
         table_version=state.head.table_version,
         commits=state.head.commits,
     )
-    removed = [
+    removed = tuple(
         CoordinateRange(
             names.get(i.topic_id, i.topic_id),
             *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
         )
         for i, offsets in gone.items()
         for r in offsets
-    ]
-    told = f"known again: {_shown(known)}; removed, and known no more: {_shown(removed)}"
-    return head, (*amended(closed, gone), *([record] if known else ())), told
+    )
+    return Told(head, (*amended(closed, gone), *([record] if known else ())), known, removed)
 
 
 def _plan(
