@@ -34,6 +34,14 @@ def fault_case(broker, tmp_path, spark, report):
     return FaultCase(StreamHarness(broker, tmp_path, "cut"), spark, report)
 
 
+def loses_tail(fault_case, broker, at, refill):
+    """Killed, and started again without the end of its log; then so many records more."""
+    kill(broker)
+    cut_tail(broker, fault_case.topic, at)
+    broker.start()
+    fault_case.send(refill)
+
+
 def assert_cut(fault_case, start, end):
     """Halted as truncation of exactly these offsets."""
     finding = fault_case.halts("truncation").finding
@@ -47,10 +55,7 @@ def test_cut_tail(fault_case, broker, refill):
     """Detection: the known leader epoch ends below the position (KIP-101, KIP-320)."""
     fault_case.follow()
     fault_case.lands(each_alone=True)
-    kill(broker)
-    cut_tail(broker, fault_case.topic, 60)
-    broker.start()
-    fault_case.send(refill)
+    loses_tail(fault_case, broker, 60, refill=refill)
     assert_cut(fault_case, 60, LANDED)
     past = "past" if 60 + refill > LANDED else "below"
     fault_case.judge(9, f"kill -9, tail cut, refilled {past} the position")
@@ -62,10 +67,7 @@ def test_a_backfill_over_a_cut_that_was_decided(fault_case, broker, choice):
     """Below the cut, the rows that stand there are replaced; a record never gets a second row."""
     fault_case.follow()
     fault_case.lands(each_alone=True)
-    kill(broker)
-    cut_tail(broker, fault_case.topic, 60)
-    broker.start()
-    fault_case.send(20)
+    loses_tail(fault_case, broker, 60, refill=20)
     assert_cut(fault_case, 60, LANDED)
     fault_case.judge(9, f"kill -9, tail cut; {choice}, then a backfill over the cut")
     decide(fault_case.stream, choice)
@@ -89,10 +91,7 @@ def test_cut_tail_that_nobody_has_read_yet(fault_case, broker):
     fault_case.send(LANDED + 50, each_alone=True)
     fault_case.run()
     fault_case.mark()
-    kill(broker)
-    cut_tail(broker, fault_case.topic, LANDED + 20)
-    broker.start()
-    fault_case.send(200)
+    loses_tail(fault_case, broker, LANDED + 20, refill=200)
     assert_cut(fault_case, LANDED + 20, LANDED + 50)
     fault_case.judge(9, "kill -9, an unread tail cut, refilled past it")
 
@@ -106,10 +105,7 @@ def test_a_frozen_plan_that_was_cut_unread(fault_case, broker):
     with open_run(fault_case.stream, "frozen", RunRequest()) as run:
         plan_offset_ranges(run)
         detect_earliest_reset(run)
-    kill(broker)
-    cut_tail(broker, fault_case.topic, LANDED + 20)
-    broker.start()
-    fault_case.send(200)
+    loses_tail(fault_case, broker, LANDED + 20, refill=200)
     assert_cut(fault_case, LANDED + 20, LANDED + 50)
     fault_case.judge(9, "kill -9, the tail of a frozen plan cut, refilled past it")
 
@@ -126,10 +122,7 @@ def test_a_backfill_that_wakes_after_a_cut(fault_case, broker, monkeypatch):
         if here != "advance:moving":
             return
         monkeypatch.undo()
-        kill(broker)
-        cut_tail(broker, fault_case.topic, LANDED + 20)
-        broker.start()
-        fault_case.send(60)
+        loses_tail(fault_case, broker, LANDED + 20, refill=60)
         assert fault_case.halts("truncation").finding.lost_start == LANDED + 20
         decide(fault_case.stream, "accept_loss")
 

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tideline.errors import ResetDetected
+from tideline.landing.context import hold_lane
 from tideline.model.addresses import is_in_object_store
 from tideline.model.incident import Decision
 from tideline.model.request import RunRequest
@@ -113,7 +114,7 @@ def gap_reasons(record):
 
 def freeze_only(stream, run_id, spark):
     """A run that died after its plan was frozen."""
-    with open_run(stream, run_id, RunRequest(), spark) as run:
+    with open_run(stream, run_id, RunRequest(), spark) as run, hold_lane(run):
         plan_offset_ranges(run)
         return detect_earliest_reset(run)
 

@@ -146,8 +146,6 @@ def propose(
     is_first = state.head.start is None and made.head.start is not None
     if is_first and not made.proposal.observation.table.exists:
         # a ledger that is lost before the first row would start once more, and skip records (R10)
-        if state.version < 0:  # the id that the table is given has to be the stored one
-            state = run.ledger.update(lambda latest: latest.with_run(record))
         create_table(run, state.control.ledger_id)
     reach("plan:proposing")
     stored = run.ledger.update(store)
