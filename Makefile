@@ -49,11 +49,16 @@ up: setup  ## Start a broker and Airflow to look around; facts in .stack.json
 down: $(READY)  ## Stop what `make up` started and remove its data and stream files
 	$(BIN)/python -m devstack.stack down
 
-check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once: under 90 seconds
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-light
+check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once: under 80 seconds
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint test-values test-histories
 
-test-light: $(TESTS_READY)
-	$(BIN)/pytest $(wildcard tests/unit tests/property tests/dags tests/simulation tests/steps)
+test-light: test-values test-histories
+
+test-values: $(TESTS_READY)
+	$(BIN)/pytest -o cache_dir=.pytest_cache/values $(wildcard tests/unit tests/property)
+
+test-histories: $(TESTS_READY)
+	$(BIN)/pytest -o cache_dir=.pytest_cache/histories $(wildcard tests/dags tests/simulation tests/steps)
 
 test: setup-tests lint  ## Lint, then all tests but the slow suites, part by part, two at once; each part: python -m tests --help
 	$(BIN)/python -m tests
@@ -170,4 +175,4 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .kill-matrix .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

@@ -1,11 +1,6 @@
 """What Airflow sees when it parses: Dags, tasks, no services."""
 
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from tests.dags.parsing import connected, parsed, parsing_processes
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
 from tideline.model.decoding import Redriven
 from tideline.stream.files import PRESETS
@@ -21,52 +17,25 @@ ROOT = Path(__file__).parents[2]
 KAFKA = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}'
 """Of a broker that nobody asks anything."""
 
-PROGRAM = """
-import json, socket, sys
 
-def refuse(*args, **kwargs):
-    raise AssertionError("a Dag file opened a connection")
-
-socket.socket.connect = refuse
-socket.create_connection = refuse
-sys.path[:0] = [%(plugins)r, %(dags)r]
-import %(module)s as module
-from airflow.sdk import DAG
-
-dags = {k: v for k, v in vars(module).items() if isinstance(v, DAG)}
-print(json.dumps({
-    name: {
-        "tasks": [t.task_id for t in dag.topological_sort()],
-        "downstream": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks},
-        "rules": {t.task_id: str(t.trigger_rule.value) for t in dag.tasks},
-        "schedule": str(type(dag.timetable).__name__),
-        "cron": getattr(dag.timetable, "expression", None),
-        "catchup": dag.catchup,
-        "max_active_runs": dag.max_active_runs,
-        "tags": sorted(dag.tags),
-        "params": sorted(dag.params),
-        "doc": dag.doc_md,
-        "outlets": [o.name for t in dag.tasks for o in t.outlets],
-        "loaded": sorted({"kafka", "pyarrow.compute", "pyspark"} & set(sys.modules)),
-    }
-    for name, dag in dags.items()
-}))
-"""
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """Where Dag files are parsed."""
+    with parsing_processes(tmp_path_factory.mktemp("airflow")) as pool:
+        yield pool
 
 
-def parse(streams, tmp_path, module="tideline_streams", wanted=None, path=()):
+@pytest.fixture
+def parse(processes):
     """Parse the Dag file where connecting raises, all or as a task's own process does for one."""
-    folders = {"plugins": str(ROOT / "plugins"), "dags": str(ROOT / "dags")}
-    program = PROGRAM % {**folders, "module": module}
-    env = {**os.environ, "TIDELINE_STREAMS": str(streams), "AIRFLOW_HOME": str(tmp_path / "home")}
-    env["PYTHONPATH"] = os.pathsep.join(path)
-    if wanted is not None:
-        env["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = wanted
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+
+    def parse(streams, module="tideline_streams", wanted=None, path=()):
+        variables = {"TIDELINE_STREAMS": str(streams)}
+        if wanted is not None:
+            variables["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = wanted
+        return processes.submit(parsed, module, path, variables).result()
+
+    return parse
 
 
 @pytest.fixture
@@ -85,9 +54,9 @@ def streams(tmp_path):
     return folder
 
 
-def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
+def test_a_stream_file_becomes_a_dag_with_the_six_tasks(parse, streams):
     """Names and order are a contract; parsing touches no service."""
-    dag = parse(streams, tmp_path)["orders"]
+    dag = parse(streams)["orders"]
     assert dag["tasks"] == [
         "plan_offset_ranges",
         "detect_earliest_reset",
@@ -106,7 +75,7 @@ def test_a_stream_file_becomes_a_dag_with_the_six_tasks(streams, tmp_path):
     assert dag["loaded"] == []  # every task of every run would wait for their imports
 
 
-def test_a_stream_with_typed_tables_has_eight_tasks(streams, tmp_path):
+def test_a_stream_with_typed_tables_has_eight_tasks(parse, streams):
     """The six, and two that decode, whether or not this run has landed something."""
     data = yaml.safe_load((streams / "orders.yaml").read_text())
     data["registry"] = {}
@@ -116,7 +85,7 @@ def test_a_stream_with_typed_tables_has_eight_tasks(streams, tmp_path):
         "quarantine": {"uri": "/data/lake/orders_quarantine"},
     }
     (streams / "orders.yaml").write_text(yaml.safe_dump(data))
-    dag = parse(streams, tmp_path)["orders"]
+    dag = parse(streams)["orders"]
     assert len(dag["tasks"]) == 8
     assert dag["tasks"][-3:] == ["advance_offsets", "decode_rows", "verify_decoded"]
     assert dag["downstream"]["advance_offsets"] == ["decode_rows"]
@@ -125,7 +94,7 @@ def test_a_stream_with_typed_tables_has_eight_tasks(streams, tmp_path):
     assert dag["loaded"] == []
 
 
-def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(streams, tmp_path):
+def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(parse, streams):
     """Every preset of this Airflow that has data intervals, and no other."""
     from airflow.timetables.interval import CronDataIntervalTimetable
     from airflow.utils.dates import cron_presets
@@ -138,7 +107,7 @@ def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(strea
         name = preset.removeprefix("@")
         changed = text.replace("stream: orders", f"stream: {name}").replace("lake/orders", name)
         (streams / f"{name}.yaml").write_text(changed.replace("'*/10 * * * *'", f"'{preset}'"))
-    dags = parse(streams, tmp_path)
+    dags = parse(streams)
     assert {dag["schedule"] for dag in dags.values()} == {"CronDataIntervalTimetable"}
     for preset, start, end in (
         ("hourly", datetime(2026, 5, 14, 9), datetime(2026, 5, 14, 10)),
@@ -153,38 +122,38 @@ def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(strea
         assert (interval.start, interval.end) == (start, end)
 
 
-def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(streams, tmp_path):
+def test_a_broken_file_shows_what_is_wrong_and_leaves_the_others_alone(parse, streams):
     """One typing error must not take a hundred streams down."""
     (streams / "broken.yaml").write_text("stream: broken\nkafka: {topics: [a]}\ntabel: {}\n")
-    dags = parse(streams, tmp_path)
+    dags = parse(streams)
     assert dags["orders"]["tasks"]
     assert dags["broken"]["tasks"] == ["read_stream_file"]
     assert "broken.yaml:3: tabel" in dags["broken"]["doc"]
     assert "refused" in dags["broken"]["tags"]
 
 
-def test_a_name_in_two_files_is_refused_where_it_stands_second(streams, tmp_path):
+def test_a_name_in_two_files_is_refused_where_it_stands_second(parse, streams):
     """Neither silently replaces the other; all processes agree on the one."""
     text = (streams / "orders.yaml").read_text()
     (streams / "zweite.yml").write_text(text.replace("lake/orders", "lake/other"))
-    dags = parse(streams, tmp_path)
+    dags = parse(streams)
     assert len(dags["orders"]["tasks"]) == 6
     assert "orders is in another file already" in dags["zweite.refused"]["doc"]
 
 
-def test_a_task_s_own_process_reads_its_own_file_alone(streams, tmp_path):
+def test_a_task_s_own_process_reads_its_own_file_alone(parse, streams):
     """However many streams there are; a file of another name is found by a look at all."""
     (streams / "broken.yaml").write_text("stream: broken\n")
     text = (streams / "orders.yaml").read_text()
     (streams / "aaa.yaml").write_text(text.replace("stream: orders", "stream: other"))
-    assert set(parse(streams, tmp_path, wanted="orders")) == {"orders"}
-    assert set(parse(streams, tmp_path, wanted="other")) == {"other"}
-    assert "broken" in parse(streams, tmp_path, wanted="broken")
+    assert set(parse(streams, wanted="orders")) == {"orders"}
+    assert set(parse(streams, wanted="other")) == {"other"}
+    assert "broken" in parse(streams, wanted="broken")
 
 
-def test_the_shipped_stream_parses(tmp_path):
+def test_the_shipped_stream_parses(parse):
     """dags/streams is what a new user sees first."""
-    assert "orders" in parse(ROOT / "dags" / "streams", tmp_path)
+    assert "orders" in parse(ROOT / "dags" / "streams")
 
 
 OPERATIONS = {
@@ -195,9 +164,9 @@ OPERATIONS = {
 }
 
 
-def test_operations_are_dags_by_hand(streams, tmp_path):
+def test_operations_are_dags_by_hand(parse, streams):
     """Whatever streams there are; parsing touches no service."""
-    dags = parse(streams, tmp_path, "tideline_operations")
+    dags = parse(streams, "tideline_operations")
     assert {name: dag["tasks"] for name, dag in dags.items()} == OPERATIONS
     assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
     assert dags["tideline_rewind"]["max_active_runs"] == 1
@@ -215,15 +184,16 @@ globals().update(stream_dags({folder!r}) | operation_dags({folder!r}))
 """What a site that has installed the wheel writes (docs/install.md)."""
 
 
-def parse_own_file(streams, tmp_path, wanted=None):
+@pytest.fixture
+def parse_own_file(parse, streams, tmp_path):
     """Parse a Dag file of somebody else's, whatever folder the environment names."""
     (tmp_path / "tides.py").write_text(OWN_FILE.format(folder=str(streams)))
-    return parse("/no/such/folder", tmp_path, "tides", wanted, [str(tmp_path)])
+    return lambda wanted=None: parse("/no/such/folder", "tides", wanted, [str(tmp_path)])
 
 
-def test_two_lines_in_a_file_of_one_s_own_make_all_dags(streams, tmp_path):
+def test_two_lines_in_a_file_of_one_s_own_make_all_dags(parse_own_file, tmp_path):
     """Airflow looks into a file only if its text has both words."""
-    dags = parse_own_file(streams, tmp_path)
+    dags = parse_own_file()
     assert set(dags) == {"orders", *OPERATIONS}
     assert len(dags["orders"]["tasks"]) == 6
     from airflow.utils.file import might_contain_dag
@@ -231,11 +201,11 @@ def test_two_lines_in_a_file_of_one_s_own_make_all_dags(streams, tmp_path):
     assert might_contain_dag(str(tmp_path / "tides.py"), safe_mode=True)
 
 
-def test_two_lines_make_one_dag_in_a_task_s_own_process(streams, tmp_path):
+def test_two_lines_make_one_dag_in_a_task_s_own_process(parse_own_file, streams):
     """However many streams there are; an operation reads no stream file."""
     (streams / "broken.yaml").write_text("stream: broken")
-    assert set(parse_own_file(streams, tmp_path, "orders")) == {"orders"}
-    assert set(parse_own_file(streams, tmp_path, "tideline_audit")) == {"tideline_audit"}
+    assert set(parse_own_file("orders")) == {"orders"}
+    assert set(parse_own_file("tideline_audit")) == {"tideline_audit"}
 
 
 def test_an_operation_s_stream_is_found_in_the_named_folder(streams, monkeypatch):
@@ -378,11 +348,7 @@ def test_a_stream_that_is_not_there_is_named_without_those_that_are(streams, mon
         task.execute({})
 
 
-def test_connecting_is_really_refused_here(tmp_path):
+def test_connecting_is_really_refused_here(processes):
     """Or the first test would prove nothing."""
-    program = PROGRAM.split("sys.path")[0] + "\nsocket.create_connection(('127.0.0.1', 1))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert "a Dag file opened a connection" in done.stderr
-    assert socket  # the module that is patched there
+    with pytest.raises(AssertionError, match="a Dag file opened a connection"):
+        processes.submit(connected).result()
