@@ -84,6 +84,18 @@ def test_a_refused_file_takes_no_stream_s_place(streams, tmp_path):
     assert "lake/others" not in bag.dags["orders"].doc_md
 
 
+def test_a_site_that_takes_one_dag_gets_no_other(streams, tmp_path):
+    """Nor a refused file's: what its own Dag file does not name is not there."""
+    (streams / "bad.yaml").write_text("stream: [\n")
+    (streams / "others.yaml").write_text(GOOD.replace("orders", "others"))
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    lines = ["from tideline.airflow.dags import stream_dags  # airflow dag"]
+    lines.append(f"one = stream_dags({str(streams)!r})['orders']")
+    (folder / "one.py").write_text("\n".join(lines))
+    assert set(DagBag(str(folder)).dags) == {"orders"}
+
+
 @pytest.mark.parametrize("dag_id", sorted(operation_dags()))
 def test_no_stream_takes_an_operation_s_place(streams, dag_id):
     """Airflow allows an id once: with two files that have it, either one may win."""

@@ -87,7 +87,8 @@ def _first_failure(root: Path, tests: list[str]) -> str | None:
         return None
     failed = re.search(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
     if done.returncode != 1 or failed is None:
-        raise SystemExit(f"pytest ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        said = f"{done.stdout}{done.stderr}"[-3000:]
+        raise SystemExit(f"pytest ended with {done.returncode}:\n{said}")
     return failed[1]
 
 

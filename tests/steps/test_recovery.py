@@ -12,7 +12,7 @@ from tideline.landing.attempts import Attempt
 from tideline.pipeline.freezing import freeze_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.proposing import stable_proposal
-from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
+from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges, verify_ranges
 
 
 @pytest.fixture
@@ -98,6 +98,19 @@ def test_a_commit_whose_rows_were_taken_away_proves_nothing(waiting):
     assert waiting.offsets() == list(range(100))
     assert waiting.run("c").status == "done"
     assert waiting.offsets() == list(range(105))
+
+
+def test_a_superseded_plan_claims_nothing_that_it_had_verified(waiting):
+    """Verified, then taken away by others and lost by the log: no head moved over it (R6)."""
+    run = waiting.commit("a")
+    verify_ranges(run)
+    assert waiting.ledger().find_run("a").verified
+    waiting.delete_rows(lambda offset: True)
+    waiting.expire(100)
+    with pytest.raises(ResetDetected):
+        waiting.run("b")
+    record = waiting.ledger().find_run("a")
+    assert (record.status, record.verified, record.table_commit) == ("superseded", (), None)
 
 
 def test_two_runs_cannot_freeze_over_each_other(waiting):
