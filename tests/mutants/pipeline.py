@@ -262,8 +262,27 @@ MUTANTS = (
         f"{OLDER}::test_a_removed_backfill_does_not_take_the_live_lane_back",
     ),
     Mutant(
+        "what was cut since a look is told before forgotten rows count (R7)",
+        "return seen is not None and is_cut(position, seen)",
+        "return False",
+        FOUND,
+        within="_is_cut",
+    ),
+    Mutant(
+        "an approved table is taken over before a plan is fenced (R13)",
+        "take_decided_table(run, run.ledger.read(), plan)  # else the fence",
+        "pass  #",
+        FOUND,
+    ),
+    Mutant(
+        "no row of another log comes where none was verified (R4)",
+        "if not landed and not _is_verified(landing):",
+        "if not landed:",
+        FOUND,
+    ),
+    Mutant(
         "a forgotten generation goes on (R13)",
-        "    head = taken_up(head, known, ids if seen.cluster_id == head.cluster_id else {})\n",
+        "    head = taken_up(head, known, today)\n",
         "",
         f"{OLDER}::test_a_forgotten_generation_goes_on",
     ),

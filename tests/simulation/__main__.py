@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from itertools import combinations
 from pathlib import Path
 
+from tests.simulation.events import KINDS
 from tests.simulation.explore import Tally, explore
 from tests.simulation.histories import History, Outcome, make_history, play
 from tests.simulation.known import known_fault
@@ -46,6 +48,8 @@ def main() -> int:
     if options.pairs:
         for (one, other), count in sorted(tally.pairs.items()):
             print(f"{one} x {other}: {count}")
+        never = sorted(set(combinations(sorted(KINDS), 2)) - set(tally.pairs))
+        print("never met:", ", ".join(f"{one} x {other}" for one, other in never) or "none")
     return 1 if failed else 0
 
 

@@ -16,7 +16,10 @@ Events = tuple[Event, ...]
 LANDED: Events = (("produce", 0, 0, 6), ("live", 0), ("finish", 0))
 SETUPS: dict[str, Events] = {
     "first run": (("produce", 0, 0, 6),),
-    "later run": (*LANDED, ("produce", 0, 0, 3), ("transaction", 0, 0, 3, 1), ("produce", 0, 0, 1)),
+    "later run": (
+        *(*LANDED, ("save_ledger",), ("produce", 0, 0, 3), ("transaction", 0, 0, 3, 1)),
+        ("produce", 0, 0, 1),
+    ),
 }
 PROCESSES: dict[str, Event] = {
     "live": ("live", 0),
@@ -52,7 +55,11 @@ WORLDLY: dict[str, Events] = {
     "optimized": (("optimize",),),
     "rows deleted": (("foreign_delete", 50),),
     "restored": (("restore", 1),),
+    "vacuumed": (("vacuum",),),
+    "the ledger put back": (("restore_ledger",),),
     "refused": (("refuse", 0),),
+    "refused for a while": (("refuse", 0), ("live", 0), ("finish", 1), ("grant",)),
+    "cannot be read, cut and refilled": (("unreadable", 0, 0, 1), ("truncate", 0, 0, 2, 3)),
 }
 
 _LIVE: Events = (PROCESSES["live"], ("finish", 1))
@@ -119,11 +126,11 @@ def surprises() -> Iterator[Duel]:
 
 
 def sleepers() -> Iterator[Duel]:
-    """Every landing that stands still while the world changes, and wakes up when all is decided."""
+    """Every process that stands still while the world changes, and wakes up when all is decided."""
     befalls = "stopped, and its leases run out"
     for setup in SETUPS:
-        for first in ("live", "live as tasks", "backfill ahead", "backfill of landed"):
-            second = "live" if first.startswith("live") else "replay"
+        for first in PROCESSES:
+            second = "replay" if first.startswith("backfill") else "live"
             for worldly in WORLDLY:
                 yield Duel(setup, first, befalls, second, worldly, sleeps=True)
 

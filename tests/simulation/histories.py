@@ -113,6 +113,8 @@ def play(history: History) -> Outcome:
     stream = Stream.model_validate({"stream": "s", "table": {"uri": "/lake/s"}, **history.options})
     world = World(stream, history.topics)
     watch = Watch(world)
+    forgotten: list[oracle.Recorded] = []
+    world.put_back_from = lambda state: forgotten.append(oracle.Recorded(world, state))
     with clock.simulated(world.machine()):
         problems, happened = [], 0
         for event in history.events:
@@ -124,7 +126,7 @@ def play(history: History) -> Outcome:
             chooser = ending.chooser(history.seed, history.choice)
             problems = [*ending.end(world, watch, chooser)]
         if not problems:
-            problems = [*oracle.judge(world, watch.first)]
+            problems = [*oracle.judge(world, watch.first, forgotten)]
         for process in world.alive:
             process.kill()
     outcome = Outcome(problems, happened, world)

@@ -50,6 +50,14 @@ class Recorded:
         if incident.decision is not None and incident.decision.choice == "restart":
             self.restarted.add(str(finding.topic_id))
 
+    def join(self, other: Recorded) -> None:
+        """Name what another one names, too."""
+        for log, ranges in other._ranges.items():
+            self._ranges[log] += ranges
+        self._topics |= other._topics
+        self.clusters |= other.clusters
+        self.restarted |= other.restarted
+
     def holds(self, topic_id: str, partition: int, offset: int) -> bool:
         """Whether an offset is recorded as lost."""
         return topic_id in self._topics or any(
@@ -57,18 +65,21 @@ class Recorded:
         )
 
 
-def judge(world: World, first: dict[Log, int]) -> Iterator[str]:
+def judge(world: World, first: dict[Log, int], forgotten: Iterable[Recorded] = ()) -> Iterator[str]:
     """What is wrong after the end of a history.
 
     Args:
         world: After its ending.
         first: Where the stream began, by log.
+        forgotten: What ledgers named as lost before a backup was put in their place.
     """
     state = world.state()
     if state is None:
         yield "the ledger is nowhere"
         return
     recorded = Recorded(world, state)
+    for told in forgotten:
+        recorded.join(told)
     yield from _audit(world)
     yield from _covered(world, state)
     yield from _produced(world, state, first, recorded)

@@ -48,15 +48,25 @@ class Watch:
         self.first: dict[Log, int] = {}
         self._resolved = 0
         self._boundaries: dict[tuple[str, PartitionIdentity], int] = {}
+        self._records: dict[tuple[PartitionIdentity, int], int] = {}
         world.committed = self._look_at_ledger
+        world.put_back_to = self._forget
 
     def _look_at_ledger(self) -> None:
         """At each commit to the ledger: a later look would take two changes for one."""
         state = self._world.state()
         if state is not None and state is not self._seen:
             self._found += self._of_ledger(state)
+            self._found += self._of_identities(state)
             self._note_shown(state)
             self._seen = state
+
+    def _forget(self, state: LedgerState) -> None:
+        """A backup of the ledger was put back: what came after it was never promised."""
+        followed = {(p.topic_id, p.partition) for p in (*state.head.positions, *state.head.retired)}
+        self.first = {log: begin for log, begin in self.first.items() if log in followed}
+        self._seen, self._plans, self._proposed_from = state, {}, {}
+        self._resolved, self._boundaries = 0, {}
 
     def _note_shown(self, state: LedgerState) -> None:
         """How far the ledger has ever been told that a followed log reaches, read or not.
@@ -109,6 +119,8 @@ class Watch:
             seen: set[object] = set()
             twice = next(r for r in rows if (r[:2] in seen) or seen.add(r[:2]))
             yield f"R2: two copies of {twice}"
+        if (state := self._world.state()) is not None:
+            yield from self._of_identities(state)
         tokens = [v.token for v in table.versions if v.token is not None]
         if tokens != sorted(set(tokens)):
             yield f"R5: tokens do not grow: {tokens}"
@@ -121,6 +133,17 @@ class Watch:
             ]
             if gone:
                 yield f"R4: a replay has replaced {gone[0]} by nothing"
+
+    def _of_identities(self, state: LedgerState) -> Iterator[str]:
+        """Where a row was verified once, no other record's ever stands (docs/adr/0037)."""
+        covered = state.head.covered
+        for row in self._world.table.rows():
+            place = (row.identity, row.offset)
+            known = self._records.get(place)
+            if known not in (None, row.serial):
+                yield f"exchanged: {row} stands where record {known} was verified"
+            if any(r.start_offset <= row.offset < r.end_offset for r in covered.get(place[0], ())):
+                self._records[place] = row.serial
 
     def _of_ledger(self, state: LedgerState) -> Iterator[str]:
         before = self._seen
@@ -241,6 +264,8 @@ class Watch:
             if position.next_offset < earlier.next_offset:
                 if self._closed("truncation", before, state):
                     continue  # only unread records were cut: the generation stays
+                if self._world.is_put_back and self._closed("table_changed", before, state):
+                    continue  # the table does not hold all that the older ledger calls verified
                 yield f"the position of {position} went back from {earlier.next_offset}"
                 continue
             passed = [OffsetRange(earlier.next_offset, position.next_offset)]

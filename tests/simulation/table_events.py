@@ -70,6 +70,22 @@ def ledger_away(world: World, calls: int) -> None:
     world.store.away = calls
 
 
+def save_ledger(world: World) -> None:
+    """Somebody backs the ledger up, folder or database."""
+    world.back_up()
+
+
+def restore_ledger(world: World) -> None:
+    """Somebody puts the last backup back, whoever is at work."""
+    if world.put_back():
+        world.happened("table_changed")
+
+
+def vacuum(world: World) -> None:
+    """Somebody vacuums without retention: files that no version names yet are gone."""
+    world.table.files.clear()
+
+
 def spark_loses(world: World, reads: int) -> None:
     """Spark's next reads lose a record each."""
     world.spark.loses = reads

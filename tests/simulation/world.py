@@ -53,6 +53,23 @@ class Asked:
     request: RunRequest
 
 
+@dataclass(frozen=True)
+class Backup:
+    """A ledger as it was.
+
+    Args:
+        location: Where.
+        store: Its documents and history.
+        shown: How far it had been shown each log.
+        records: How many records there had ever been.
+    """
+
+    location: str
+    store: StoreState
+    shown: Mapping[tuple[str, int], int]
+    records: int
+
+
 @dataclass
 class World:
     """The world of one history.
@@ -82,6 +99,10 @@ class World:
     restored: set[tuple[Any, int]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
+    put_back_from: Callable[[LedgerState], None] = lambda state: None
+    put_back_to: Callable[[LedgerState], None] = lambda state: None
+    backup: Backup | None = None
+    is_put_back: bool = False
 
     def __post_init__(self) -> None:
         cluster = self.new_cluster()
@@ -103,6 +124,59 @@ class World:
         if location not in self.stores:
             self.stores[location] = StoreState(committed=lambda: self.committed())
         return self.stores[location]
+
+    def back_up(self) -> None:
+        """Copy the ledger, as it stands, once there is one."""
+        store = self.store
+        if not store.documents:
+            return
+        copied = StoreState(store.version, dict(store.documents))
+        copied.history.update({kind: [*entries] for kind, entries in store.history.items()})
+        self.backup = Backup(self.location, copied, dict(self.shown), len(self.origins))
+
+    def put_back(self) -> bool:
+        """Have the ledger be what the last backup holds; whether there is one of it.
+
+        Nobody can miss what is in no log by now and what the backup was never shown.
+        """
+        saved = self.backup
+        before = self.state()
+        if saved is None or saved.location != self.location or before is None:
+            return False
+        with self.calm():
+            self.put_back_from(before)
+        store = self.store
+        store.version, store.documents = saved.store.version, dict(saved.store.documents)
+        store.history.clear()
+        store.history.update({kind: [*e] for kind, e in saved.store.history.items()})
+        self._state = None
+        self.shown = dict(saved.shown)
+        state = self.state()
+        if state is None:
+            return False
+        known = dict(saved.shown)
+        for position in state.head.positions:
+            log = (position.topic_id, position.partition)
+            known[log] = max(known.get(log, 0), position.proven_end)
+        there = {
+            e.serial
+            for cluster in self.clusters
+            for topic in cluster.topics.values()
+            for log in topic.logs
+            for e in log.entries
+        }
+        self.unseen |= {
+            serial
+            for serial, origin in enumerate(self.origins)
+            if serial not in there
+            and (
+                serial >= saved.records
+                or origin.offset >= known.get((origin.topic_id, origin.partition), 0)
+            )
+        }
+        self.is_put_back = True
+        self.put_back_to(state)
+        return True
 
     def number(self, what: str) -> int:
         """The next number of its kind, from 1."""

@@ -27,7 +27,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, intersect
 from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
 from tideline.model.run import RunRecord, TableCommit
 from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
@@ -170,7 +170,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
 
     def check(version: int) -> TableChange:
         landed = run.table.landed(plan.ranges, version)
-        if not landed:
+        if not landed and not _is_verified(landing):
             return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
         missing = unread(plan.ranges, landing.written.landed, landed)
@@ -188,6 +188,12 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
 
     return _commit(run, landing.change, landing.written.files, look, check, after_version)
+
+
+def _is_verified(landing: Landing) -> bool:
+    """Whether a part of the plan is: also where no row stands, none may come of another log."""
+    covered = landing.state.head.covered
+    return any(intersect([r.offsets], covered.get(r.identity, ())) for r in landing.plan.ranges)
 
 
 def remove(run: RunContext, change: TableChange, *, after_version: int) -> KnownCommit:

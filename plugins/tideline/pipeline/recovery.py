@@ -218,6 +218,7 @@ def _supersede(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> Ledger
     Raises:
         StreamBusy: Such an attempt has landed the plan meanwhile.
     """
+    take_decided_table(run, run.ledger.read(), plan)  # else the fence would halt with it again
     with run.ledger.lease("writer"):  # nobody else begins to write it
         fence_older_attempts(run, plan)
         if _rows_are_left(run, run.ledger.read(), left_open):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.errors import AttemptFenced, BadInput, VerificationFailed
+from tideline.errors import AttemptFenced, BadInput, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.closing import close_plan, commit_group_offsets, refuse_closed
 from tideline.landing.context import RunContext, log, now
@@ -231,6 +231,6 @@ def advance_offsets(run: RunContext) -> RunRecord:
         halt(run, open_incidents(run, state, changed, plan))
     state = close_plan(run, record, plan, commit, record.verified)
     commit_group_offsets(run)
-    closed = run.record_in(state)
-    assert closed is not None
+    if (closed := run.record_in(state)) is None:
+        raise StreamBusy("the ledger was put back while this run advanced; run again")
     return closed

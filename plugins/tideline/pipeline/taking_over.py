@@ -95,7 +95,8 @@ def what_the_table_tells(
     known = tuple(v.planned for v in verified)
     plan = replace(plan, ranges=known)
     record = replace(record, plan=plan, table_commit=commit, verified=verified)
-    head = taken_up(head, known, ids if seen.cluster_id == head.cluster_id else {})
+    today = seen.topics if seen.cluster_id == head.cluster_id else ()
+    head = taken_up(head, known, today)
     head = replace(
         advance_head(head, plan, commit),
         table_id=state.head.table_id,

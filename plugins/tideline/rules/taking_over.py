@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tideline.model.head import Head, KnownCommit, PartitionPosition
-from tideline.model.observation import Gap
+from tideline.model.observation import Gap, TopicObservation
 from tideline.model.offsets import (
     Beginning,
     Coverage,
@@ -27,6 +27,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import Mismatch, VerifiedRange
 from tideline.model.run import RunRecord
+from tideline.rules.reset_detection import is_cut
 from tideline.rules.verification import sound_parts
 
 Held = Mapping[PartitionIdentity, Intervals]
@@ -116,15 +117,17 @@ def as_planned(item: ReadRange) -> PlannedRange:
     return PlannedRange(item.topic, *item.coordinates, item.leader_epoch, start, end, end)
 
 
-def taken_up(head: Head, ranges: Iterable[ReadRange], topic_ids: Mapping[str, str]) -> Head:
+def taken_up(head: Head, ranges: Iterable[ReadRange], topics: Iterable[TopicObservation]) -> Head:
     """The head that follows generations and incarnations which only the table knows.
 
     What was decided about them is in no ledger any more: the first row says where each began.
 
     Args:
         ranges: Where the table has rows that were forgotten.
-        topic_ids: By topic name, as the brokers tell them now.
+        topics: As the brokers tell them now, asked with the head's epochs; none of another cluster.
     """
+    today = {t.topic: t for t in topics if t.topic_id is not None}
+    topic_ids = {topic: t.topic_id for topic, t in today.items()}
     first: dict[PartitionIdentity, int] = {}
     epochs: dict[PartitionIdentity, int] = {}
     for r in ranges:
@@ -152,8 +155,17 @@ def taken_up(head: Head, ranges: Iterable[ReadRange], topic_ids: Mapping[str, st
                 seen_end=None,
             )
             begun += [Beginning(i, first[i]) for i in newer]
-        elif (p.leader_epoch or 0) > epochs.get(p.identity, p.leader_epoch or 0):
-            # a look has seen a newer one before these rows were known: their own has to hold
+        elif (p.leader_epoch or 0) > epochs.get(p.identity, p.leader_epoch or 0) and not _is_cut(
+            p, today
+        ):
+            # A look has seen a newer one before these rows were known: their own has to hold. But
+            # if what the look has seen was cut since, that is told first.
             p = replace(p, leader_epoch=None, seen_end=None)
         followed.append(p)
     return replace(head, positions=tuple(followed)).begun(begun)
+
+
+def _is_cut(position: PartitionPosition, today: Mapping[str, TopicObservation]) -> bool:
+    topic = today.get(position.topic)
+    seen = topic.partition(position.partition) if topic is not None else None
+    return seen is not None and is_cut(position, seen)
