@@ -32,7 +32,7 @@ def test_a_failing_history_shrinks_to_what_it_needs_and_replays(monkeypatch):
     """A breach made on purpose: whoever truncates a log fails."""
     monkeypatch.setattr(
         "tests.simulation.oracle.judge",
-        lambda *_: ["the log was cut"] if world.facts["truncation"] else [],
+        lambda world, *_: ["the log was cut"] if world.facts["truncation"] else [],
     )
     long = make_history(3)
     events = (*long.events, ("truncate", 0, 0, 7, 9), ("produce", 0, 0, 5))
