@@ -54,6 +54,7 @@ class Machine:
         pause: Called with the seconds of each pause.
         elapsed: A process's own seconds, for deadlines.
         renew: Given the function that renews a lease; returns one that ends that.
+        ahead: How much a process's own clock shows more than the world's.
         is_gone: Whether the holder of a lease is known to have ended.
         named: Called with each id that is given out.
     """
@@ -65,6 +66,7 @@ class Machine:
         reach: Callable[[str], None],
         pause: Callable[[float], None],
         elapsed: Callable[[], float],
+        ahead: Callable[[], timedelta],
         renew: Callable[[Callable[[], object]], Callable[[], None]],
         is_gone: Callable[[Any], bool],
         named: Callable[[str], None],
@@ -73,6 +75,7 @@ class Machine:
         self.reach = reach
         self.pause = pause
         self.elapsed = elapsed
+        self.ahead = ahead
         self.renew = renew
         self.is_gone = is_gone
         self.named = named
@@ -117,7 +120,7 @@ _NOW, _REACH, _LOAD = context.now, failpoints.reach, documents.load
 
 
 def _now() -> datetime:
-    return _MACHINE[-1].clock.now()
+    return _MACHINE[-1].clock.now() + _MACHINE[-1].ahead()
 
 
 def _reach(place: str) -> None:

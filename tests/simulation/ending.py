@@ -37,6 +37,7 @@ def heal(world: World) -> None:
     """What can pass has passed: brokers and stores answer, transactions end, time goes by."""
     world.cluster.moods.clear()
     log_events.grant(world)
+    run_events.put_topics_back(world)
     log_events.end_transactions(world, 1)
     world.store.away = world.store.lost_answers = world.table.lost_answers = 0
     world.spark.loses = world.spark.repeats = world.spark.fails = 0

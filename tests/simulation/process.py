@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 from greenlet import getcurrent, greenlet
 
@@ -38,6 +39,7 @@ class Process:
         self.crash: BaseException | None = None
         self.keepers: list[Callable[[], object]] = []
         self.slept = 0.0
+        self.clock_ahead = timedelta()
         self._credit = 0
         self._is_quiet = False
         self._work = work

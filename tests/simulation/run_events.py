@@ -177,6 +177,34 @@ def decide_so(world: World, incident_id: str, choice: str) -> None:
         world.ledger().update(lambda state: state.with_decision(incident_id, decision))
 
 
+def edit_topics(world: World, topic: int) -> None:
+    """Somebody takes a topic out of the stream file, or puts it in again; one always stays."""
+    kafka = world.stream.kafka
+    if kafka.topics is None:
+        return
+    name = sorted(world.topics)[topic % len(world.topics)]
+    left = [t for t in sorted(world.topics) if (t in kafka.topics) != (t == name)]
+    if left:
+        _follow(world, left)
+
+
+def put_topics_back(world: World) -> None:
+    """The stream file names every topic again."""
+    if world.stream.kafka.topics is not None:
+        _follow(world, sorted(world.topics))
+
+
+def _follow(world: World, topics: list[str]) -> None:
+    kafka = world.stream.kafka.model_copy(update={"topics": topics})
+    world.stream = world.stream.model_copy(update={"kafka": kafka})
+
+
+def skew(world: World, process: int, minutes: int) -> None:
+    """The clock of a process's host is ahead of the others', or behind them."""
+    if alive := world.alive:
+        alive[process % len(alive)].clock_ahead = timedelta(minutes=minutes - 10)
+
+
 def step(world: World, process: int, ticks: int) -> None:
     """One of the processes goes on for that many boundaries."""
     if alive := world.alive:

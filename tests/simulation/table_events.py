@@ -86,6 +86,15 @@ def vacuum(world: World) -> None:
     world.table.files.clear()
 
 
+def clean_log(world: World, kept: int) -> None:
+    """A checkpoint was written, and the table's log keeps its last commits only."""
+    table = world.table
+    oldest = max(table.log_start, len(table.versions) - kept)
+    if oldest > table.log_start:
+        table.log_start = oldest
+        world.happened("table_changed")  # what was committed in between, nobody can tell
+
+
 def spark_loses(world: World, reads: int) -> None:
     """Spark's next reads lose a record each."""
     world.spark.loses = reads

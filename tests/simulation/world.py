@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from tests.simulation.clock import Clock, Machine
@@ -263,6 +264,7 @@ class World:
             reach=lambda place: _with_running(lambda p: p.tick(f"@{place}")),
             pause=self._pause,
             elapsed=lambda: p.slept if (p := running()) is not None else 0.0,
+            ahead=lambda: p.clock_ahead if (p := running()) is not None else timedelta(),
             renew=lambda renew: p.keeper(renew) if (p := running()) is not None else (lambda: None),
             is_gone=lambda lease: lease.holder in self._gone(),
             named=lambda name: _with_running(lambda p: p.holders.add(name)),
