@@ -36,7 +36,7 @@ from tests.mutants.mutant import PACKAGE, Mutant
 from tests.mutants.reach import COLLECTING, Reach, Recorder, Sources, tests_for
 from tests.mutants.swapping import functions_of, swap
 
-PARTS = (("unit", "property"), ("simulation", "dags"))
+PARTS = (("unit", "property", "steps"), ("simulation", "dags"))
 """The light suites, the cheap ones first; a part is run by one process."""
 LEVELS = tuple(level for part in PARTS for level in part)
 STATE = ROOT / ".kill-matrix"

@@ -166,6 +166,44 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
             "",
         ),
     ),
+    "cut": (
+        Mutant(
+            "a cut log goes on in a new generation",
+            "return max((i.generation for i in given), default=-1) + 1",
+            "return max((i.generation for i in given), default=0)",
+            "",
+        ),
+    ),
+    "given": (
+        Mutant(
+            "no number is given twice",
+            "for i in (*self._identities, *self.given) if",
+            "for i in self._identities if",
+            "",
+        ),
+        Mutant(
+            "no number is given of which the table has rows",
+            "head = above_the_table(run, head, observation, incident.finding)",
+            "pass",
+            "",
+        ),
+    ),
+    "older": (
+        Mutant(
+            "a token above the ledger's is a finding",
+            "if known_token is None or (table.token or 0) <= known_token:",
+            "if True:",
+            "",
+        ),
+    ),
+    "between": (
+        Mutant(
+            "no row of another log comes where none was verified",
+            "if not landed and not _is_verified(landing):",
+            "if not landed:",
+            "",
+        ),
+    ),
 }
 """What keeps one identity for one record (docs/adr/0037), taken out in the same way."""
 CASES = {**RULES, **IDENTITIES}
