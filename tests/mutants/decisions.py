@@ -69,6 +69,12 @@ MUTANTS = (
         GENERATIONS,
     ),
     Mutant(
+        "two heads that give up on different offsets are merged (R9)",
+        "                h.accepted_loss,\n                h.unreadable,\n",
+        "                h.accepted_loss,\n",
+        "tests/unit/test_unreadable.py",
+    ),
+    Mutant(
         "no number is given of which the table has rows (R9)",
         "head = above_the_table(run, head, observation, incident.finding)",
         "pass",

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.worlds.build import NOW, head, plan, planned, position
+from tideline.errors import StreamBusy
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.offsets import Coverage, OffsetRange, by_log
@@ -214,3 +215,17 @@ def test_offsets_with_a_row_are_not_lost():
     assert spans(without_rows(found, {here: rows})) == [(0, 104, 105), (0, 106, 107)]
     assert without_rows(found, {newer: rows}) == tuple(found)
     assert without_rows(found, {here: (OffsetRange(0, 200),)}) == ()
+
+
+def test_a_head_made_of_another_one_never_hides_what_cannot_be_read():
+    """Else an offset that this one gave up on would be asked for again, or never again."""
+    known = (Coverage(position().identity, (OffsetRange(104, 105),)),)
+    made_from = head(position(), accepted_loss=known)
+    for now in (head(position(), accepted_loss=known, unreadable=known), head(position())):
+        state = LedgerState(5, Control("l", "orders"), head=now)
+        with pytest.raises(StreamBusy, match="the head moved meanwhile"):
+            state.with_head(replace(made_from, live_runs=1), made_from=made_from)
+    seen_more = replace(made_from, positions=(position(epoch=4, seen_end=900),))
+    state = LedgerState(5, Control("l", "orders"), head=seen_more)
+    after = state.with_head(replace(made_from, live_runs=1), made_from=made_from)
+    assert after.head == replace(seen_more, live_runs=1)
