@@ -149,7 +149,7 @@ class DecodingHalted(Halted):
 
 
 class UnreadableTable(Halted):
-    """The table's protocol asks readers for a feature that delta-rs does not have."""
+    """The table, as it stands, cannot be read: a feature, its columns, its log; the text says."""
 
 
 class ReplayUnavailable(Halted):

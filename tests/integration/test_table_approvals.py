@@ -3,6 +3,7 @@
 There is no broker and no Spark here.
 """
 
+import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.worlds.lake import hide_rows, overwrite_commit, replace_table, rows
-from tideline.errors import ResetDetected
+from tideline.errors import ResetDetected, UnreadableTable
 from tideline.landing.incidents import open_incidents, triage_incidents
 from tideline.landing.proof import foreign_changes
 from tideline.model.incident import Decision
@@ -265,3 +266,20 @@ def test_upkeep_and_appends_by_others_keep_no_run_from_planning(lake):
     DeltaTable(lake.uri).optimize.compact()
     assert planning(lake).status == "planned"
     assert lake.ledger.read().control.incidents == ()
+
+
+def test_a_table_that_a_catalog_takes_over_halts_until_it_is_given_back(lake):
+    """No position moves, and nobody waits for its store."""
+    names = ["catalogManaged"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    protocol |= {"readerFeatures": names, "writerFeatures": [*names, "inCommitTimestamp"]}
+    version = DeltaTable(lake.uri).version() + 1
+    taken = Path(lake.uri, "_delta_log", f"{version:020d}.json")
+    taken.write_text(json.dumps({"protocol": protocol}))
+    incident = halted(lake)
+    assert "catalog-managed" in incident.finding.actual
+    assert incident.finding.choices == ("fail",)
+    with pytest.raises(UnreadableTable, match="catalog-managed"):
+        require_clean(lake.open("audit"))
+    taken.unlink()
+    assert planning(lake).status == "planned"

@@ -4,7 +4,26 @@ from tests.mutants.mutant import Mutant
 
 CONTRACT = "tests/integration/test_table_contract.py"
 FILES = "tests/integration/test_table_files.py"
+FEATURES = "tests/unit/test_table_features.py"
 MUTANTS = (
+    Mutant(
+        "what a table's own log says is not waited for (R13)",
+        "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",
+        'if "is not supported" in text:',
+        FEATURES,
+    ),
+    Mutant(
+        "a disk that fails is away, and not unreadable",
+        "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",
+        "if text.startswith(_OF_THE_LOG):",
+        FEATURES,
+    ),
+    Mutant(
+        "a log that seems broken is listed once more",
+        "return read()  # the listing of a folder may miss what is just being written",
+        "raise",
+        FEATURES,
+    ),
     Mutant(
         "an older attempt publishes nothing (R5)",
         "if newest is not None and newest >= change.token:",

@@ -4,12 +4,14 @@ import json
 
 import pytest
 from deltalake import DeltaTable
+from deltalake import exceptions as delta_errors
 
-from tideline.errors import Halted
+from tideline.errors import Halted, ServiceAway
 from tideline.model.observation import ColumnChange, TableObservation, TableProperty
 from tideline.model.table_features import refusals
 from tideline.rules.foreign_changes import table_findings
 from tideline.table.delta_table import TargetTable
+from tideline.table.log import NewestTable
 
 OF_READERS = {
     "columnMapping",
@@ -171,9 +173,77 @@ def test_a_feature_of_readers_that_cannot_be_read_is_a_finding_and_no_passing_fa
     (finding,) = findings(folder)
     assert "readerNovelty" in finding.actual
     assert finding.choices == ("fail",)
-    with pytest.raises(Halted, match=r"readerNovelty.*drop the feature") as refused:
+    with pytest.raises(Halted, match=r"readerNovelty.*Drop the feature") as refused:
         TargetTable(str(folder)).newest_token("app")
     assert not refused.value.retriable
+
+
+def foreign(folder, protocol=None, fields=None, later=""):
+    """The log of a table that another program has created, and a text for its next commit."""
+    schema = {"type": "struct", "fields": [column()] if fields is None else fields}
+    made = {"id": "t", "format": {"provider": "parquet", "options": {}}, "createdTime": 0}
+    made |= {"schemaString": json.dumps(schema), "partitionColumns": [], "configuration": {}}
+    lines = [protocol or {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}]
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    text = "\n".join(json.dumps(line) for line in (*lines, {"metaData": made}))
+    (log / f"{0:020d}.json").write_text(text)
+    if later:
+        (log / f"{1:020d}.json").write_text(later)
+    return folder
+
+
+CATALOG = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["catalogManaged"],
+    "writerFeatures": ["catalogManaged", "inCommitTimestamp"],
+}
+NEWER = {"minReaderVersion": 9, "minWriterVersion": 9}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"protocol": {"protocol": CATALOG}}, "catalog-managed table"),
+        ({"protocol": {"protocol": NEWER}}, "reader version 9"),
+        ({"fields": []}, "empty schema"),
+        ({"fields": [column(kind="weird")]}, "table type: 'weird'"),
+        ({"later": "{garbage"}, "Json error"),
+    ],
+)
+def test_a_table_that_cannot_be_read_as_it_stands_is_refused_by_name(tmp_path, made, said):
+    """Its store answers: to wait for that would be to wait for ever."""
+    folder = foreign(tmp_path / "t", **made)
+    (finding,) = findings(folder)
+    assert said in finding.actual
+    assert finding.choices == ("fail",)
+    with pytest.raises(Halted, match=said) as refused:
+        TargetTable(str(folder)).newest_token("app")
+    assert (refused.value.exit_code, refused.value.table) == (3, str(folder))
+    assert "\n" not in refused.value.why
+    assert "unknown>" not in refused.value.why  # delta-rs adds where in itself it was
+
+
+def test_a_listing_that_has_missed_a_file_is_done_again(folder, monkeypatch):
+    """Files that are written while a folder is listed may be in the list or not."""
+    port, listed = TargetTable(str(folder)), []
+
+    def newest(kept):
+        listed.append(kept)
+        if len(listed) == 1:
+            raise delta_errors.DeltaError("Kernel error: Expected contiguous commit files")
+        return DeltaTable(str(folder))
+
+    monkeypatch.setattr(NewestTable, "newest", newest)
+    assert port.observe().unreadable is None
+
+
+def test_a_disk_that_fails_is_away(folder):
+    """delta-rs says so as if it were about the log."""
+    (folder / "_delta_log" / f"{1:020d}.json").symlink_to("/proc/self/mem")
+    with pytest.raises(ServiceAway, match="Input/output error"):
+        TargetTable(str(folder)).observe()
 
 
 def test_several_reasons_are_named_together():

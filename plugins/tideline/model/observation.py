@@ -227,8 +227,8 @@ class TableObservation:
         properties: The table's properties whose names begin with `delta.`.
         columns: Columns that differ from those that Tideline creates.
         token: Newest fencing token that the table has recorded for that ledger; None without one.
-        unreadable: Why the table cannot be read at all, a feature that delta-rs lacks; the rest is
-            empty then. None where it can.
+        unreadable: Why the table cannot be read at all: a feature that delta-rs lacks, no columns,
+            a broken log. The rest is empty then. None where it can.
     """
 
     exists: bool

@@ -121,8 +121,8 @@ _COLUMNS = {
 def refusals(table: TableObservation) -> Iterator[Refusal]:
     """Everything about a table that Tideline cannot write to, by name."""
     if table.unreadable is not None:
-        why = f"it cannot even be read: {table.unreadable}"
-        yield Refusal("a feature of its readers", why, "drop the feature, or restore the table")
+        remedy = "drop the feature that is named, restore the table, or give the stream a new one"
+        yield Refusal("a log that delta-rs cannot read", table.unreadable, remedy)
     for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
         if name not in _WITHOUT_EFFECT:
             remedy = f"{_drop(name)}, or give the stream a new table"

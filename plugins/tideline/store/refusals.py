@@ -78,6 +78,7 @@ _NOT_S3 = ("invalid list response", "Error parsing", "<html", "<!doctype html")
 _REDIRECT = "redirect without LOCATION"
 _COLOURS = re.compile(r"\x1b\[\d*m↳?")
 _CONNECT_SECONDS = 5
+_INTERNALS = re.compile(r"\nDebug source:|\n\s*0: ")
 _LONGEST_TEXT = 300
 
 
@@ -110,7 +111,7 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
 
 def plain_text(error: Exception) -> str:
     """What delta-rs or obstore says, in one line, without colours and internals."""
-    text = str(error).partition("\nDebug source:")[0]
+    text = _INTERNALS.split(str(error), 1)[0]
     return " ".join(_COLOURS.sub(" ", text).split())
 
 

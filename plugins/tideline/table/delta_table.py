@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -64,8 +65,8 @@ from tideline.table.written_files import (
     refuse_other_count,
 )
 
-_UNSUPPORTED = "is not supported"
-"""In delta-rs' message about a table whose protocol names a feature of readers that it lacks."""
+_OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
+"""How delta-rs begins what it says about a table's log; an object store gives an `OSError`."""
 
 
 class TargetTable:
@@ -95,7 +96,7 @@ class TargetTable:
         try:
             table = self._open(None)
         except UnreadableTable as error:
-            return TableObservation(exists=True, unreadable=str(error.__cause__))
+            return TableObservation(exists=True, unreadable=error.why)
         if table is None:
             return TableObservation(exists=False)
         metadata = table.metadata()
@@ -277,16 +278,12 @@ class TargetTable:
             discard_folder(self.uri, self._options, change.folder)
 
     def _open(self, version: int | None) -> DeltaTable | None:
-        try:
-            return self._kept.newest() if version is None else self._kept.at(version)
-        except (delta_errors.DeltaError, OSError) as error:
-            if _UNSUPPORTED in str(error):
-                raise UnreadableTable(
-                    f"table {self.uri} cannot be read: {error}; no position has moved, drop the"
-                    " feature or restore the table, then run again",
-                    table=self.uri,
-                ) from error
-            raise self._failure(error) from error
+        read = self._kept.newest if version is None else partial(self._kept.at, version)
+        with self._reachable():
+            try:
+                return read()
+            except delta_errors.DeltaError:
+                return read()  # the listing of a folder may miss what is just being written
 
     def _token(self, table: DeltaTable, app_id: str) -> int | None:
         with self._reachable():
@@ -355,8 +352,23 @@ class TargetTable:
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> TidelineError:
-        return refusal(self.uri, self._options, error) or ServiceAway(
-            f"table {self.uri} cannot be used: {type(error).__name__}: {plain_text(error)}; no"
-            " position has moved, run again when its store is back",
+        """What it is, by what delta-rs says: the store's refusal, the table's own fault, or away.
+
+        What the table itself says keeps it from being read however often it is tried.
+        """
+        if refused := refusal(self.uri, self._options, error):
+            return refused
+        text = plain_text(error)
+        if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):
+            why = text.removeprefix(_OF_THE_LOG)
+            return UnreadableTable(
+                f"table {self.uri} cannot be read: {why}; no position has moved. Drop the feature"
+                " that it names, restore the table, or give the stream a new one; then run again",
+                table=self.uri,
+                why=why,
+            )
+        return ServiceAway(
+            f"table {self.uri} cannot be used: {type(error).__name__}: {text}; no position has"
+            " moved, run again when its store is back",
             table=self.uri,
         )
