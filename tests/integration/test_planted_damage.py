@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.build import ID, OTHER_ID, plan, planned
 from tests.worlds.lake import NOW, hide_rows, overwrite_commit, replace_table, rows
 from tideline.documents import dump
-from tideline.errors import AuditNotClean
+from tideline.errors import AuditNotClean, VerificationFailed
 from tideline.model.observation import Gap
 from tideline.model.offsets import Beginning, Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import VerifiedRange
@@ -243,3 +243,48 @@ def test_an_audit_changes_nothing(lake):
     before = (DeltaTable(lake.uri).version(), dump(lake.ledger.read().head))
     assert not audit_stream(lake.run)[0].clean
     assert (DeltaTable(lake.uri).version(), dump(lake.ledger.read().head)) == before
+
+
+def refuses_to_count(lake, named):
+    table = lake.run.table
+    with pytest.raises(VerificationFailed, match=rf"parquet cannot be read: .*{named}"):
+        table.landed([planned(0, 600), planned(0, 600, 1)], table.observe().version)
+
+
+STRANGE = {
+    "another table": ({"a": ["x"]}, r"they lack topic_id, generation, partition, offset as"),
+    "other types": (
+        {"topic_id": [1], "generation": ["g"], "partition": ["p"], "offset": ["o"]},
+        r"they lack topic_id, generation, partition, offset as",
+    ),
+    "an offset in halves": (
+        {"topic_id": [ID], "generation": [0], "partition": [0], "offset": [1.5]},
+        r"they lack offset as",
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "named"), STRANGE.values(), ids=STRANGE)
+def test_a_table_of_somebody_else_is_audited_and_named(lake, columns, named):
+    """What its rows lack, and what to do about a table that is not Tideline's."""
+    shutil.rmtree(lake.uri)
+    write_deltalake(lake.uri, pa.table(columns))
+    with pytest.raises(AuditNotClean, match=named) as found:
+        require_clean(lake.run)
+    assert "give the stream a table and a ledger of its own" in str(found.value)
+    refuses_to_count(lake, named)
+
+
+@pytest.mark.parametrize("name", ["topic_id", "generation", "partition", "offset"])
+@pytest.mark.parametrize("is_there", [True, False], ids=["null", "no column"])
+def test_rows_without_coordinates_are_named(lake, name, is_there):
+    """Delta lets anybody append them, since every column may be null."""
+    data = rows(500, 503)
+    field = data.schema.field(name)
+    nothing = pa.nulls(len(data), field.type)
+    data = data.drop_columns([name])
+    data = data.append_column(field, nothing) if is_there else data
+    write_deltalake(lake.uri, data, mode="append", schema_mode="merge")
+    with pytest.raises(AuditNotClean, match=rf"^[^;]*damaged: .*they lack {name} as"):
+        require_clean(lake.run)
+    refuses_to_count(lake, rf"they lack {name} as")

@@ -13,6 +13,24 @@ MUTANTS = (
         FEATURES,
     ),
     Mutant(
+        "rows without coordinates are named, and nobody's fault of ours",
+        "if wrong := [n for n in columns if not _names_all(data, n)]:",
+        "if wrong := []:",
+        "tests/integration/test_planted_damage.py",
+    ),
+    Mutant(
+        "a column of another type is no coordinate",
+        "return bool(is_right and not data.column(name).null_count)",
+        "return not data.column(name).null_count",
+        "tests/integration/test_planted_damage.py",
+    ),
+    Mutant(
+        "another type's statistics prove nothing",
+        "return value if isinstance(value, int) else None",
+        "return value",
+        "tests/integration/test_planted_damage.py",
+    ),
+    Mutant(
         "a disk that fails is away, and not unreadable",
         "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",
         "if text.startswith(_OF_THE_LOG):",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from tideline.delta_io import integers, read_parquet
@@ -39,12 +40,26 @@ def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, st
 
     Raises:
         OSError: The file cannot be read.
+        ArrowInvalid: It is no Parquet file, or it has rows without coordinates, as no run writes.
     """
-    columns = [n for n in IDENTITY if n not in file.constants]
-    data = read_parquet(table, file.path, [*columns, "offset"], options)
+    columns = [n for n in (*IDENTITY, "offset") if n not in file.constants]
+    data = read_parquet(table, file.path, columns, options)
+    if wrong := [n for n in columns if not _names_all(data, n)]:
+        raise pa.ArrowInvalid(
+            f"another program's rows: they lack {', '.join(wrong)} as Tideline writes it"
+        )
     offsets = integers(data.column("offset"))
     for identity, mask in by_identity(data, file):
         yield identity, offsets if mask is None else offsets[mask]
+
+
+def _names_all(data: pa.Table, name: str) -> bool:
+    """Whether a coordinate of each row is there, and of the type that Tideline writes."""
+    if name not in data.column_names:
+        return False
+    kind = data.schema.field(name).type
+    is_right = pa.types.is_string(kind) if name == "topic_id" else pa.types.is_integer(kind)
+    return bool(is_right and not data.column(name).null_count)
 
 
 def count_rows(

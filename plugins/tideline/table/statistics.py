@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,8 +82,8 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
         constants = {}
         for name in IDENTITY:
             given = action.get(f"partition.{name}")
-            low, high = action.get(f"min.{name}"), action.get(f"max.{name}")
-            if given is not None:
+            low, high = _number(action, f"min.{name}"), _number(action, f"max.{name}")
+            if isinstance(given, str if name == "topic_id" else int):
                 constants[name] = given
             # The bounds of a text may be cut (Delta protocol, "Per-file Statistics").
             elif low is not None and low == high and name != "topic_id":
@@ -91,8 +92,8 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
             path=action["path"],
             rows=action.get("num_records"),
             constants=constants,
-            low=action.get("min.offset"),
-            high=action.get("max.offset"),
+            low=_number(action, "min.offset"),
+            high=_number(action, "max.offset"),
             newest=latest,
             size=action["size_bytes"],
             partition={
@@ -100,6 +101,12 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
                 for name in partition_columns
             },
         )
+
+
+def _number(action: Mapping[str, Any], name: str) -> int | None:
+    """A value of a file's statistics; a table of others may have any type there."""
+    value = action.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _instant(since_1970: int | None) -> datetime | None:
