@@ -122,19 +122,24 @@ def test_a_compaction_is_taken_over_as_well(kept):
     assert require_clean(lake.run).rows == 500
 
 
+def found_commit(run):
+    state, record, _ = run.frozen()
+    return find_commit(run, record, state.head)
+
+
 def test_a_commit_that_the_log_has_forgotten_is_known_by_its_rows(lake):
     """Log cleanup: rows that stand, and that nobody has verified, are the open plan's."""
     assert planning(lake, "dies").status == "planned"
     frozen = lake.open("dies")
-    assert find_commit(frozen, frozen.frozen()[1]) is None
+    assert found_commit(frozen) is None
     lake.append(rows(200, 300))
     lake.append(rows(200, 300, partition=1))
     for _ in range(2):
         lake.append(rows(0, 0))
-    assert find_commit(frozen, frozen.frozen()[1]) is None  # the log has all: it was never landed
+    assert found_commit(frozen) is None  # the log has all: it was never landed
     DeltaTable(lake.uri).create_checkpoint()
     for version in range(4):
         lake.commit_file(version).unlink()
     again = lake.open("dies")
-    found = find_commit(again, again.frozen()[1])
+    found = found_commit(again)
     assert (found.version, found.rows) == (3, 200)

@@ -145,10 +145,16 @@ MUTANTS = (
     ),
     Mutant(
         "foreign commits while Spark was writing (R13)",
-        "if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):",
-        "if record.is_open and (foreign := ()):",
+        "if record.is_open or commit is None:",
+        "if False:",
         "tests/steps/test_ways_out.py::test_verifying_itself_notices_a_delete_by_others",
         within="verify_ranges",
+    ),
+    Mutant(
+        "a commit is found in an older copy that was put back (R13)",
+        "if head.table_version is not None and head.table_version < first:",
+        "if False:",
+        "tests/steps/test_halting.py",
     ),
     Mutant(
         "the check after the read (R7)",
@@ -306,8 +312,8 @@ MUTANTS = (
     ),
     Mutant(
         "rows whose commit the log has forgotten are not lost (R3)",
-        "return _of_cleaned_log(run, record, table, first)",
-        "return None",
+        "return found or _of_cleaned_log(run, record, table, first)",
+        "return found",
         "tests/steps/test_recovery.py::test_rows_stand_though_the_log_of_the_table_has_forgotten_their_commit",
     ),
     Mutant(
@@ -348,8 +354,8 @@ MUTANTS = (
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",
-        "if foreign := foreign_changes(run, known, plan)[1]:",
-        "if foreign := ():",
+        "    if record.is_open:\n        _halt_if_changed(run, state, record, plan)\n",
+        "",
         "tests/steps/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
         within="advance_offsets",
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.errors import BadInput, ReplayUnavailable, ResetDetected, ServiceAway
+from tideline.errors import AttemptFenced, BadInput, ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.pipeline.steps import advance_offsets, verify_ranges
 
 
@@ -185,3 +185,62 @@ def test_a_table_that_was_put_back_before_the_advance_is_a_finding(landed):
     with pytest.raises(ResetDetected, match="table_changed"):
         advance_offsets(run)
     assert landed.head == {("orders", 0): 100}
+
+
+def appended(table):
+    """Others commit until the table's version is what it was."""
+    table.add_foreign(table.rows(), "WRITE", removes_rows=False)
+    table.add_foreign(table.rows(), "WRITE", removes_rows=False)
+
+
+@pytest.mark.parametrize("goes_on", [lambda table: None, appended], ids=["older", "as new"])
+def test_a_table_that_was_put_back_before_it_was_verified_is_a_finding(landed, goes_on):
+    """An older copy than the ledger knows: to clear a task would not bring its rows back."""
+    landed.send(10)
+    run = landed.commit("put back")
+    del landed.table.versions[-2:]
+    goes_on(landed.table)
+    with pytest.raises(ResetDetected, match="table_changed"):
+        verify_ranges(run)
+    assert landed.head == {("orders", 0): 100}
+    landed.decide("approve")
+    assert landed.run("put back").status == "done"
+    landed.run("lands")
+    assert landed.is_clean()
+
+
+def test_a_verified_commit_that_is_gone_is_a_finding_of_verifying_too(landed):
+    """Whoever has cleared that task alone is not told to ingest: another program was here."""
+    landed.send(10)
+    run = landed.commit("put back")
+    verify_ranges(run)
+    del landed.table.versions[-1]
+    with pytest.raises(ResetDetected, match=r"table_changed: .*vanished"):
+        verify_ranges(run)
+
+
+def test_a_table_put_back_to_what_the_ledger_knows_is_as_if_nothing_had_landed(landed):
+    """The plan is read again by the same run; nothing is lost, nothing stands twice."""
+    landed.send(10)
+    run = landed.commit("put back")
+    del landed.table.versions[-1]
+    with pytest.raises(AttemptFenced, match="ingest it first"):
+        verify_ranges(run)
+    assert landed.run("put back").status == "done"
+    assert len(landed.rows()) == 110
+    assert landed.is_clean()
+
+
+def test_closed_runs_land_again_in_a_copy_much_older_than_their_commits(landed):
+    """As the finding says; each finds the commit that it makes there."""
+    for name in ("two", "three"):
+        landed.send(10)
+        landed.run(name)
+    del landed.table.versions[1:]
+    assert landed.halts("four") == ["table_changed"]
+    landed.decide("approve")
+    landed.run("four")
+    for name in ("three", "two", "lands"):
+        assert landed.run(name).status == "done"
+    assert len(landed.rows()) == 120
+    assert landed.is_clean()

@@ -71,11 +71,14 @@ class Counted:
     evidence: tuple[PartitionEvidence, ...] = ()
 
 
-def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
+def find_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit | None:
     """The newest commit that carries the plan's id.
 
     Commits before the plan, or before its known commit, are not read; unless the table is another
-    one by now, whose versions begin anew.
+    one by now, whose versions begin anew, or an older copy of it was put back.
+
+    Args:
+        head: Knows the version of a copy that was approved.
     """
     plan, known = record.plan, record.table_commit
     assert plan is not None
@@ -89,7 +92,9 @@ def find_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     table = run.table.observe(first)
     if after is not None and table.table_id != table_id:
         return run.table.find_commit(plan.plan_id, after_version=None)
-    return _of_cleaned_log(run, record, table, first)
+    if head.table_version is not None and head.table_version < first:
+        found = run.table.find_commit(plan.plan_id, after_version=head.table_version)
+    return found or _of_cleaned_log(run, record, table, first)
 
 
 def _of_cleaned_log(
@@ -113,7 +118,7 @@ def _of_cleaned_log(
     return TableCommit(str(table.table_id), after + 1, table.token or 0, rows, bytes=0)
 
 
-def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
+def proven_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit | None:
     """The commit of an open plan, if its rows are all still there; None if it has to be read.
 
     Both must hold: a commit carries the plan's id, and at least as many rows stand at the planned
@@ -122,7 +127,7 @@ def proven_commit(run: RunContext, record: RunRecord) -> TableCommit | None:
     """
     plan = record.plan
     assert plan is not None
-    commit = find_commit(run, record)
+    commit = find_commit(run, record, head)
     newest = run.table.observe().version
     if commit is None or newest is None:
         return None

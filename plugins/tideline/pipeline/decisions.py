@@ -300,7 +300,7 @@ def decide_unverified_rows(
     plan = record.plan if record is not None else None
     if record is None or plan is None:
         return RowsDecided(head)
-    landed = find_commit(run, record)
+    landed = find_commit(run, record, state.head)
     newest = run.table.observe().version
     if landed is None or newest is None:
         return RowsDecided(head)

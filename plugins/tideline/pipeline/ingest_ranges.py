@@ -77,7 +77,7 @@ def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | No
     state, record, plan = run.frozen()
     if plan is None:
         return None
-    if record.is_open and (proven := proven_commit(run, record)):
+    if record.is_open and (proven := proven_commit(run, record, state.head)):
         held = state.incidents_of_plan(plan.plan_id)
         if _is_of_another_log(run, state, record):
             log.info("no row of plan %s is to be verified, and its log has changed", plan.plan_id)
@@ -134,7 +134,7 @@ def _unreadable_rest(
     assert plan is not None
     if not record.is_open or not unverified_rows_stand(state.head, landed):
         return None
-    commit = find_commit(run, record)
+    commit = find_commit(run, record, state.head)
     if commit is None or not obstacles_to(run, plan.on_cluster):
         return None
     log.warning("plan %s cannot be read again; what is left of it is verified", plan.plan_id)

@@ -81,7 +81,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     assert plan is not None
     log.info("run %s left plan %s open", left_open.run_id, plan.plan_id)
     held = state.incidents_of_plan(plan.plan_id)
-    commit = proven_commit(run, left_open)
+    commit = proven_commit(run, left_open, state.head)
     verified = None
     if commit is not None and not foreign_changes(run, state, plan)[1]:
         verified = verified_after_all(run, state, left_open, commit, held)
@@ -107,7 +107,7 @@ def _rows_are_left(run: RunContext, state: LedgerState, record: RunRecord) -> bo
     plan = record.plan
     assert plan is not None
     newest = run.table.observe().version
-    if newest is None or find_commit(run, record) is None:
+    if newest is None or find_commit(run, record, state.head) is None:
         return False
     return unverified_rows_stand(state.head, run.table.landed(plan.ranges, newest))
 
@@ -122,7 +122,7 @@ def head_after_recovery(run: RunContext, state: LedgerState) -> Head:
         return state.head
     if state.incidents_of_plan(left_open.plan.plan_id):
         return state.head
-    commit = proven_commit(run, left_open)
+    commit = proven_commit(run, left_open, state.head)
     return state.head if commit is None else advance_head(state.head, left_open.plan, commit)
 
 
@@ -143,7 +143,7 @@ def close_partially(
     plan = record.plan
     assert plan is not None
     owner = run.ledger.find_run(plan.run_id, state) or record
-    commit = find_commit(run, owner)
+    commit = find_commit(run, owner, state.head)
     # The head must not take a version for known that nobody has looked at; and rows that nobody
     # verifies here would stay, if no plan came back for their ranges.
     if foreign := foreign_changes(run, state, plan)[1]:

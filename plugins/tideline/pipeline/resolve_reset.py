@@ -86,7 +86,7 @@ def _resolve_held(run: RunContext, state: LedgerState, record: RunRecord) -> Led
     triage = triage_incidents(run, held)
     if record.finishes is None and not triage.decided:
         return state  # its own run, cleared: ingest_ranges checks, and reads again if it must
-    commit = proven_commit(run, record)
+    commit = proven_commit(run, record, state.head)
     if commit is not None and verified_after_all(run, state, record, commit, held) is not None:
         return state  # what was found has gone by; advance_offsets closes the incidents
     decided = _decided(run, triage)

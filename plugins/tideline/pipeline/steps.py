@@ -115,14 +115,14 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     state, record, plan = run.frozen()
     if plan is None:
         return None
-    commit = find_commit(run, record)
+    commit = find_commit(run, record, state.head)
+    if record.is_open or commit is None:
+        _halt_if_changed(run, state, record, plan)
     if commit is None:
         raise AttemptFenced(
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
-    if record.is_open and (foreign := foreign_changes(run, state, plan)[1]):
-        open_and_halt(run, state, foreign)
     counted = count_rows(run, record, plan.ranges, state.head)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
@@ -144,6 +144,20 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
         _keep(run, record, counted.evidence, commit, counted.verified)
     reach("verify:verified")
     return commit, counted.verified
+
+
+def _halt_if_changed(
+    run: RunContext, state: LedgerState, record: RunRecord, plan: BatchPlan
+) -> None:
+    """What others did to the table comes before what the plan lacks there (R13).
+
+    A table that was put back lacks a verified commit.
+    """
+    known = state
+    if record.is_open and record.table_commit is not None:
+        known = replace(state, head=noted(state.head, plan, record.table_commit))
+    if foreign := foreign_changes(run, known, plan)[1]:
+        open_and_halt(run, state, foreign)
 
 
 def _accept_or_halt(
@@ -214,12 +228,8 @@ def advance_offsets(run: RunContext) -> RunRecord:
     if plan is None:
         return record
     if record.is_open:
-        known = state
-        if record.table_commit is not None:  # a table that was put back lacks it: a finding
-            known = replace(state, head=noted(state.head, plan, record.table_commit))
-        if foreign := foreign_changes(run, known, plan)[1]:
-            open_and_halt(run, state, foreign)
-    commit = find_commit(run, record)
+        _halt_if_changed(run, state, record, plan)
+    commit = find_commit(run, record, state.head)
     if commit is None or commit != record.table_commit:
         raise BadInput(
             f"plan {plan.plan_id}: its newest commit in {run.stream.table.uri} is not verified;"
