@@ -10,7 +10,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 
 from tests.worlds.build import NOW, OTHER_ID
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
-from tests.worlds.lake import rows
+from tests.worlds.lake import map_columns, rows
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
 from tideline.decoding import steps as decode_steps
@@ -194,6 +194,19 @@ def test_a_foreign_table_is_left_alone(tmp_path):
     with pytest.raises(BadInput, match="was not created by Tideline"):
         found.decodes("one")
     assert DeltaTable(tmp_path / "typed").version() == before
+
+
+@pytest.mark.parametrize("table", ["typed", "bad"])
+@pytest.mark.parametrize("renamed", [None, "schema_id"])
+def test_a_table_with_column_mapping_is_refused_before_it_is_decoded(lake, table, renamed):
+    """By name; also where a column has to be added, which nobody but Delta's own writer can."""
+    uri = str(lake.folder / table)
+    map_columns(uri, renamed)
+    lake.lands(value_of(lake.first))
+    jobs, version = len(lake.spark.jobs), DeltaTable(uri).version()
+    with pytest.raises(BadInput, match=r"columnMapping: .*'delta.columnMapping.mode' = 'none'"):
+        lake.decodes("two")
+    assert (len(lake.spark.jobs), DeltaTable(uri).version()) == (jobs, version)
 
 
 def test_two_streams_cannot_share_a_table(lake, tmp_path):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.worlds.lake import hide_rows, overwrite_commit, replace_table, rows
-from tideline.errors import ResetDetected, UnreadableTable
+from tests.worlds.lake import hide_rows, map_columns, overwrite_commit, replace_table, rows
+from tideline.errors import AuditNotClean, ResetDetected, UnreadableTable
 from tideline.landing.incidents import open_incidents, triage_incidents
 from tideline.landing.proof import foreign_changes
 from tideline.model.incident import Decision
@@ -283,3 +283,16 @@ def test_a_table_that_a_catalog_takes_over_halts_until_it_is_given_back(lake):
         require_clean(lake.open("audit"))
     taken.unlink()
     assert planning(lake).status == "planned"
+
+
+@pytest.mark.parametrize("renamed", [None, "value", "offset"])
+def test_column_mapping_halts_by_name_at_the_look(lake, renamed):
+    """Nothing is written to such a table, and the finding stands in the audit."""
+    map_columns(lake.uri, renamed)
+    incident = halted(lake)
+    assert "columnMapping" in incident.finding.cause
+    if renamed is not None:
+        assert f"column {renamed} (missing)" in incident.finding.cause
+    assert incident.finding.choices == ("fail",)
+    with pytest.raises(AuditNotClean, match="columnMapping"):
+        require_clean(lake.open("audit"))

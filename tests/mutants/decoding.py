@@ -8,6 +8,13 @@ BESIDE = "tests/integration/test_decoding_beside.py"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "a typed table that asks for another writer is refused before Spark is asked (R13)",
+        "for reason in asked_refusals(replace(seen, columns=added)):",
+        "for reason in ():",
+        "tests/integration/test_decoding.py::"
+        "test_a_table_with_column_mapping_is_refused_before_it_is_decoded",
+    ),
+    Mutant(
         "decode: a table by days is not written without days",
         'if plan.event_date is None and "event_date" in partition_by:',
         "if False:",

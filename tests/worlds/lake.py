@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -175,3 +176,30 @@ def replace_table(lake, stream="orders"):
     ledger_id = lake.ledger.read().control.ledger_id
     shutil.rmtree(lake.uri, ignore_errors=True)
     TargetTable(lake.uri).create(stream, ledger_id, BY)
+
+
+def map_columns(uri, renamed=None):
+    """Column mapping by name, as Spark's ALTER TABLE leaves it; and a column under another name."""
+    log = Path(uri, "_delta_log")
+    lines = (log / f"{0:020d}.json").read_text().splitlines()
+    action = next(a for line in lines if "metaData" in (a := json.loads(line)))["metaData"]
+    schema = json.loads(DeltaTable(uri).schema().to_json())
+    number = count(1)
+
+    def mapped(kind):
+        if isinstance(kind, dict):
+            mapped(kind.get("elementType"))
+            for field in kind.get("fields", ()):
+                names = {"id": next(number), "physicalName": field["name"]}
+                field["metadata"] |= {f"delta.columnMapping.{k}": v for k, v in names.items()}
+                mapped(field["type"])
+                field["name"] = "renamed" if field["name"] == renamed else field["name"]
+
+    mapped(schema)
+    action["schemaString"] = json.dumps(schema)
+    last = str(next(number) - 1)
+    added = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": last}
+    action["configuration"] |= added
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    text = "".join(json.dumps(line) + "\n" for line in (protocol, {"metaData": action}))
+    (log / f"{DeltaTable(uri).version() + 1:020d}.json").write_text(text)

@@ -35,6 +35,7 @@ from tideline.model.offsets import (
     without_coverage,
 )
 from tideline.model.plan import LandedRange
+from tideline.model.table_features import refusals as asked_refusals
 
 Landed = Mapping[PartitionIdentity, LandedRange]
 
@@ -240,6 +241,11 @@ def refusals(tables: Sequence[TypedTable], stream: str, ledger_id: str) -> Itera
                 f"{table} belongs to ledger {seen.ledger_id}, this one is {ledger_id};"
                 " give an address of its own"
             )
+        else:
+            # what is missing is added
+            added = tuple(c for c in seen.columns if c.change != "missing")
+            for reason in asked_refusals(replace(seen, columns=added)):
+                yield f"{table}: {reason.name}: {reason.why}; {reason.remedy}"
 
 
 def begins_anew(tables: Sequence[TypedTable], known_ids: Sequence[str]) -> bool:
