@@ -13,7 +13,26 @@ OPEN = "tests/integration/test_decoding.py"
 LOGS = "tests/steps/test_identities_of_logs.py"
 DETECTION = "tests/unit/test_detection.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
+TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 MUTANTS = (
+    Mutant(
+        "rows that a refusal left in doubt are verified where the cluster answers (R6)",
+        'if incident.finding.kind not in (*GAP_CLASSES, "unknown"):',
+        "if incident.finding.kind not in GAP_CLASSES:",
+        TAKEN_OUT,
+    ),
+    Mutant(
+        "rows that verify in part only go with the others (R6)",
+        'if incident.finding.kind == "unknown" and counted.mismatches:',
+        "if False:",
+        TAKEN_OUT,
+    ),
+    Mutant(
+        "rows that verify are known before a loss is accepted (R9)",
+        'sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown"))',
+        "sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES)",
+        TAKEN_OUT,
+    ),
     Mutant(
         "only narrow incidents may be left open (R8)",
         "elif proceed and incident.finding.is_narrow and",
@@ -307,7 +326,7 @@ MUTANTS = (
     ),
     Mutant(
         "gaps are decided before losses (R9)",
-        "sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES)",
+        'sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown"))',
         "decided",
         FOUND,
     ),

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.worlds.memory import one_range
-from tideline.errors import BadInput, Halted, ResetDetected
+from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected
 from tideline.pipeline.steps import verify_ranges
 
 A, B = ("a", 0), ("b", 0)
@@ -194,6 +194,132 @@ def test_a_frozen_plan_is_let_go_of_a_topic_without_rights_that_is_taken_out(bot
     assert both.run("without").status == "done"
     assert by_topic(both) == {"a": 12, "b": 5}
     assert both.ledger().find_run("dies").superseded_by == "without"
+    both.cluster.refused.clear()
+    follow(both, "a", "b")
+    both.run("back")
+    assert by_topic(both) == {"a": 12, "b": 12}
+    assert both.is_clean()
+
+
+@pytest.fixture
+def refused(both):
+    """Rows of both topics are landed and not verified; then b's rights are lost for good."""
+    send(both, 7)
+    both.commit("dies")
+    both.cluster.refused.add("b")
+    return both
+
+
+@pytest.mark.parametrize("is_met", [True, False], ids=["met before", "met after"])
+def test_landed_rows_without_rights_halt_nobody_once_their_topic_is_taken_out(refused, is_met):
+    """One incident names them; nobody has verified them, so they go when it is decided."""
+    if is_met:
+        assert refused.halts() == ["unknown"]
+    follow(refused, "a")
+    if not is_met:
+        assert refused.halts() == ["unknown"]
+    for run_id in ("without", "later"):
+        send(refused, 1)
+        assert refused.run(run_id).status == "done"
+    assert refused.head == {A: 14, B: 5}
+    (waiting,) = refused.incident.plans
+    assert [(r.topic, r.start_offset, r.end_offset) for r in waiting.ranges] == [("b", 5, 12)]
+    refused.decide("approve")
+    refused.run("decided")
+    assert "its unverified rows are gone" in str(refused.closed[0].outcome)
+    assert (by_topic(refused), refused.head) == ({"a": 14, "b": 5}, {A: 14, B: 5})
+    assert refused.is_clean()
+    assert not refused.incidents
+
+
+@pytest.mark.parametrize("is_followed", [True, False], ids=["put back", "still out"])
+def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed):
+    """Kafka may have deleted the records by then: the rows are the only copies."""
+    assert refused.halts() == ["unknown"]
+    follow(refused, "a")
+    refused.run("without")
+    refused.cluster.refused.clear()
+    refused.expire(12, topic="b")
+    if is_followed:
+        follow(refused, "a", "b")
+        assert refused.halts("expired") == ["retention_loss", "unknown"]
+        refused.decide("accept_loss", "incident-2")
+    refused.decide("approve", "incident-1")
+    refused.run("decided")
+    assert (by_topic(refused), refused.head) == ({"a": 12, "b": 12}, {A: 12, B: 12})
+    assert str(refused.closed[0].outcome) == "the cluster answers: its rows are verified"
+    assert refused.ledger().read().head.accepted_loss == ()
+    assert refused.is_clean()
+
+
+def test_landed_rows_that_are_there_in_part_only_go(refused):
+    """Nobody knows what else happened to them; the range is planned anew when the topic is back."""
+    assert refused.halts() == ["unknown"]
+    follow(refused, "a")
+    refused.run("without")
+    refused.cluster.refused.clear()
+    unwanted = (refused.topic_id("b"), 7)
+    kept = [r for r in refused.table.rows() if (r.identity.topic_id, r.offset) != unwanted]
+    refused.table.add_foreign(kept, "DELETE", removes_rows=True)
+    assert refused.halts("deleted") == ["table_changed"]
+    for incident in refused.incidents:
+        refused.decide("approve", incident.incident_id)
+    refused.run("decided")
+    assert (by_topic(refused), refused.head) == ({"a": 12, "b": 5}, {A: 12, B: 5})
+    assert refused.is_clean()
+
+
+def test_landed_rows_of_a_topic_that_was_created_anew_meanwhile_go(refused):
+    """What the cluster answers must be about the log that was read."""
+    assert refused.halts() == ["unknown"]
+    follow(refused, "a")
+    refused.run("without")
+    refused.cluster.refused.clear()
+    refused.create("b")
+    refused.decide("approve")
+    refused.run("decided")
+    assert refused.head == {A: 12, B: 5}
+    assert len(refused.rows()) == 12 + 5
+    assert refused.is_clean()
+
+
+def test_what_is_left_of_such_rows_halts_nobody_either(refused):
+    """Somebody has deleted some of them, and that was approved; nobody can read them again."""
+    refused.delete_rows(lambda offset: offset == 7)
+    assert refused.halts() == ["table_changed"]
+    refused.decide("approve")
+    follow(refused, "a")
+    assert refused.halts("of b") == ["unknown"]
+    assert refused.halts("of a") == ["unexplained_gap"]
+    for incident, choice in zip(refused.incidents, ("approve", "accept_loss"), strict=True):
+        refused.decide(choice, incident.incident_id)
+    assert refused.run("decided").status == "nothing_to_do"
+    assert (by_topic(refused), refused.head) == ({"a": 11, "b": 5}, {A: 12, B: 5})
+    assert refused.is_clean()
+    assert not refused.incidents
+
+
+@pytest.mark.parametrize("offsets", [(0, 5), (5, 12)], ids=["landed before", "new"])
+@pytest.mark.parametrize("begins", ["freeze", "commit"])
+def test_a_backfill_of_a_topic_without_rights_that_is_taken_out_ends(both, begins, offsets):
+    """It is given up when nothing of it is left to decide; rows that others verified stay."""
+    send(both, 7)
+    form = one_range(*offsets, topic="b")
+    getattr(both, begins)("fills", **form)
+    both.cluster.refused.add("b")
+    with pytest.raises(Halted):
+        both.run("fills", **form)
+    assert both.ledger().find_run("fills").is_open
+    follow(both, "a")
+    if both.incidents:
+        assert both.halts("fills", **form) == ["unknown"]
+        both.decide("approve")
+        both.run("live")
+    with pytest.raises(ReplayUnavailable, match="TOPIC_AUTHORIZATION_FAILED"):
+        both.run("fills", **form)
+    assert both.ledger().find_run("fills").status == "superseded"
+    assert both.head[B] == 5
+    assert by_topic(both)["b"] == 5
     both.cluster.refused.clear()
     follow(both, "a", "b")
     both.run("back")

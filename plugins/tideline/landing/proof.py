@@ -350,10 +350,10 @@ def _examine(
         asked[place] = union(asked.get(place, ()), missing[identity])
     try:
         shown = run.kafka.examine(asked, record.plan.isolation_level)
-    except ServiceAway:
+    except (Halted, ServiceAway):
         if not changes_after_read(run, record.plan.on_cluster):
             raise
-        return  # it will never be served: the log is another one now, and `check_log` says so
+        return  # it will not be served: another log, or refused; and `check_log` says so
     for place, identity in places:
         known[identity] += assign(missing[identity], shown.get(place, ()))[0]
 

@@ -149,7 +149,10 @@ VERDICTS: dict[FindingClass, Verdict] = {
         told_by="an error that is not transient, such as missing rights; it does not prove that a"
         " topic was deleted",
         next_step="read the error and restore the rights; then the next run goes on by itself",
-        choices={"approve": "leave the partition out of this run; its position stays"},
+        choices={
+            "approve": "leave the partition out of this run; its position stays. Unverified rows of"
+            " it go, unless the cluster answers by now and all of them verify"
+        },
     ),
     "quarantine_share": Verdict(
         cause="more records than the stream allows cannot be decoded; landing goes on",

@@ -287,7 +287,9 @@ def decide_unverified_rows(
     An accepted gap leaves good rows: where they verify now, the head moves over them, so that
     nothing that is in the table has to be read again. Of a range that does not verify as a whole,
     because more is missing by now, the parts that do are covered: the log may have expired, and
-    then no plan would come back for them. Every other decision removes the rows.
+    then no plan would come back for them. What the cluster refused to answer about counts as well
+    if it answers by now, and every row verifies: the records may have expired since. Every other
+    decision removes the rows.
 
     Args:
         state: The ledger that the decision was made on.
@@ -304,9 +306,11 @@ def decide_unverified_rows(
     newest = run.table.observe().version
     if landed is None or newest is None:
         return RowsDecided(head)
-    if incident.finding.kind not in GAP_CLASSES:
+    if incident.finding.kind not in (*GAP_CLASSES, "unknown"):
         return _without_unverified(run, state, head, plan, incident)
     counted = count_rows(run, record, incident.unverified, head)
+    if incident.finding.kind == "unknown" and counted.mismatches:
+        return _without_unverified(run, state, head, plan, incident)
     parts = sound_parts(counted.mismatches, head.covered)
     good = (*counted.verified, *parts)
     asked = ClusterRanges(plan.cluster_id, tuple(v.planned for v in good))

@@ -198,8 +198,8 @@ def _execute_all(
 ) -> _Executed:
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
-    # Gaps first: rows that verify then are not lost, whatever the log has lost since.
-    for incident in sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES):
+    # These first: rows that verify then are not lost, whatever the log has lost since.
+    for incident in sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown")):
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         if not incident.unverified:
             outcome = "nothing of it is lost by now: other decisions of this run came first"
@@ -222,6 +222,7 @@ def _execute_all(
             rows = decide_unverified_rows(run, state, head, of_it, amended)
             head, version = rows.head, rows.removed_in_version or version
             if rows.amended is not None:
+                outcome = outcome if is_gap else "the cluster answers: its rows are verified"
                 amended[rows.amended.run_id] = rows.amended
         closed.append(incident.closed(outcome, now(), removed_in_version=version))
     return _Executed(head, tuple(closed), amended)
