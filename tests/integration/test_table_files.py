@@ -1,5 +1,6 @@
 """Files of the table, and the commit that replaces them: what delta-rs and Parquet bring along."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -252,6 +253,22 @@ def test_a_file_without_a_number_of_rows_is_written_again(world, again):
     files = world.write(doing, *again).files if again else ()
     world.port.commit(doing, files, 2)
     assert world.rows() == coordinates([*again, Rows(at(5, 10))])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "rows"),
+    [({}, 20), ({"numOutputRows": "15"}, 15), ({"numOutputRows": "15", "numCopiedRows": "5"}, 10)],
+)
+def test_a_commit_that_does_not_tell_its_rows_stands_for_all_that_were_planned(
+    world, metrics, rows
+):
+    """As earlier versions committed through Spark, which may be told to keep its metrics back."""
+    told = json.loads(change(at(0, 10), at(5, 15, partition=1)).metadata(rows=0, bytes=0))
+    told = json.dumps({k: v for k, v in told.items() if k not in ("rows", "bytes")})
+    info = {"operation": "WRITE", "userMetadata": told, "operationMetrics": metrics}
+    log = world.folder / "_delta_log" / f"{1:020}.json"
+    log.write_text(json.dumps({"commitInfo": info}))
+    assert world.port.find_commit("p", 0).rows == rows
 
 
 def test_a_file_that_goes_before_the_commit_takes_no_good_one_out(world):

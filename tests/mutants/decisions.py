@@ -342,4 +342,10 @@ MUTANTS = (
         "or record.plan.plan_id in {plan for plan, _ in seen}:",
         "tests/simulation/test_found.py",
     ),
+    Mutant(
+        "no epoch takes the place of a known one",
+        "epoch is not None and (known is None or epoch > known)",
+        "(epoch or 0) > (known or 0)",
+        f"{REWINDING}::test_no_epoch_takes_the_place_of_a_known_one",
+    ),
 )

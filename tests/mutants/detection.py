@@ -209,4 +209,28 @@ MUTANTS = (
         "subtract(expired, ())",
         DETECTION,
     ),
+    Mutant(
+        "an offset that is not told is no offset",
+        "any(a is not None and a.offset < 0 for a in answers)",
+        "False",
+        f"{KAFKA_ANSWERS}::test_an_offset_that_is_not_told_is_no_offset",
+    ),
+    Mutant(
+        "a log without an epoch is refused",
+        "if ends[at].leader_epoch < 0 and ends[at].offset > starts[at].offset:",
+        "if False:",
+        f"{KAFKA_ANSWERS}::test_a_log_without_an_epoch_is_refused",
+    ),
+    Mutant(
+        "an epoch's end that is not told is not left unasked",
+        "if unsaid := epochs.keys() - found.keys():",
+        "if unsaid := set():",
+        f"{KAFKA_ANSWERS}::test_an_epoch_whose_end_is_not_told_is_no_intact_one",
+    ),
+    Mutant(
+        "unknown cleanup counts as compaction",
+        '(known.get(name) or "compact")',
+        '(known.get(name) or "")',
+        f"{KAFKA_ANSWERS}::test_a_topic_of_unknown_cleanup_policy_counts_as_compacted",
+    ),
 )

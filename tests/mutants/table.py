@@ -172,4 +172,10 @@ MUTANTS = (
         "all(g is not None for g in groups)",
         "tests/spark/test_large_records.py::test_large_records_under_every_number_of_partition_columns",
     ),
+    Mutant(
+        "a commit that does not tell its rows stands for all that were planned",
+        "rows = sum(len(r.offsets) for r in ranges_in(metadata))",
+        "rows = 0",
+        f"{FILES}::test_a_commit_that_does_not_tell_its_rows_stands_for_all_that_were_planned",
+    ),
 )

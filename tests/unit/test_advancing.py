@@ -21,6 +21,13 @@ def test_the_position_becomes_the_plan_s_end():
     assert after.bytes_per_record == 20
 
 
+def test_a_commit_of_unknown_size_tells_no_size():
+    """A commit that log cleanup has taken away is known by its rows alone."""
+    known = head(position(100), bytes_per_record=20.0)
+    after = advance_head(known, plan(planned(100, 200)), TableCommit("t", 5, 1, 100, bytes=0))
+    assert after.bytes_per_record == 20
+
+
 def test_advancing_twice_moves_nothing_more():
     """A repeated advance finds the head at or past the plan's end."""
     once = advanced(head(position(100)), plan(planned(100, 200)))

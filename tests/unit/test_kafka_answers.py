@@ -1,5 +1,6 @@
 """Which broker error means what: transient, refused, or gone."""
 
+import asyncio
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from tests.worlds.build import ID, OTHER_ID
 from tideline.errors import TopicIdMissing
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.requests import (
+    KafkaRequests,
     partition_observation,
     partitions_by_leader,
     refuse_shared_ids,
@@ -17,6 +19,7 @@ from tideline.kafka.requests import (
 )
 from tideline.kafka.settings import KafkaSettings
 from tideline.model.observation import TopicObservation
+from tideline.model.offsets import TopicPartition
 
 PLACE = ("orders", 0)
 
@@ -57,6 +60,38 @@ def test_missing_rights_and_everything_unknown_do_not_pass(code):
     """Fail closed: neither a loss nor a reason to wait."""
     found = judged(end=code)
     assert (found.fault, found.refusal) == (None, name_of(code))
+
+
+def bounds(start=0, end=10, stable=10, epoch=1):
+    metadata = {"partition_index": 0, "error_code": 0}
+    answers = (answer(offset=o, epoch=epoch) for o in (start, end, stable))
+    return partition_observation("orders", metadata, *answers, {})
+
+
+@pytest.mark.parametrize("unsaid", ["start", "end", "stable"])
+def test_an_offset_that_is_not_told_is_no_offset(unsaid):
+    """As the end of what can be read, -1 would leave the partition unread without a word."""
+    found = bounds(**{unsaid: -1})
+    assert found.fault == "no offset in the leader's answer"
+    assert not found.answered
+
+
+def test_a_log_without_an_epoch_is_refused():
+    """Cut and refilled, it would look like the one that was read; an empty one has nothing."""
+    assert "no leader epoch (KIP-320)" in bounds(epoch=-1).refusal
+    assert bounds(start=10, epoch=-1).answered
+
+
+def test_an_epoch_whose_end_is_not_told_is_no_intact_one():
+    """The answer leaves a partition out: that is not as if nobody had asked."""
+
+    async def send(request, node_id=None):
+        return SimpleNamespace(topics=[])
+
+    requests = KafkaRequests(lambda: None)
+    requests.send = send
+    with pytest.raises(kafka_errors.LeaderNotAvailableError, match="no end of the epoch"):
+        asyncio.run(requests.epoch_ends(1, {TopicPartition(*PLACE): 3}))
 
 
 def test_a_partition_without_a_leader_has_no_answers():
@@ -126,9 +161,11 @@ def test_a_topic_of_unknown_cleanup_policy_counts_as_compacted():
             "kept": {"cleanup.policy": {"value": "delete"}},
             "squeezed": {"cleanup.policy": {"value": "compact,delete"}},
             "hidden": {},
+            "unsaid": {"cleanup.policy": {"value": None}},
         }
     }
     cluster = KafkaCluster(KafkaSettings("k", {"bootstrap.servers": "h:9092"}))
     cluster._admin = SimpleNamespace(describe_configs=lambda *_, **__: answer)
-    assert cluster.compacted(answer["topic"]) == {"squeezed", "hidden"}
+    unknown = {"hidden", "unsaid", "absent"}
+    assert cluster.compacted([*answer["topic"], "absent"]) == {"squeezed", *unknown}
     assert cluster.retention_ms(["hidden"])["hidden"] is None

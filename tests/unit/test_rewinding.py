@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from tests.worlds.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.incident import Finding, Incident, UnverifiedRows
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
@@ -127,6 +129,18 @@ def test_what_was_seen_of_a_log_is_not_forgotten():
         today = replace(TODAY, positions=(position(300, epoch=epoch, seen_end=end),))
         (found,) = rewound_head(today, THEN, REWIND, 11).positions
         assert (found.next_offset, found.leader_epoch, found.seen_end) == (100, *kept)
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_no_epoch_takes_the_place_of_a_known_one(known):
+    """What an older ledger has taken over may have none."""
+    then = replace(THEN, positions=(position(100, epoch=known),))
+    today = replace(TODAY, positions=(position(300, epoch=None),))
+    assert rewound_head(today, then, REWIND, 11).positions[0].leader_epoch == known
+    lost = (Lost(planned(100, 120, epoch=known), 20, True, "expired"),)
+    then = replace(THEN, positions=(position(100, epoch=None),))
+    (found,) = rewound_head(today, then, replace(REWIND, lost=lost), 11).positions
+    assert (found.next_offset, found.leader_epoch) == (120, known)
 
 
 def test_an_undone_run_covers_nothing_and_names_the_rewind():

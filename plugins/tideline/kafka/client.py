@@ -121,10 +121,10 @@ class KafkaCluster:
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """The topics among these whose log may have lost records to compaction."""
-        settings = self._settings(topics, "cleanup.policy")
+        asked = set(topics)
         # Brokers answer without settings for a topic that does not exist or may not be read.
-        policies = {name: values.get("cleanup.policy", "compact") for name, values in settings}
-        return {name for name, policy in policies.items() if "compact" in (policy or "")}
+        known = {n: v.get("cleanup.policy") for n, v in self._settings(asked, "cleanup.policy")}
+        return {name for name in asked if "compact" in (known.get(name) or "compact")}
 
     def _settings(
         self, topics: Iterable[str], *wanted: str

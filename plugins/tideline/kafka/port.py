@@ -62,8 +62,8 @@ class KafkaPort(Protocol):
         - Missing rights on a topic: `refusal` of the topic, no partitions.
         - Partition without a leader: `fault` of the partition, no offsets.
         - Empty log: `log_start_offset` equals `high_watermark`; both may be above 0.
-        - Leader that reports no epoch, as older brokers for an empty log: `leader_epoch` is None
-          (Kafka says -1).
+        - Leader that reports no epoch (-1) for an empty log: `leader_epoch` is None. With records:
+          `refusal` of the partition.
         - Open transaction: `last_stable_offset` is below `high_watermark`.
         - Epoch that the leader does not know: `epoch_end_offset` is `UNDEFINED_EPOCH_END`, -1.
         - Epoch that was not asked for: `epoch_end_offset` is None.

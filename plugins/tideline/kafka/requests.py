@@ -38,6 +38,10 @@ from tideline.model.offsets import Intervals, TopicPartition
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _ABSENT_EPOCH = -1
+_NO_EPOCH = (
+    "its leader tells no leader epoch (KIP-320), so that a log which was cut could not be told"
+    " from this one; a service that speaks Kafka's protocol without them cannot be a source"
+)
 _TOPIC = MetadataRequest.MetadataRequestTopic
 _MISSING = (3, 100)  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
 _TRANSIENT_CODES = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 56, 72, 74, 75, 78, 100, 103})
@@ -159,9 +163,12 @@ class KafkaRequests:
             topics=[topic_type(topic=name, partitions=ps) for name, ps in by_topic.items()],
         )
         response = await self.send(request, leader)
-        return {
+        found = {
             TopicPartition(t.topic, p.partition): p for t in response.topics for p in t.partitions
         }
+        if unsaid := epochs.keys() - found.keys():  # None stands for "not asked"
+            raise kafka_errors.LeaderNotAvailableError(f"no end of the epoch of {min(unsaid)}")
+        return found
 
     async def offsets_at(
         self, timestamp_ms: int, partitions: list[TopicPartition]
@@ -299,11 +306,15 @@ def partition_observation(
     errors = [code for code in codes if code]
     if not errors and None in answers:
         return PartitionObservation(number, fault="no leader")
+    if not errors and any(a is not None and a.offset < 0 for a in answers):
+        return PartitionObservation(number, fault="no offset in the leader's answer")
     if errors:
         text = _error_name(errors[0])
         if all(code in _TRANSIENT_CODES for code in errors):
             return PartitionObservation(number, fault=text)
         return PartitionObservation(number, refusal=text)
+    if ends[at].leader_epoch < 0 and ends[at].offset > starts[at].offset:
+        return PartitionObservation(number, refusal=_NO_EPOCH)
     return PartitionObservation(
         partition=number,
         leader_epoch=ends[at].leader_epoch if ends[at].leader_epoch >= 0 else None,

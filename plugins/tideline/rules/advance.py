@@ -62,7 +62,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         ),
         live_runs=head.live_runs + (1 if moved else 0),
         bytes_per_record=table_commit.bytes / table_commit.rows
-        if table_commit.rows
+        if table_commit.rows and table_commit.bytes  # not known of an older commit
         else head.bytes_per_record,
     )
 

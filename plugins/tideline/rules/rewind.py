@@ -187,9 +187,14 @@ def _expired(rewind: Rewind, then: Head, position: PartitionPosition) -> list[Re
 
 def _as_seen(position: PartitionPosition, newest: PartitionPosition | None) -> PartitionPosition:
     """A restored position with what has been seen of its log since: a cut stays one."""
-    if newest is None or (newest.leader_epoch or 0) < (position.leader_epoch or 0):
+    if newest is None or _is_newer(position.leader_epoch, newest.leader_epoch):
         return position
     return replace(position, leader_epoch=newest.leader_epoch, seen_end=newest.proven_end)
+
+
+def _is_newer(epoch: int | None, known: int | None) -> bool:
+    """Whether an epoch tells more than a known one; epoch 0 tells more than none."""
+    return epoch is not None and (known is None or epoch > known)
 
 
 def _past_expired(
@@ -207,7 +212,7 @@ def _past_expired(
             continue
         passed.append(OffsetRange(first, gone.end_offset))
         position = replace(position, next_offset=gone.end_offset)
-        if (gone.leader_epoch or 0) > (position.leader_epoch or 0):
+        if _is_newer(gone.leader_epoch, position.leader_epoch):
             position = replace(position, leader_epoch=gone.leader_epoch, seen_end=None)
     return position, subtract(passed, covered)
 

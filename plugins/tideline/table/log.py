@@ -211,9 +211,14 @@ def _where(table: DeltaTable, commit: Mapping[str, Any]) -> str:
 def _table_commit(
     table_id: str, commit: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> TableCommit:
-    """Rows and bytes are in the metadata of our own commits, in the metrics of Spark's commits."""
+    """Rows and bytes are in the metadata of our own commits, in the metrics of Spark's commits.
+
+    One that does not say its rows stands for as many as were planned: fewer prove nothing.
+    """
     metrics = commit.get("operationMetrics", {})
-    rows = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
+    rows = sum(len(r.offsets) for r in ranges_in(metadata))
+    if "numOutputRows" in metrics:
+        rows = int(metrics["numOutputRows"]) - int(metrics.get("numCopiedRows", 0))
     return TableCommit(
         table_id=table_id,
         version=int(commit["version"]),
