@@ -513,4 +513,30 @@ MUTANTS = (
         "        pass\n",
         f"{TASKS}::test_a_task_forked_from_the_scheduler_imports_nothing",
     ),
+    Mutant(
+        "a plan that needs too much memory is read in one task",
+        "if in_one_task or not lacked_memory(error):",
+        "if True:",
+        "tests/steps/test_landing.py"
+        "::test_a_frozen_plan_that_needs_too_much_memory_is_read_in_one_task",
+    ),
+    Mutant(
+        "a plan is read in one task for want of memory only",
+        "if in_one_task or not lacked_memory(error):",
+        "if in_one_task:",
+        "tests/steps/test_landing.py"
+        "::test_what_needs_too_much_memory_in_one_task_is_left_to_a_later_run",
+    ),
+    Mutant(
+        "one task is one task",
+        "tasks = 1 if job.in_one_task else tasks",
+        "",
+        "tests/spark/test_large_records.py::test_a_plan_is_read_in_one_task_for_want_of_memory",
+    ),
+    Mutant(
+        "Parquet's writer looks at the size of each large row",
+        'row.check.min": "1"',
+        'row.check.min": "100"',
+        "tests/spark/test_large_records.py::test_large_rows_do_not_pile_up_in_memory",
+    ),
 )

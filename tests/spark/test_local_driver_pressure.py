@@ -52,14 +52,19 @@ def more(harness, name, count, value=b"x"):
 
 @pytest.mark.slow
 def test_jobs_of_a_driver_that_runs_out_of_memory(harness, warm, sockets, monkeypatch):
-    """All that run in it fail as retriable and say why; run again, each lands one copy."""
+    """What fails is retriable and says why; run again, each lands one copy.
+
+    The neighbour may have enough memory where it is read again in one task.
+    """
     harness.send(300, value=os.urandom(900_000))
     other = more(harness, "other", 200_000, b"x" * 200)
     with monkeypatch.context() as patch:
         patch.setenv("_JAVA_OPTIONS", SMALL_HEAP)
         errors = at_once(harness, (warm, other))
         all_gone(sockets)
-    assert all(error and error.retriable and "out of memory" in str(error) for error in errors)
+    failed = [error for error in errors if error is not None]
+    assert errors[0] in failed
+    assert all(error.retriable and "out of memory" in str(error) for error in failed)
     for stream, rows in ((warm, 400), (other, 200_000)):
         assert at_once(harness, (stream,)) == [None]
         assert len(table_rows(stream)) == len(set(table_rows(stream))) == rows

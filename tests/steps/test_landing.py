@@ -1,13 +1,16 @@
 """What lands, and where the next run goes on."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.worlds.memory import spans
 from tests.worlds.spark_doubles import HookedSpark
+from tideline.documents import dump, load
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.model.offsets import OffsetRange, TopicPartition, overlaps, total
+from tideline.model.spark_job import SparkJob, SparkResult
 
 
 def test_capped_runs_tile_the_log(memory):
@@ -144,3 +147,58 @@ def test_nobody_else_writes_to_the_table_while_spark_does(memory):
     assert met == []
     with memory.ledger().lease("writer"):
         assert memory.offsets() == list(range(10))
+
+
+class Starved:
+    """A Spark that has memory for one task, or for none."""
+
+    def __init__(self, spark, said, *, bears=True):
+        self.spark, self.said, self.bears, self.jobs = spark, said, bears, []
+
+    def submit(self, job_path):
+        job = load(SparkJob, Path(job_path).read_bytes(), "job")
+        self.jobs.append(job)
+        if job.in_one_task and self.bears:
+            self.spark.submit(job_path)
+            return
+        Path(job.result_path).write_text(dump(SparkResult(error="ServiceAway", message=self.said)))
+        raise ServiceAway("Spark ended with status 1")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "its JVM has run out of memory, which all jobs of a driver share",
+        "Lost task 0.3 in stage 0.0: java.lang.OutOfMemoryError: Java heap space",
+        "ExecutorLostFailure (executor 1 exited): Command exited with code 52",
+        "The executor with id 2 exited with exit code 137(SIGKILL, possible container OOM).",
+    ],
+)
+def test_a_frozen_plan_that_needs_too_much_memory_is_read_in_one_task(pair, said):
+    """A lower limit cannot make it smaller: the same plan, one piece after the other."""
+    pair.send(20)
+    pair.send(10, partition=1)
+    frozen = pair.freeze("run").plan
+    starved = []
+    pair.sparks = [lambda spark: starved.append(Starved(spark, said)) or starved[0]]
+    record = pair.run("run")
+    assert (record.status, dump(record.plan)) == ("done", dump(frozen))
+    first, second = starved[0].jobs
+    assert (first.in_one_task, second.in_one_task) == (False, True)
+    assert first.folder != second.folder
+    assert first.ranges == second.ranges
+    assert [len(pair.offsets(n)) for n in (0, 1)] == [pair.log(n).end for n in (0, 1)]
+    assert pair.is_clean()
+
+
+@pytest.mark.parametrize(("said", "times"), [("out of memory", 2), ("no broker", 1)])
+def test_what_needs_too_much_memory_in_one_task_is_left_to_a_later_run(memory, said, times):
+    """Once per try, and for no other reason."""
+    memory.send(10)
+    starved = []
+    memory.sparks = [lambda spark: starved.append(Starved(spark, said, bears=False)) or starved[0]]
+    with pytest.raises(ServiceAway, match=said):
+        memory.run("run")
+    assert len(starved[0].jobs) == times
+    assert memory.run("run").status == "done"
+    assert memory.offsets() == list(range(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -20,6 +21,11 @@ from tideline.model.wording import first_few
 from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
 
 Answer = TypeVar("Answer", SparkResult, DecodeResult)
+
+_NO_MEMORY = re.compile(
+    r"OutOfMemoryError|out of memory|memory limits|exit(?:ed with)? (?:code|status):? (?:52|137)\b"
+)
+"""52 is how Spark's executors end without memory, 137 is SIGKILL, as the kernel sends it then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,8 @@ def read_job(
     plan: BatchPlan,
     partition_by: Sequence[str],
     met: Iterable[CoordinateRange] = (),
+    *,
+    in_one_task: bool = False,
 ) -> SparkJob:
     """What Spark is given to read a plan.
 
@@ -129,6 +137,7 @@ def read_job(
         partition_by: The table's partition columns.
         met: Offsets that Spark could not read before in this attempt; good rows stand there, or
             their loss is accepted.
+        in_one_task: Whether Spark had too little memory for several tasks at once.
     """
     known = add_coverage(attempt.state.head.unreadable, ((r.identity, r.offsets) for r in met))
     return SparkJob(
@@ -143,6 +152,7 @@ def read_job(
         kafka_options=run.kafka_options,
         store_options=run.store_options,
         unreadable=within(change.ranges, known),
+        in_one_task=in_one_task,
     )
 
 
@@ -171,6 +181,11 @@ def hand_over(
         if result_file.exists():
             result = load(kind, result_file.read_bytes(), f"result file {result_file}")
     return result, failure
+
+
+def lacked_memory(error: ServiceAway) -> bool:
+    """Whether Spark, or what ended it, says that there was too little memory."""
+    return _NO_MEMORY.search(str(error)) is not None
 
 
 def submit(run: RunContext, job: SparkJob) -> SparkResult:

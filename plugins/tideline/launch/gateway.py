@@ -59,8 +59,8 @@ class Jvm:
             return (
                 "its JVM has run out of memory, which all jobs of a driver share: the reason may be"
                 " another stream's run. Set SPARK_DRIVER_MEMORY=4g to start a driver with more. A"
-                " lower limits.max_records_per_run makes later plans smaller; a plan that is frozen"
-                " is read as a whole"
+                " lower limits.max_records_per_run makes later plans smaller, and not one that is"
+                " frozen"
             )
         killed = "; the kernel kills where memory is short" if status == -signal.SIGKILL else ""
         return f"its JVM has ended with status {status}{killed}"

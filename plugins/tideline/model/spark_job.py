@@ -37,6 +37,7 @@ class SparkJob:
         result_path: Where the driver writes a `SparkResult`.
         unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
         store_options: Properties of the file system that holds the table; not secret.
+        in_one_task: Whether one piece is read after the other, for want of memory.
     """
 
     stream: str
@@ -51,6 +52,7 @@ class SparkJob:
     result_path: str = ""
     unreadable: tuple[CoordinateRange, ...] = ()
     store_options: Mapping[str, str] = field(default_factory=dict)
+    in_one_task: bool = False
 
 
 def readable_layers(

@@ -17,7 +17,14 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import Attempt, begin_attempt, planned_change, read_job, submit
+from tideline.landing.attempts import (
+    Attempt,
+    begin_attempt,
+    lacked_memory,
+    planned_change,
+    read_job,
+    submit,
+)
 from tideline.landing.closing import refuse_closed
 from tideline.landing.context import RunContext, log
 from tideline.landing.incidents import halt, open_and_halt, open_incidents, triage_incidents
@@ -51,7 +58,7 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
     read lies beside the table; it is counted and checked, and only then put in place (R4).
 
     Records that Spark cannot read are read around where a good row stands, and once their loss is
-    accepted.
+    accepted. Where it had too little memory, the same plan is read once more, in one task.
 
     Raises:
         ResetDetected: The table is not the one that the ledger knows, or Spark cannot read records
@@ -64,16 +71,24 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         ServiceAway: Spark failed in a way that may pass.
     """
     met: list[CoordinateRange] = []
-    while True:  # each round leaves out offsets that no round before has left out
+    in_one_task = False
+    while True:  # each round leaves out offsets that no round before has left out, or needs less
         try:
-            return _ingest(run, met)
+            return _ingest(run, met, in_one_task=in_one_task)
         except UnreadableRecords as error:
             if lost := meet_unreadable(run, error):
                 accept_gaps(run, lost)
             met += [item.range for item in error.unreadable]
+        except ServiceAway as error:
+            if in_one_task or not lacked_memory(error):
+                raise
+            log.warning("the plan is read again, in one task: %s", error)
+            in_one_task = True
 
 
-def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | None:
+def _ingest(
+    run: RunContext, met: Sequence[CoordinateRange], *, in_one_task: bool
+) -> TableCommit | None:
     state, record, plan = run.frozen()
     if plan is None:
         return None
@@ -98,7 +113,7 @@ def _ingest(run: RunContext, met: Sequence[CoordinateRange]) -> TableCommit | No
             table = _create_table(run, plan, attempt)
         if table.token is None:  # whoever took over found no table to fence this attempt in
             run.ledger.refuse_lost()
-        made = _read_and_land(run, record, plan, attempt, table, met)
+        made = _read_and_land(run, record, plan, attempt, table, met, in_one_task=in_one_task)
         reach("ingest:committed")
     reach("ingest:released")
     return made
@@ -148,13 +163,16 @@ def _read_and_land(
     attempt: Attempt,
     table: TableObservation,
     met: Sequence[CoordinateRange],
+    *,
+    in_one_task: bool,
 ) -> TableCommit:
     """Have Spark write beside the table, count, and swap in; landing and replay are one way."""
     if table.version is None or table.partition_by is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     change = planned_change(run, attempt, plan)
     try:
-        job = read_job(run, attempt, change, plan, table.partition_by, met)
+        by = table.partition_by
+        job = read_job(run, attempt, change, plan, by, met, in_one_task=in_one_task)
         result = submit(run, job)
         written = run.table.written(change, result)
         reach("ingest:written")

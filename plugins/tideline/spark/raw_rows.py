@@ -40,6 +40,9 @@ READER_OPTIONS = {
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
 """Defaults; the options of a job override them."""
+_WRITER = {f"parquet.{part}.size.row.check.min": "1" for part in ("page", "block")}
+"""Otherwise a writer keeps a hundred rows before it looks at their size: gigabytes, with large
+records."""
 _LONGEST = 2_000_000
 """Offsets. A longer range is split; otherwise one large partition keeps one core busy, and the
 others idle."""
@@ -62,6 +65,7 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     rows = reduce(DataFrame.unionAll, (_read_layer(spark, job, layer) for layer in wanted))
     counts = [len(piece.offsets) for layer in wanted for piece in layer]
     pieces, tasks = split_and_packed(counts)
+    tasks = 1 if job.in_one_task else tasks
     return rows.coalesce(tasks) if tasks < pieces else rows
 
 
@@ -220,5 +224,5 @@ def write_rows(rows: DataFrame, output: Output) -> None:
     """Write rows into an attempt's folder of a table; a manifest there names the files."""
     target = f"{output.uri.rstrip('/')}/{output.folder}"
     reach("spark:writing")
-    rows.write.partitionBy(*output.partition_by).parquet(target)
+    rows.write.options(**_WRITER).partitionBy(*output.partition_by).parquet(target)
     reach("spark:written")
