@@ -255,6 +255,15 @@ def test_a_file_without_a_number_of_rows_is_written_again(world, again):
     assert world.rows() == coordinates([*again, Rows(at(5, 10))])
 
 
+def test_an_offset_that_others_have_emptied_is_not_proven(world):
+    """As many rows as the bounds span, and yet there is none at one offset."""
+    doing = change(at(0, 10))
+    world.port.commit(doing, world.write(doing, Rows(at(0, 10))).files, 0)
+    DeltaTable(world.folder).update(updates={'"offset"': "NULL"}, predicate='"offset" = 5')
+    with pytest.raises(VerificationFailed, match="they lack offset"):
+        world.port.landed([at(0, 10)], 2)
+
+
 @pytest.mark.parametrize(
     ("metrics", "rows"),
     [({}, 20), ({"numOutputRows": "15"}, 15), ({"numOutputRows": "15", "numCopiedRows": "5"}, 10)],

@@ -178,4 +178,10 @@ MUTANTS = (
         "rows = 0",
         f"{FILES}::test_a_commit_that_does_not_tell_its_rows_stands_for_all_that_were_planned",
     ),
+    Mutant(
+        "bounds say nothing about rows that have none",
+        "isinstance(value, int) and nulls == 0",
+        "isinstance(value, int)",
+        f"{FILES}::test_an_offset_that_others_have_emptied_is_not_proven",
+    ),
 )

@@ -104,9 +104,9 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
 
 
 def _number(action: Mapping[str, Any], name: str) -> int | None:
-    """A value of a file's statistics; a table of others may have any type there."""
-    value = action.get(name)
-    return value if isinstance(value, int) else None
+    """A bound of a column without nulls; a table of others may have any type there."""
+    value, nulls = action.get(name), action.get(f"null_count.{name.partition('.')[2]}")
+    return value if isinstance(value, int) and nulls == 0 else None
 
 
 def _instant(since_1970: int | None) -> datetime | None:
