@@ -26,8 +26,8 @@ MUTANTS = (
     ),
     Mutant(
         "another type's statistics prove nothing",
-        "return value if isinstance(value, int) else None",
-        "return value",
+        "return value if isinstance(value, int) and nulls == 0 else None",
+        "return value if nulls == 0 else None",
         "tests/integration/test_planted_damage.py",
     ),
     Mutant(
