@@ -174,20 +174,6 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
             "",
         ),
     ),
-    "given": (
-        Mutant(
-            "no number is given twice",
-            "for i in (*self._identities, *self.given) if",
-            "for i in self._identities if",
-            "",
-        ),
-        Mutant(
-            "no number is given of which the table has rows",
-            "head = above_the_table(run, head, observation, incident.finding)",
-            "pass",
-            "",
-        ),
-    ),
     "older": (
         Mutant(
             "a token above the ledger's is a finding",
