@@ -148,7 +148,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="the cluster refused to answer; that proves no loss, and trying again does not help",
         told_by="an error that is not transient, such as missing rights; it does not prove that a"
         " topic was deleted",
-        next_step="read the error and restore the rights; then the next run goes on by itself",
+        next_step="read the error and restore the rights; then the next run goes on by itself, or"
+        " asks about rows that were not verified: approve, and those that verify stay",
         choices={
             "approve": "leave the partition out of this run; its position stays. Unverified rows of"
             " it go, unless the cluster answers by now and all of them verify"
