@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tideline.documents import load
-from tideline.errors import SchemaChanged
+from tideline.errors import SchemaChanged, StreamBusy
 from tideline.ledger.port import HistoryEntry, Kept, LedgerStore
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
@@ -69,8 +69,14 @@ class LedgerHistory:
         return sorted(found.values(), key=lambda c: c.version)
 
     def kept_head(self, key: str) -> Head:
-        """The head that the closing of some run left, by its name in the history."""
-        return self._load(Head, list(self.store.history("head", key))[-1])
+        """The head that the closing of some run left, by its name in the history.
+
+        Raises:
+            StreamBusy: The ledger was put back since that name was read.
+        """
+        if not (kept := list(self.store.history("head", key))):
+            raise StreamBusy(f"the ledger was put back, it has no head {key} any more; run again")
+        return self._load(Head, kept[-1])
 
     def rewinds(self) -> list[Rewind]:
         """Every rewind, the unfinished one included, in their order."""
