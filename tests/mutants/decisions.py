@@ -17,7 +17,7 @@ TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 MUTANTS = (
     Mutant(
         "rows that a refusal left in doubt are verified where the cluster answers (R6)",
-        'if incident.finding.kind not in (*GAP_CLASSES, "unknown"):',
+        "if incident.finding.kind not in VERIFIED_FIRST:",
         "if incident.finding.kind not in GAP_CLASSES:",
         TAKEN_OUT,
     ),
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows that verify are known before a loss is accepted (R9)",
-        'sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown"))',
+        "sorted(decided, key=lambda i: i.finding.kind not in VERIFIED_FIRST)",
         "sorted(decided, key=lambda i: i.finding.kind not in GAP_CLASSES)",
         TAKEN_OUT,
     ),
@@ -326,7 +326,7 @@ MUTANTS = (
     ),
     Mutant(
         "gaps are decided before losses (R9)",
-        'sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown"))',
+        "sorted(decided, key=lambda i: i.finding.kind not in VERIFIED_FIRST)",
         "decided",
         FOUND,
     ),

@@ -159,13 +159,7 @@ class World:
         for position in state.head.positions:
             log = (position.topic_id, position.partition)
             known[log] = max(known.get(log, 0), position.proven_end)
-        there = {
-            e.serial
-            for cluster in self.clusters
-            for topic in cluster.topics.values()
-            for log in topic.logs
-            for e in log.entries
-        }
+        there = {e.serial for e in self._entries()}
         self.unseen |= {
             serial
             for serial, origin in enumerate(self.origins)
@@ -314,15 +308,15 @@ class World:
         hidden = {HOLE, OPEN}
         if self.stream.kafka.isolation_level == "read_committed":
             hidden.add(ABORTED)
-        unread = {
-            e.serial
-            for cluster in self.clusters
-            for topic in cluster.topics.values()
-            for log in topic.logs
-            for e in log.entries
-            if e.kind in hidden
-        }
+        unread = {e.serial for e in self._entries() if e.kind in hidden}
         return set(range(1, len(self.origins))) - unread - self.aborted
+
+    def _entries(self) -> Iterator[Entry]:
+        """Whatever stands in a log of any cluster."""
+        for cluster in self.clusters:
+            for topic in cluster.topics.values():
+                for log in topic.logs:
+                    yield from log.entries
 
 
 def _with_running(act: Callable[[Process], object]) -> None:

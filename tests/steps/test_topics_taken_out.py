@@ -232,13 +232,18 @@ def test_landed_rows_without_rights_halt_nobody_once_their_topic_is_taken_out(re
     assert not refused.incidents
 
 
-@pytest.mark.parametrize("is_followed", [True, False], ids=["put back", "still out"])
-def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed):
-    """Kafka may have deleted the records by then: the rows are the only copies."""
+def gets_its_rights_back(refused):
+    """After a run has met the refusal, and another one has gone on without the topic."""
     assert refused.halts() == ["unknown"]
     follow(refused, "a")
     refused.run("without")
     refused.cluster.refused.clear()
+
+
+@pytest.mark.parametrize("is_followed", [True, False], ids=["put back", "still out"])
+def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed):
+    """Kafka may have deleted the records by then: the rows are the only copies."""
+    gets_its_rights_back(refused)
     refused.expire(12, topic="b")
     if is_followed:
         follow(refused, "a", "b")
@@ -254,10 +259,7 @@ def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed)
 
 def test_landed_rows_that_are_there_in_part_only_go(refused):
     """Nobody knows what else happened to them; the range is planned anew when the topic is back."""
-    assert refused.halts() == ["unknown"]
-    follow(refused, "a")
-    refused.run("without")
-    refused.cluster.refused.clear()
+    gets_its_rights_back(refused)
     unwanted = (refused.topic_id("b"), 7)
     kept = [r for r in refused.table.rows() if (r.identity.topic_id, r.offset) != unwanted]
     refused.table.add_foreign(kept, "DELETE", removes_rows=True)
@@ -271,10 +273,7 @@ def test_landed_rows_that_are_there_in_part_only_go(refused):
 
 def test_landed_rows_of_a_topic_that_was_created_anew_meanwhile_go(refused):
     """What the cluster answers must be about the log that was read."""
-    assert refused.halts() == ["unknown"]
-    follow(refused, "a")
-    refused.run("without")
-    refused.cluster.refused.clear()
+    gets_its_rights_back(refused)
     refused.create("b")
     refused.decide("approve")
     refused.run("decided")

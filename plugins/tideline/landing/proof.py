@@ -285,14 +285,11 @@ def changes_after_read(run: RunContext, read: ClusterRanges) -> tuple[Finding, .
     return _agreed(run, look, incident_key)
 
 
-def obstacles_to(
-    run: RunContext, asked: ClusterRanges, *, of_others: bool = False
-) -> tuple[Obstacle, ...]:
+def obstacles_to(run: RunContext, asked: ClusterRanges) -> tuple[Obstacle, ...]:
     """What keeps ranges from being read again, for good.
 
-    Args:
-        of_others: Whether a refusal counts as such where the stream file does not mean the topic
-            any more: nobody will give the rights back.
+    A refusal is one of them where the stream file does not mean the topic any more: nobody will
+    give the rights back.
 
     Raises:
         ServiceAway: The cluster does not give a stable answer.
@@ -306,8 +303,7 @@ def obstacles_to(
     refused = [
         str(o)
         for o in standing
-        if o.kind == "refused"
-        and (not of_others or o.place is None or is_followed(o.place.topic, run.stream.kafka))
+        if o.kind == "refused" and (o.place is None or is_followed(o.place.topic, run.stream.kafka))
     ]
     if refused:
         raise Halted(f"run {run.run_id}: cannot be read now: {'; '.join(refused)}")

@@ -290,7 +290,7 @@ def refuse_unserved(
         ReplayUnavailable: It cannot, for good.
         StreamBusy: Another attempt has taken over meanwhile; its decisions count.
     """
-    gone = [str(o) for o in obstacles_to(run, plan.on_cluster, of_others=True)]
+    gone = [str(o) for o in obstacles_to(run, plan.on_cluster)]
     if gone:
         run.ledger.refuse_lost()  # who took over may have superseded the plan
         closed = False

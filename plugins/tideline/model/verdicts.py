@@ -190,6 +190,10 @@ GAP_CLASSES: tuple[FindingClass, ...] = ("log_hole", "unexplained_gap", "unreada
 """The classes of offsets without a row. `accept_loss` records exactly them as lost, and the plan
 that they belong to goes on."""
 
+VERIFIED_FIRST: tuple[FindingClass, ...] = (*GAP_CLASSES, "unknown")
+"""The classes whose rows may verify when they are decided. They are decided before others: rows
+that verify then are not lost, whatever the log has lost since."""
+
 POLICIES: dict[str, tuple[str, ...]] = {
     kind: ("fail", "approve", *(c for c in VERDICTS[kind].choices if c not in ("approve", "retry")))
     for kind in HALTING

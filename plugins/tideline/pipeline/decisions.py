@@ -35,7 +35,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import BatchPlan, ClusterRanges
 from tideline.model.run import RunRecord
-from tideline.model.verdicts import GAP_CLASSES
+from tideline.model.verdicts import VERIFIED_FIRST
 from tideline.model.wording import first_few
 from tideline.pipeline.taking_over import what_the_table_tells
 from tideline.rules.advance import advance_head
@@ -306,7 +306,7 @@ def decide_unverified_rows(
     newest = run.table.observe().version
     if landed is None or newest is None:
         return RowsDecided(head)
-    if incident.finding.kind not in (*GAP_CLASSES, "unknown"):
+    if incident.finding.kind not in VERIFIED_FIRST:
         return _without_unverified(run, state, head, plan, incident)
     counted = count_rows(run, record, incident.unverified, head)
     if incident.finding.kind == "unknown" and counted.mismatches:

@@ -150,7 +150,7 @@ def _unreadable_rest(
     if not record.is_open or not unverified_rows_stand(state.head, landed):
         return None
     commit = find_commit(run, record, state.head)
-    if commit is None or not obstacles_to(run, plan.on_cluster, of_others=True):
+    if commit is None or not obstacles_to(run, plan.on_cluster):
         return None
     log.warning("plan %s cannot be read again; what is left of it is verified", plan.plan_id)
     return commit

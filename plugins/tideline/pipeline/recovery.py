@@ -95,7 +95,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
         return _meet_halted_plan(run, state, left_open, plan, held)
     is_rest = commit is None and _rows_are_left(run, state, left_open)
     is_read = commit is not None or is_rest
-    gone = () if is_read else obstacles_to(run, plan.on_cluster, of_others=True)
+    gone = () if is_read else obstacles_to(run, plan.on_cluster)
     if gone:
         log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
         return _supersede(run, left_open, plan)

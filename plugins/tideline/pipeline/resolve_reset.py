@@ -22,7 +22,7 @@ from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
 from tideline.model.offsets import Coverage
 from tideline.model.run import RunRecord
-from tideline.model.verdicts import GAP_CLASSES
+from tideline.model.verdicts import GAP_CLASSES, VERIFIED_FIRST
 from tideline.pipeline.decisions import (
     above_the_table,
     accept_gaps,
@@ -198,8 +198,7 @@ def _execute_all(
 ) -> _Executed:
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
-    # These first: rows that verify then are not lost, whatever the log has lost since.
-    for incident in sorted(decided, key=lambda i: i.finding.kind not in (*GAP_CLASSES, "unknown")):
+    for incident in sorted(decided, key=lambda i: i.finding.kind not in VERIFIED_FIRST):
         version, outcome = None, "its unverified rows are gone; the range is planned anew"
         if not incident.unverified:
             outcome = "nothing of it is lost by now: other decisions of this run came first"
