@@ -49,7 +49,7 @@ up: setup  ## Start a broker and Airflow to look around; facts in .stack.json
 down: $(READY)  ## Stop what `make up` started and remove its data and stream files
 	$(BIN)/python -m devstack.stack down
 
-check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once: under 80 seconds
+check: $(TESTS_READY)  ## Lint, and the tests without a broker or a JVM, at once: some 80 seconds
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint test-values test-histories
 
 test-light: test-values test-histories
