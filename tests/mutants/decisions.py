@@ -215,9 +215,15 @@ MUTANTS = (
     ),
     Mutant(
         "a rewind forgets nothing that was seen of a log",
-        "_as_seen(p, newest.get(p.identity)),",
+        "_as_seen(p, newest.get((p.topic_id, p.partition))),",
         "p,",
         f"{FOUND} {REWINDING}",
+    ),
+    Mutant(
+        "nor of the log behind a cut that it goes back before",
+        "seen_end=max(position.proven_end, newest.proven_end)",
+        "seen_end=position.seen_end",
+        "tests/steps/test_identities_of_logs.py",
     ),
     Mutant(
         "a row where Spark can read nothing is counted again, too (R9)",

@@ -174,6 +174,14 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
             "",
         ),
     ),
+    "given": (
+        Mutant(
+            "a number that a rewind took back is not given again",
+            "(*self._identities, *self.given)",
+            "self._identities",
+            "",
+        ),
+    ),
     "older": (
         Mutant(
             "a token above the ledger's is a finding",

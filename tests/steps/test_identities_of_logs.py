@@ -11,7 +11,7 @@ from tideline.decoding.rules import to_remove
 from tideline.errors import ResetDetected
 from tideline.landing.closing import close_plan
 from tideline.model.decoding import Decoding
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.steps import (
@@ -180,6 +180,24 @@ def test_a_generation_that_a_rewind_took_back_is_never_given_again(ahead):
     ahead.run("halted")
     assert {g for _, g, _, _ in ahead.rows()} == {0, 2}
     assert ahead.is_clean()
+
+
+def test_a_cut_of_what_a_rewound_decision_had_read_is_told(memory):
+    """Two cuts: a rewind went back before the first, and the second came before the next run."""
+    memory.send(10)
+    memory.run("live")
+    cut(memory, at=8, refilled=4)
+    assert memory.halts() == ["truncation"]
+    memory.decide("accept_loss")
+    memory.run("halted")
+    memory.rewind("live")
+    cut(memory, at=9, refilled=1)
+    memory.halts("again")
+    (incident,) = memory.ledger().read().open_incidents
+    assert incident.finding.intervals == (OffsetRange(8, 12),)
+    memory.decide("accept_loss")
+    memory.run("again")
+    assert memory.is_clean()
 
 
 def test_a_generation_of_which_the_table_has_rows_is_not_given(ahead):

@@ -128,10 +128,10 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     stays, unreadable = (_inside(then, known) for known in (head.accepted_loss, head.unreadable))
     landed, generations = then.landed, then.generations
     skipped = _never_read(head, then)
-    newest = {p.identity: p for p in head.positions}
+    newest = {(p.topic_id, p.partition): p for p in head.positions}
     moved = {
         p.identity: _past_expired(
-            _as_seen(p, newest.get(p.identity)),
+            _as_seen(p, newest.get((p.topic_id, p.partition))),
             landed.get(p.identity, ()),
             _expired(rewind, then, p),
             skipped.get(p.identity, ()),
@@ -186,9 +186,15 @@ def _expired(rewind: Rewind, then: Head, position: PartitionPosition) -> list[Re
 
 
 def _as_seen(position: PartitionPosition, newest: PartitionPosition | None) -> PartitionPosition:
-    """A restored position with what has been seen of its log since: a cut stays one."""
+    """A restored position with what has been seen of its log since: a cut stays one.
+
+    Before a cut that was decided, it is the older epoch that shows the cut once more. The log
+    behind that cut may be cut as well by then: what it had is told, too, wherever it ends now.
+    """
     if newest is None or _is_newer(position.leader_epoch, newest.leader_epoch):
         return position
+    if newest.generation != position.generation:
+        return replace(position, seen_end=max(position.proven_end, newest.proven_end))
     return replace(position, leader_epoch=newest.leader_epoch, seen_end=newest.proven_end)
 
 
