@@ -9,7 +9,6 @@ names.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +16,7 @@ from tideline.decoding.spark.judging import judge
 from tideline.decoding.spark.rows import read_raw_rows
 from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
-from tideline.spark.application import run_job
+from tideline.spark.application import ALONE, Host, run_job
 from tideline.spark.failures import failed_to_decode
 from tideline.spark.session import compile_plans
 
@@ -30,11 +29,9 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
     return write_decoded(read_raw_rows(spark, job), judge(job.plan), job)
 
 
-def run(
-    job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
-) -> DecodeResult:
+def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> DecodeResult:
     """Run a job file to its result, good or bad; `run_job` says what each argument is for."""
-    return run_job(job_file, (DecodeJob, DecodeResult), execute, failed_to_decode, spark, died)
+    return run_job(job_file, (DecodeJob, DecodeResult), execute, failed_to_decode, spark, host)
 
 
 if __name__ == "__main__":

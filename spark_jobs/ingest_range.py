@@ -9,12 +9,11 @@ job names, since an exit status loses an error's class and whether it may be tri
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
 from tideline.model.spark_job import SparkJob, SparkResult
-from tideline.spark.application import run_job
+from tideline.spark.application import ALONE, Host, run_job
 from tideline.spark.failures import failed
 from tideline.spark.raw_rows import read_ranges, to_table_rows, write_files
 from tideline.spark.session import compile_plans
@@ -27,11 +26,9 @@ def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     return write_files(rows, job)
 
 
-def run(
-    job_file: str, spark: SparkSession | None = None, died: Callable[[], str | None] = lambda: None
-) -> SparkResult:
+def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> SparkResult:
     """Run a job file to its result, good or bad; `run_job` says what each argument is for."""
-    return run_job(job_file, (SparkJob, SparkResult), execute, failed, spark, died)
+    return run_job(job_file, (SparkJob, SparkResult), execute, failed, spark, host)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,10 @@ class Driver:
                 told = (spark.sparkContext, job_path, connection.sendall, ended)
                 threading.Thread(target=report, args=told, daemon=True).start()
             program = import_module(application_for(job_path))
-            result = program.run(job_path, spark, self._jvm.why_ended)
+            from tideline.spark.application import Host
+
+            host = Host(self._jvm.why_ended, self._is_leaving.set)
+            result = program.run(job_path, spark, host)
         except Exception:
             _log_error()
             return False

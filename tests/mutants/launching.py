@@ -344,4 +344,22 @@ MUTANTS = (
         "return _CLASS",
         "tests/unit/test_packaging.py::test_jar_and_class_of_the_committer_are_named_by_its_source",
     ),
+    Mutant(
+        "a job that stands still is cancelled",
+        "                cancel()  # again",
+        "                pass  # again",
+        "tests/spark/test_stall_limit.py",
+    ),
+    Mutant(
+        "what moves starts the limit anew",
+        "                seen, since = now, time.monotonic()",
+        "                seen = now",
+        "tests/spark/test_stall_limit.py",
+    ),
+    Mutant(
+        "Spark is told how long a job may stand still",
+        "stall_seconds=limit)",
+        "stall_seconds=0)",
+        "tests/steps/test_landing.py",
+    ),
 )

@@ -202,3 +202,17 @@ def test_what_needs_too_much_memory_in_one_task_is_left_to_a_later_run(memory, s
     assert len(starved[0].jobs) == times
     assert memory.run("run").status == "done"
     assert memory.offsets() == list(range(10))
+
+
+def test_spark_is_told_how_long_a_job_may_stand_still(memory):
+    """What it then says is an error that a later attempt may overcome; nothing is read twice."""
+    memory.configure(spark={"stall_seconds": 600})
+    memory.send(10)
+    stalled = []
+    said = "no task of Spark has ended and no record was read for 10 min"
+    memory.sparks = [lambda spark: stalled.append(Starved(spark, said, bears=False)) or stalled[0]]
+    with pytest.raises(ServiceAway, match="no task of Spark has ended"):
+        memory.run("run")
+    assert [job.stall_seconds for job in stalled[0].jobs] == [600]
+    assert memory.run("run").status == "done"
+    assert memory.offsets() == list(range(10))

@@ -18,7 +18,7 @@ from tideline.landing.attempts import submit
 from tideline.launch import job
 from tideline.launch.job import PREFIX, PrivateFolder
 from tideline.model.spark_job import SparkJob, SparkResult
-from tideline.spark.application import run_job
+from tideline.spark.application import ALONE, run_job
 
 JOB = spark_job(kafka_options={"kafka.sasl.jaas.config": "hidden"})
 
@@ -30,7 +30,8 @@ def answering(**result):
         place = json.loads(Path(job_path).read_bytes())["result_path"]
         Path(place).write_text(json.dumps(result))
 
-    return SimpleNamespace(spark=SimpleNamespace(submit=answers))
+    stream = SimpleNamespace(spark=SimpleNamespace(stall_seconds=60))
+    return SimpleNamespace(spark=SimpleNamespace(submit=answers), stream=stream)
 
 
 @pytest.mark.parametrize("name", ["Any", "ClassVar", "annotations", "NoSuchError"])
@@ -64,7 +65,9 @@ def waits(path):
     time.sleep(600)
 
 options = {"kafka.sasl.jaas.config": "hidden"}
-submit(SimpleNamespace(spark=SimpleNamespace(submit=waits)), spark_job(kafka_options=options))
+stream = SimpleNamespace(spark=SimpleNamespace(stall_seconds=60))
+run = SimpleNamespace(spark=SimpleNamespace(submit=waits), stream=stream)
+submit(run, spark_job(kafka_options=options))
 """
 
 
@@ -152,6 +155,6 @@ def test_the_application_removes_its_job_once_it_is_read(tmp_path, fails):
         return SparkResult(rows=1)
 
     kinds = (SparkJob, SparkResult)
-    run_job(str(path), kinds, execute, lambda *_: SparkResult(error="x"), object(), lambda: None)
+    run_job(str(path), kinds, execute, lambda *_: SparkResult(error="x"), object(), ALONE)
     assert seen == [({"kafka.sasl.jaas.config": "hidden"}, False)]
     assert (tmp_path / "result").exists()

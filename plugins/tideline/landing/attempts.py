@@ -162,7 +162,7 @@ def hand_over(
     """Give a job to Spark, and wait until its application has ended.
 
     Args:
-        job: What to do; the path of the result is set here.
+        job: What to do; the result's path and the limit of time are set here.
         kind: What the application answers.
 
     Returns:
@@ -171,7 +171,9 @@ def hand_over(
     with PrivateFolder() as folder:
         job_file, result_file = folder / "job.json", folder / "result.json"
         job_file.touch(mode=0o600)
-        job_file.write_text(dump(replace(job, result_path=str(result_file))))
+        limit = run.stream.spark.stall_seconds
+        job = replace(job, result_path=str(result_file), stall_seconds=limit)
+        job_file.write_text(dump(job))
         failure: ServiceAway | None = None
         try:
             run.spark.submit(str(job_file))

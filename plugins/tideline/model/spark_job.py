@@ -38,6 +38,7 @@ class SparkJob:
         unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
         store_options: Properties of the file system that holds the table; not secret.
         in_one_task: Whether one piece is read after the other, for want of memory.
+        stall_seconds: For how long nothing may move in Spark; 0 for no limit.
     """
 
     stream: str
@@ -53,6 +54,7 @@ class SparkJob:
     unreadable: tuple[CoordinateRange, ...] = ()
     store_options: Mapping[str, str] = field(default_factory=dict)
     in_one_task: bool = False
+    stall_seconds: int = 0
 
 
 def readable_layers(
@@ -140,6 +142,7 @@ class DecodeJob:
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
         store_options: Properties of the file system that holds the tables; not secret.
         result_path: Where the driver writes a `DecodeResult`.
+        stall_seconds: As of a `SparkJob`.
         application: Which application the file is for; a `SparkJob` says nothing.
     """
 
@@ -153,6 +156,7 @@ class DecodeJob:
     is_last_round: bool = False
     store_options: Mapping[str, str] = field(default_factory=dict)
     result_path: str = ""
+    stall_seconds: int = 0
     application: Literal["decode_rows"] = "decode_rows"
 
 

@@ -12,7 +12,7 @@ import os
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,9 +24,26 @@ from tideline.failpoints import reach
 from tideline.launch.programs import SECRETS
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
 from tideline.spark.session import build_session
+from tideline.spark.stall_limit import StallLimit
 
 Job = TypeVar("Job", SparkJob, DecodeJob)
 Result = TypeVar("Result", SparkResult, DecodeResult)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The process that runs an application; by default one of its own.
+
+    Args:
+        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
+        leave: Ends the process although the job does not end.
+    """
+
+    died: Callable[[], str | None] = lambda: None
+    leave: Callable[[], object] = lambda: os._exit(1)
+
+
+ALONE = Host()
 
 
 def run_job(
@@ -35,7 +52,7 @@ def run_job(
     execute: Callable[[SparkSession, Job], Result],
     failed: Callable[[SparkSession | None, Job, Exception], Result],
     spark: SparkSession | None,
-    died: Callable[[], str | None],
+    host: Host,
 ) -> Result:
     """Run a job file to its result, good or bad; never raises for a job that fails.
 
@@ -45,28 +62,38 @@ def run_job(
         execute: Does the job.
         failed: The result of a job that failed by an error that is not ours.
         spark: A session that is there already.
-        died: Says what has ended Spark, if it has ended: the error itself only says that it has.
+        host: The process that runs it.
     """
     kind, of_result = kinds
     if _is_elsewhere(job_file):
         spark = build_session(None)
     job = load(kind, _read(job_file, spark), f"job file {job_file}")
     _remove(job_file)  # it holds secrets, and nobody reads it again
+    limit = StallLimit(job.stall_seconds)
+
+    def give_up() -> None:
+        lost = of_result(error="ServiceAway", message=limit.message or "")
+        _write(job.result_path, dump(lost), spark)
+        host.leave()
+
     try:
         job = with_secrets(job)
         spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
         for key, value in job.store_options.items():
             spark.conf.set(key, value)  # Spark passes a session's settings on to file systems
         reach("spark:started")
+        limit.start(spark, give_up)
         result = execute(spark, job)
     except TidelineError as error:
         result = of_result(error=type(error).__name__, message=error.message)
     except Exception as error:
         with suppress(OSError):  # the log's disk may be full
             traceback.print_exc()
-        cause = died()
+        cause = limit.message or host.died()
         lost = of_result(error="ServiceAway", message=cause or "")
         result = lost if cause else failed(spark, job, error)
+    finally:
+        limit.stop()
     _write(job.result_path, dump(result), spark)
     reach("spark:answered")
     return result

@@ -188,3 +188,10 @@ class Spark(Section):
         description="With a local master: how long Spark waits for the next run; 0 starts one for"
         " each run.",
     )
+    stall_seconds: int = Field(
+        3600,
+        ge=60,
+        le=86_400,
+        strict=True,
+        description="A job is cancelled if no task has ended, and no record was read, for so long.",
+    )
