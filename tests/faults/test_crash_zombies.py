@@ -1,5 +1,6 @@
 """Row 22 and the writer's lease: a run stopped anywhere, and resumed after its successor."""
 
+import signal
 from datetime import UTC, datetime
 
 import pytest
@@ -97,3 +98,20 @@ def test_a_stopped_run_resumes_after_an_overlapping_range(crash, place):
         crash.repeat("two")
         resumes(crash, zombie, place)
     crash.judge_crash(f"run stopped at {place}, resumed after [40, 120)", lands_more=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["verify:verified", "advance:moving", "advance:advanced"])
+def test_a_stopped_run_that_recovers_another_one_resumes_after_its_retry(crash, place):
+    """R1, R5: its run id has one plan, whoever finished what it had begun for another run."""
+    crash.waits()
+    with crash.start("dies", point="ingest:committed:kill", lease_seconds=SHORT) as dying:
+        assert dying.ended() == -signal.SIGKILL, dying.said
+    crash.send(20)
+    with stops(crash, place) as zombie:
+        closed = crash.repeat()
+        crash.send(20)
+        resumes(crash, zombie, place)
+    assert open_ledger(crash.stream).find_run("one") == closed
+    crash.repeat("next")
+    crash.judge_crash(f"run stopped at {place} of another's plan, resumed after its retry")
