@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 
-from tests.simulation import log_events, run_events
+from tests.simulation import log_events, run_events, table_events
 from tests.simulation.process import Process
 from tests.simulation.properties import Watch
 from tests.simulation.world import World
-from tideline.errors import Halted, LedgerElsewhere, TidelineError
+from tideline.decoding.rules import has_work
+from tideline.errors import BadInput, Halted, LedgerElsewhere, TidelineError
 from tideline.model.request import RunRequest
 
 ROUNDS = 12
@@ -38,8 +39,11 @@ def heal(world: World) -> None:
     world.cluster.moods.clear()
     log_events.grant(world)
     run_events.put_topics_back(world)
+    run_events.put_decode_back(world)
     log_events.end_transactions(world, 1)
-    world.store.away = world.store.lost_answers = world.table.lost_answers = 0
+    world.store.away = world.store.lost_answers = 0
+    for table in world.tables:
+        table.lost_answers = 0
     world.spark.loses = world.spark.repeats = world.spark.fails = 0
     for process in world.alive:
         process.go_on()
@@ -56,6 +60,7 @@ def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     """
     heal(world)
     _create_what_was_never_there(world)
+    _send_past_new_tables(world)
     _finish_move(world)
     _finish_rewind(world)
     yield from _land_all(world, watch, choose)
@@ -76,14 +81,19 @@ def _land_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
         yield from watch.problems()
         if error is not None:
             errors.append(f"{type(error).__name__}: {error}")
+            if isinstance(error, BadInput) and "tables" in error.facts:
+                table_events.drop_typed(world, 0)  # they are not those of this ledger
+                _send_past_new_tables(world)
             continue
         state = world.state()
         record = world.ledger().find_run(run_id)
         # A run that has left a partition out ("unknown") has nothing to do there; the next one has.
         if record is None or record.status != "nothing_to_do" or record.resolved or state is None:
             continue
-        if not state.live_incidents():
-            return
+        if not state.live_incidents() and not state.decoding.incidents:
+            if world.stream.decode is None or not has_work(state.head, state.decoding):
+                return
+            continue  # a run decodes so much only
         errors.append("nothing to do beside open incidents")
 
 
@@ -129,7 +139,9 @@ def _decide_all(world: World, choose: Choose) -> None:
     To read once more what Spark cannot read is left to the event `decide`: it ends nothing.
     """
     state = world.state()
-    for incident in state.control.incidents if state is not None else ():
+    if state is None:
+        return
+    for incident in (*state.control.incidents, *state.decoding.incidents):
         choices = tuple(c for c in incident.finding.executable if c != "retry")
         if choices and not incident.is_decided:
             run_events.decide_so(world, incident.incident_id, choose(choices))
@@ -150,6 +162,13 @@ def _finish_move(world: World) -> None:
         if world.state() is not None:
             return
         _retried(world, partial(run_events.move, world, target))
+
+
+def _send_past_new_tables(world: World) -> None:
+    """Two new typed tables are found by the first run that has something to decode."""
+    if world.decode is not None and None in {t.table_id for t in world.tables[1:]}:
+        for name, _, number, _ in [*world.live_logs()]:
+            world.produce(name, number, 1)
 
 
 def _finish_rewind(world: World) -> None:

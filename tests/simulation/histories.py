@@ -105,6 +105,9 @@ def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:
         )
     if random.random() < 0.1:
         options["start"] = "latest"
+    if random.random() < 0.4:
+        share = random.choice([0.3, 1.0])
+        options["decode"] = {"value": {"format": "json"}, "quarantine": {"max_share": share}}
     return options
 
 

@@ -113,6 +113,18 @@ def readable(world: World) -> None:
         log.entries = [e._replace(is_broken=False) for e in log.entries]
 
 
+def garble(world: World, topic: int, partition: int, back: int) -> None:
+    """Nobody can decode a record, one of the last: it lands, and goes into quarantine."""
+    if at := _place(world, topic, partition):
+        log = at[3]
+        world.spark.garbled |= {e.serial for e in log.entries[max(0, log.end - 1 - back) :][:1]}
+
+
+def decodable(world: World) -> None:
+    """A transform is mended: every record can be decoded."""
+    world.spark.garbled.clear()
+
+
 def recreate(world: World, topic: int, count: int) -> None:
     """The topic is deleted and created again; records follow."""
     if at := _place(world, topic, 0):

@@ -9,6 +9,7 @@ from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
+from tideline.decoding.verifying import typed_against_raw
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -84,6 +85,25 @@ def judge(world: World, first: dict[Log, int], forgotten: Iterable[Recorded] = (
     yield from _covered(world, state)
     yield from _produced(world, state, first, recorded)
     yield from _reached(world, state)
+    yield from _decoded(world)
+
+
+def _decoded(world: World) -> Iterator[str]:
+    """Each row of the typed tables holds the record of its raw row, and each raw row has one."""
+    result = typed_against_raw(world.context(None, "audit", RunRequest()))
+    if result is None or None in {t.table_id for t in world.tables[1:]}:
+        return  # new tables are found once there is something to decode
+    for flaw in (*result.missing, *result.doubled):
+        yield f"typed audit: {flaw}"
+    raw = {(r.identity, r.offset): r.serial for r in world.table.rows()}
+    for row in (*world.decoded.rows(), *world.quarantine.rows()):
+        place = (row.identity, row.offset)
+        if raw.get(place, row.serial) != row.serial:
+            yield f"typed {row} stands where the raw row is record {raw[place]}"
+        elif place not in raw and place not in world.taken:
+            yield f"typed {row} has no raw row: {world.origins[row.serial]}"
+    if result.pending:
+        yield f"typed audit: {result.pending} offsets are not decoded"
 
 
 def _audit(world: World) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from tideline.model.incident import Incident
 from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
+    by_log,
     intersect,
     subtract,
 )
@@ -47,6 +49,7 @@ class Watch:
         self._proposed_from: dict[str, LedgerState] = {}
         self.first: dict[Log, int] = {}
         self._resolved = 0
+        self._decoded: object = None
         self._boundaries: dict[tuple[str, PartitionIdentity], int] = {}
         self._records: dict[tuple[PartitionIdentity, int], int] = {}
         world.committed = self._look_at_ledger
@@ -98,6 +101,8 @@ class Watch:
     def problems(self) -> list[str]:
         """Every promise that is broken now, or was broken since the last look."""
         found, self._found = [*self._found, *self._of_processes()], []
+        if self._world.stream.decode is not None:
+            found += self._of_typed_rows()
         if len(self._world.table.versions) != self._versions:
             found += self._of_table()
             self._versions = len(self._world.table.versions)
@@ -144,6 +149,33 @@ class Watch:
                 yield f"exchanged: {row} stands where record {known} was verified"
             if any(r.start_offset <= row.offset < r.end_offset for r in covered.get(place[0], ())):
                 self._records[place] = row.serial
+
+    def _of_typed_rows(self) -> Iterator[str]:
+        """Where a record is landed and decoded, one row of both typed tables holds it."""
+        world = self._world
+        state = world.state()
+        typed = (world.decoded, world.quarantine)
+        seen = (world.store.version, *((t.table_id, len(t.versions)) for t in world.tables))
+        if state is None or seen == self._decoded or None in {t.table_id for t in world.tables}:
+            return
+        self._decoded = seen
+        if tuple(t.table_id for t in typed) != state.decoding.table_ids:
+            return
+        open_now, landed = state.decoding.open, state.head.covered
+        under_way = by_log((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
+        rows: dict[tuple[PartitionIdentity, int], list[int]] = defaultdict(list)
+        for row in (row for table in typed for row in table.rows()):
+            rows[row.identity, row.offset].append(row.serial)
+        assert world.table.newest is not None
+        for identity, decoded in state.decoding.covered.items():
+            sure = subtract(
+                intersect(decoded, landed.get(identity, ())), under_way.get(identity, ())
+            )
+            for row in world.table.newest.rows.get(identity, ()):
+                if not any(r.start_offset <= row.offset < r.end_offset for r in sure):
+                    continue
+                if (held := rows[identity, row.offset]) != [row.serial]:
+                    yield f"decoded as {held}: {row}"
 
     def _of_ledger(self, state: LedgerState) -> Iterator[str]:
         before = self._seen

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 from tests.simulation.process import Process
 from tests.simulation.world import Asked, World
+from tideline.decoding.steps import decode_rows, verify_decoded
 from tideline.landing.context import hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.reading import audit_stream, dry_run
+from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.run_batch import run_batch
+from tideline.pipeline.run_batch import decode_batch, run_batch
 from tideline.pipeline.steps import (
     advance_offsets,
     detect_earliest_reset,
@@ -31,6 +34,7 @@ STEPS: tuple[Callable[..., object], ...] = (
     verify_ranges,
     advance_offsets,
 )
+DECODING: tuple[Callable[..., object], ...] = (decode_rows, verify_decoded)
 
 
 def ask(world: World, run_id: str, request: RunRequest, first_step: int | None) -> Process:
@@ -47,13 +51,15 @@ def ask(world: World, run_id: str, request: RunRequest, first_step: int | None) 
         return world.start(f"run {run_id}", lambda p: run_batch(world.context(p, run_id, request)))
 
     def tasks(process: Process) -> None:
-        for step in STEPS[first_step:]:
+        for step in steps[first_step:]:
             process.tick("task")
             run = world.context(process, run_id, request)
-            with hold_lane(run):
+            with nullcontext() if step in DECODING else hold_lane(run):
                 step(run)
 
-    return world.start(f"tasks {run_id} from {STEPS[first_step].__name__}", tasks)
+    steps = (*STEPS, *(DECODING if world.stream.decode is not None else ()))
+    first_step %= len(steps)
+    return world.start(f"tasks {run_id} from {steps[first_step].__name__}", tasks)
 
 
 def live(world: World, as_tasks: int) -> None:
@@ -118,7 +124,7 @@ def again(world: World, run: int, first_step: int) -> None:
             state = world.state()
             known = None if state is None else world.ledger().find_run(asked.run_id, state)
         has_plan = known is not None and known.status != "proposed"
-        later = first_step % 6 if has_plan else 0
+        later = first_step if has_plan else 0
         ask(world, asked.run_id, asked.request, None if first_step == 0 else later)
 
 
@@ -132,6 +138,33 @@ def rewind(world: World, run: int, accept_loss: int) -> None:
             lambda p: rewind_stream(world.context(p, "rewind", RunRequest()), wanted),
         )
         world.happened("rewound")
+
+
+def decode(world: World, run: int) -> None:
+    """Somebody decodes what is landed, or what a run has decoded once more."""
+    if world.stream.decode is not None and world.asked:
+        name = f"decode-{world.number('decode')}"
+        name = name if run == 0 else world.asked[-run % len(world.asked)].run_id
+        world.start(f"decode {name}", lambda p: decode_batch(world.context(p, name, RunRequest())))
+
+
+def redrive_again(world: World, again: int) -> None:
+    """Somebody has quarantined records decoded again, under a new id or under the last one."""
+    if world.stream.decode is not None:
+        name = f"redrive-{world.counts['redrive'] if again else world.number('redrive')}"
+        world.start(name, lambda p: redrive(world.context(p, name, RunRequest(by="ann"))))
+
+
+def edit_decode(world: World) -> None:
+    """Somebody takes `decode` out of the stream file, or puts it in again."""
+    if world.decode is not None:
+        decode = None if world.stream.decode is not None else world.decode
+        world.stream = world.stream.model_copy(update={"decode": decode})
+
+
+def put_decode_back(world: World) -> None:
+    """The stream file has its typed tables again."""
+    world.stream = world.stream.model_copy(update={"decode": world.decode})
 
 
 def audit(world: World) -> None:
@@ -164,8 +197,8 @@ def move(world: World, to: int) -> None:
 def decide(world: World, incident: int, choice: int) -> None:
     """Somebody decides about an open incident, in a shell."""
     state = world.state()
-    if state is not None and state.control.incidents:
-        known = state.control.incidents[incident % len(state.control.incidents)]
+    if state is not None and (there := (*state.control.incidents, *state.decoding.incidents)):
+        known = there[incident % len(there)]
         chosen = known.finding.choices[choice % len(known.finding.choices)]
         decide_so(world, known.incident_id, chosen)
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
 from tests.simulation.table import Row, TableState
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
-from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import SparkJob, SparkResult, Unreadable, readable_layers
+from tideline.model.offsets import CoordinateRange, by_log
+from tideline.model.spark_job import (
+    DecodeJob,
+    DecodeResult,
+    SparkJob,
+    SparkResult,
+    Unreadable,
+    readable_layers,
+)
 
 MOST_FOUND = 2
 """Broken records that one application names."""
@@ -19,9 +27,10 @@ MOST_FOUND = 2
 
 @dataclass
 class SparkState:
-    """What befalls the next applications.
+    """What befalls the next applications, and which records nobody can decode.
 
     Args:
+        garbled: Records that go into quarantine, by serial.
         loses: How many of the next reads lose their first record.
         repeats: How many of the next reads write their first record twice.
         fails: How many of the next applications end badly before they write.
@@ -30,6 +39,7 @@ class SparkState:
     loses: int = 0
     repeats: int = 0
     fails: int = 0
+    garbled: set[int] = field(default_factory=set)
 
 
 class SimulatedSpark:
@@ -39,6 +49,7 @@ class SimulatedSpark:
         state: What befalls it.
         cluster: The cluster that its options lead to, asked at every read.
         table: Where its files go.
+        decoded, quarantine: Where those of typed tables go.
         tick: Called at each boundary, with a label.
     """
 
@@ -47,20 +58,33 @@ class SimulatedSpark:
         state: SparkState,
         cluster: Callable[[], Cluster],
         table: TableState,
+        decoded: TableState,
+        quarantine: TableState,
         tick: Callable[[str], None] = lambda label: None,
     ) -> None:
         self._state = state
         self._cluster = cluster
         self._table = table
+        self._decoded = decoded
+        self._quarantine = quarantine
         self._tick = tick
 
     def submit(self, job_path: str) -> None:
-        """Read the ranges, one file per range that has rows."""
-        job = load(SparkJob, Path(job_path).read_bytes(), "job")
+        """Read ranges of Kafka, or decode rows of a version."""
+        text = Path(job_path).read_bytes()
+        decodes = "application" in json.loads(text)
         self._tick("spark.started")
         if self._state.fails:
             self._state.fails -= 1
             raise ServiceAway("Spark ended with status 1")
+        if decodes:
+            self._decode(load(DecodeJob, text, "job"))
+        else:
+            self._ingest(load(SparkJob, text, "job"))
+        self._tick("spark.answered")
+
+    def _ingest(self, job: SparkJob) -> None:
+        """One file per range that has rows."""
         if broken := self._broken(job):
             self._tick("spark.narrowed")
             result = SparkResult(error="UnreadableRecords", unreadable=broken)
@@ -78,7 +102,35 @@ class SimulatedSpark:
         self._table.manifests[job.folder] = tuple(files)
         self._tick("spark.committed")
         Path(job.result_path).write_text(dump(SparkResult(rows=rows)))
-        self._tick("spark.answered")
+
+    def _decode(self, job: DecodeJob) -> None:
+        """Each raw row becomes one that holds the same record, in one of both tables."""
+        (version,) = map(int, job.raw_files)
+        if version < self._table.files_from or version >= len(self._table.versions):
+            raise ServiceAway(f"files of version {version} are gone")
+        held = self._table.versions[version].rows
+        wanted = by_log(job.plan.ranges)
+        raw = [
+            row
+            for identity, ranges in wanted.items()
+            for row in held.get(identity, ())
+            if any(r.start_offset <= row.offset < r.end_offset for r in ranges)
+        ]
+        self._tick("spark.read")
+        good = [row for row in raw if row.serial not in self._state.garbled]
+        bad = [row for row in raw if row.serial in self._state.garbled]
+        outputs = (self._decoded, job.decoded, good), (self._quarantine, job.quarantine, bad)
+        results = []
+        for table, output, rows in outputs:
+            written = self._spoiled(rows)
+            name = f"{output.folder}/part-0.parquet"
+            table.files |= {name: written} if written else {}
+            table.manifests[output.folder] = (name,) if written else ()
+            results.append(SparkResult(rows=len(written)))
+            self._tick("spark.committed")
+        classes = {"malformed": len(bad)} if bad else {}
+        answer = DecodeResult(*results, raw_rows=len(raw), classes=classes)
+        Path(job.result_path).write_text(dump(answer))
 
     def _broken(self, job: SparkJob) -> tuple[Unreadable, ...]:
         """The first records that cannot be read; a later application finds the rest."""

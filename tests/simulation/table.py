@@ -7,7 +7,7 @@ holds which row does not matter to anybody here, only to the rewriting that the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,11 +20,12 @@ from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
     ReadRange,
+    by_log,
     union,
 )
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.table.schema import app_id
+from tideline.table.schema import Field, app_id
 
 
 class Row(NamedTuple):
@@ -77,6 +78,7 @@ class TableState:
         lost_answers: How many of the next commits happen, and nobody hears of it.
         created: How many tables there ever were.
         log_start: The oldest version whose commit the log still has.
+        files_from: The oldest version whose data files are all there.
     """
 
     table_id: str | None = None
@@ -88,6 +90,7 @@ class TableState:
     lost_answers: int = 0
     created: int = 0
     log_start: int = 0
+    files_from: int = 0
 
     @property
     def newest(self) -> Version | None:
@@ -112,10 +115,17 @@ class SimulatedTable:
     Args:
         state: The table.
         tick: Called before and after each access, with a label.
+        name: What its id begins with.
     """
 
-    def __init__(self, state: TableState, tick: Callable[[str], None] = lambda label: None) -> None:
+    def __init__(
+        self,
+        state: TableState,
+        tick: Callable[[str], None] = lambda label: None,
+        name: str = "table",
+    ) -> None:
         self._state = state
+        self._name = name
         self._tick = tick
 
     def observe(self, known_version: int | None = None) -> TableObservation:
@@ -206,17 +216,14 @@ class SimulatedTable:
             raise ServiceAway(f"no version {version} in the table's log")
         rows = self._state.versions[version].rows
         found = {}
-        for planned in ranges:
+        for identity, wanted in by_log(ranges).items():
             inside = [
                 r.offset
-                for r in rows.get(planned.identity, ())
-                if planned.start_offset <= r.offset < planned.end_offset
+                for r in rows.get(identity, ())
+                if any(w.start_offset <= r.offset < w.end_offset for w in wanted)
             ]
             if inside:
-                assert planned.identity not in found, "one range per identity"
-                found[planned.identity] = LandedRange(
-                    planned.identity, len(inside), intervals(inside)
-                )
+                found[identity] = LandedRange(identity, len(inside), intervals(inside))
         return found
 
     def stored(self, version: int | None = None) -> Iterator[Stored]:
@@ -233,15 +240,44 @@ class SimulatedTable:
             )
             yield Stored(identity, len(rows), intervals(counts), copies)
 
-    def create(self, stream: str, ledger_id: str, partition_by: Sequence[str]) -> None:
+    def files_at(self, ranges: Iterable[CoordinateRange], version: int) -> tuple[str, ...]:
+        """A name that stands for the files of a version."""
+        self._tick("table.files_at")
+        return (str(version),)
+
+    def quarantined(
+        self, classes: Collection[str], since: datetime | None
+    ) -> tuple[CoordinateRange, ...]:
+        """Where the rows of a quarantine are; all are of one class, and of no age."""
+        self._tick("table.quarantined")
+        newest = self._state.newest
+        return tuple(
+            CoordinateRange(
+                i.topic_id, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset
+            )
+            for i, rows in sorted(newest.rows.items() if newest is not None else ())
+            for r in intervals(row.offset for row in rows)
+        )
+
+    def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
+        """Rows have no columns here."""
+        return tuple(columns)
+
+    def create(
+        self,
+        stream: str,
+        ledger_id: str,
+        partition_by: Sequence[str],
+        columns: Sequence[Field] | None = None,
+    ) -> None:
         """An empty table, unless there is one."""
         self._tick("table.create<")
         state = self._state
         if state.table_id is None:
             state.created += 1
-            state.table_id, state.stream = f"table-{state.created}", stream
+            state.table_id, state.stream = f"{self._name}-{state.created}", stream
             state.ledger_id = ledger_id
-            state.versions = [Version({}, "CREATE TABLE")]
+            state.versions, state.log_start, state.files_from = [Version({}, "CREATE TABLE")], 0, 0
         self._tick("table.create>")
 
     def written(self, change: Any, result: Any) -> WrittenRows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.simulation.table import Row, Version
 from tests.simulation.world import World
 
@@ -10,18 +12,19 @@ FOREIGN = 100_000
 
 
 def optimize(world: World) -> None:
-    """Somebody compacts the table: files hold rows of several plans afterwards."""
-    if world.table.versions:
-        world.table.add_foreign(world.table.rows(), "OPTIMIZE", removes_rows=False)
+    """Somebody compacts all tables: files hold rows of several plans afterwards."""
+    for table in world.tables:
+        if table.versions:
+            table.add_foreign(table.rows(), "OPTIMIZE", removes_rows=False)
 
 
 def foreign_delete(world: World, percent: int) -> None:
     """Somebody deletes the rows with the highest offsets."""
     rows = sorted(world.table.rows(), key=lambda r: (r.offset, r.identity))
     if rows:
-        world.table.add_foreign(
-            rows[: len(rows) * (100 - percent) // 100], "DELETE", removes_rows=True
-        )
+        kept = rows[: len(rows) * (100 - percent) // 100]
+        _take(world, kept)
+        world.table.add_foreign(kept, "DELETE", removes_rows=True)
         world.happened("table_changed")
 
 
@@ -42,6 +45,7 @@ def restore(world: World, back: int) -> None:
         rows = [row for group in earlier.rows.values() for row in group]
         stood = {(r.identity, r.offset) for r in world.table.rows()}
         world.restored |= {(r.identity, r.offset) for r in rows} - stood
+        _take(world, rows)
         world.table.add_foreign(rows, "RESTORE", removes_rows=True)
         world.happened("table_changed")
 
@@ -51,6 +55,7 @@ def vanish(world: World) -> None:
     versions = world.table.versions
     if len(versions) > 1:
         before = versions[-2]
+        _take(world, [row for group in before.rows.values() for row in group])
         versions[-1] = Version(before.rows, "OPTIMIZE", tokens=before.tokens)
         world.happened("table_changed")
 
@@ -58,6 +63,11 @@ def vanish(world: World) -> None:
 def lose_table_answer(world: World) -> None:
     """The next commit to the table happens, and its answer is lost."""
     world.table.lost_answers = 1
+
+
+def lose_typed_answer(world: World, of_quarantine: int) -> None:
+    """The same of the typed table (0), or of the quarantine (1)."""
+    (world.quarantine if of_quarantine else world.decoded).lost_answers = 1
 
 
 def lose_ledger_answer(world: World) -> None:
@@ -82,8 +92,10 @@ def restore_ledger(world: World) -> None:
 
 
 def vacuum(world: World) -> None:
-    """Somebody vacuums without retention: files that no version names yet are gone."""
-    world.table.files.clear()
+    """Somebody vacuums without retention: files that the newest version does not name are gone."""
+    for table in world.tables:
+        table.files.clear()
+        table.files_from = max(0, len(table.versions) - 1)
 
 
 def clean_log(world: World, kept: int) -> None:
@@ -114,5 +126,18 @@ def spark_fails(world: World, times: int) -> None:
 def drop_table(world: World) -> None:
     """Somebody deletes the whole table, log and all."""
     if world.table.table_id is not None:
+        _take(world, [])
         world.table.table_id, world.table.versions = None, []
         world.happened("table_changed")
+
+
+def drop_typed(world: World, which: int) -> None:
+    """Somebody deletes both typed tables (0), so that all is decoded again; or one, by mistake."""
+    for table in ((world.decoded, world.quarantine), (world.decoded,), (world.quarantine,))[which]:
+        table.table_id, table.versions = None, []
+
+
+def _take(world: World, left: Iterable[Row]) -> None:
+    """Note which raw rows others take away."""
+    stays = {(r.identity, r.offset) for r in left}
+    world.taken |= {(r.identity, r.offset) for r in world.table.rows()} - stays

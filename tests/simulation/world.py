@@ -26,7 +26,7 @@ from tests.simulation.spark import SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
 from tests.simulation.table import SimulatedTable, TableState
 from tideline.errors import LedgerElsewhere
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.ledger.state import LedgerState
@@ -78,6 +78,7 @@ class World:
     Args:
         stream: The stream file's content.
         topics: Partitions by topic name, to begin with.
+        taken: Coordinates whose raw rows others have taken away once.
     """
 
     stream: Stream
@@ -86,6 +87,8 @@ class World:
     clusters: list[Cluster] = field(default_factory=list)
     connected_to: int = 0
     table: TableState = field(default_factory=TableState)
+    decoded: TableState = field(default_factory=TableState)
+    quarantine: TableState = field(default_factory=TableState)
     spark: SparkState = field(default_factory=SparkState)
     stores: dict[str, StoreState] = field(default_factory=dict)
     location: str = "/lake/ledger-1"
@@ -97,6 +100,7 @@ class World:
     shown: dict[tuple[str, int], int] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
     foreign: set[tuple[Any, int]] = field(default_factory=set)
+    taken: set[tuple[Any, int]] = field(default_factory=set)
     restored: set[tuple[Any, int]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
@@ -110,6 +114,7 @@ class World:
         for name, partitions in self.topics.items():
             self.new_topic(cluster, name, partitions)
         self._state: tuple[tuple[str, int], LedgerState] | None = None
+        self.decode = self.stream.decode
 
     @property
     def cluster(self) -> Cluster:
@@ -231,7 +236,18 @@ class World:
             ledger=self.ledger(process),
             connect=lambda: kafka,
             table=SimulatedTable(self.table, tick),
-            spark=SimulatedSpark(self.spark, lambda: self.cluster, self.table, tick),
+            spark=SimulatedSpark(
+                self.spark, lambda: self.cluster, self.table, self.decoded, self.quarantine, tick
+            ),
+            typed=self._typed(tick),
+        )
+
+    def _typed(self, tick: Callable[[str], None]) -> TypedTables | None:
+        if self.stream.decode is None:
+            return None
+        return TypedTables(
+            SimulatedTable(self.decoded, tick, "decoded"),
+            SimulatedTable(self.quarantine, tick, "quarantine"),
         )
 
     def locate(self, address: str) -> LedgerLocation:
@@ -274,6 +290,11 @@ class World:
         return {h for p in self.processes if p.is_over and p.is_noticed for h in p.holders}
 
     # ---- looking
+
+    @property
+    def tables(self) -> tuple[TableState, ...]:
+        """The raw table, the typed one and the quarantine."""
+        return self.table, self.decoded, self.quarantine
 
     def state(self) -> LedgerState | None:
         """The ledger as it is; None where it has been moved and nobody has told the stream file."""
