@@ -101,8 +101,8 @@ MUTANTS = (
     ),
     Mutant(
         "what a rewind undoes in typed tables is on record (R12)",
-        "decoding = self.decoding.having_undone(rewind.removes)",
-        "decoding = self.decoding",
+        ".with_undecoded(rewind.removes)",
+        "",
         LOGS,
     ),
     Mutant(

@@ -257,9 +257,15 @@ MUTANTS = (
     ),
     Mutant(
         "what a forgotten commit has removed is decoded no more (R13)",
-        "after = replace(after, decoding=after.decoding.having_undone(told.removed))",
+        "after = after.with_undecoded(told.written)",
         "pass",
         f"{OLDER}::test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again",
+    ),
+    Mutant(
+        "a row that comes late is decoded (R12)",
+        "state = state.with_undecoded(late_rows(state.head, verified))",
+        "pass",
+        "tests/steps/test_late_rows.py::test_a_late_row_is_decoded_by_the_next_run",
     ),
     Mutant(
         "closed runs claim no removed row (R13)",

@@ -11,7 +11,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan, LandedRange, VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.rules.advance import advance_head, count_landed, noted
+from tideline.rules.advance import advance_head, count_landed, late_rows, noted
 from tideline.rules.positions import only_followed
 from tideline.rules.replay import unverified_rows_stand
 
@@ -42,6 +42,7 @@ def close_plan(
         if _is_closed_so(run, state, record, commit):
             return state  # by this very call, whose answer was lost, or by another attempt
         refuse_closed(state, record)
+        state = state.with_undecoded(late_rows(state.head, verified))
         advance = advance_head if record.is_open else noted
         head = advance(state.head, plan, commit)
         if record.is_open:

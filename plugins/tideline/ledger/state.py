@@ -16,7 +16,7 @@ from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
-from tideline.model.offsets import PlannedRange, add_coverage
+from tideline.model.offsets import CoordinateRange, PlannedRange, add_coverage
 from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
@@ -224,14 +224,19 @@ class LedgerState:
         after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1, leases=own)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
+    def with_undecoded(self, ranges: Iterable[CoordinateRange]) -> LedgerState:
+        """The state in which coordinates are decoded no more: again, or gone without a raw row."""
+        decoding = self.decoding.having_undone(ranges)
+        return self if decoding == self.decoding else replace(self, decoding=decoding)
+
     def with_rewind_finished(self, rewind: Rewind, head: Head) -> LedgerState:
         """The state with the head that a rewind restores, the way free, and no proposals.
 
         What is to be undone in the typed tables is on record from here on, whatever lands there.
         """
         runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
-        decoding = self.decoding.having_undone(rewind.removes)
-        after = replace(self._control(rewind=None), runs=runs, decoding=decoding).with_head(head)
+        after = replace(self._control(rewind=None), runs=runs).with_undecoded(rewind.removes)
+        after = after.with_head(head)
         return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
 
     @property

@@ -237,7 +237,7 @@ def take_over(
         # what was proposed before goes by what was known before
         for record in (*(replace(r, proposal=None) for r in planned), *told.records):
             after = after.with_run(record)
-        after = replace(after, decoding=after.decoding.having_undone(told.removed))
+        after = after.with_undecoded(told.written)
         return after.with_head(told.head).without_verifications().with_next_token(table.token or 0)
 
     taken = run.ledger.update(swap)

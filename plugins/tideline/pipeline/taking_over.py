@@ -42,13 +42,15 @@ class Told:
         head: That knows it.
         records: Closed runs that learn something, and one for what is known again.
         known: What counts as landed again.
-        removed: What counts as landed no more, raw or decoded.
+        removed: What counts as landed no more.
+        written: What the commits have written or removed: it counts as decoded no more.
     """
 
     head: Head
     records: tuple[RunRecord, ...]
     known: tuple[CoordinateRange, ...]
     removed: tuple[CoordinateRange, ...]
+    written: tuple[CoordinateRange, ...]
 
     def __str__(self) -> str:
         return (
@@ -111,7 +113,9 @@ def what_the_table_tells(
         for i, offsets in gone.items()
         for r in offsets
     )
-    return Told(head, (*amended(closed, gone), *([record] if known else ())), known, removed)
+    written = tuple(r.as_coordinates for c in commits for r in c.ranges)
+    records = (*amended(closed, gone), *([record] if known else ()))
+    return Told(head, records, known, removed, written)
 
 
 def _plan(

@@ -10,13 +10,17 @@ from tideline.errors import StreamBusy
 from tideline.model.head import Head, Headroom, KnownCommit, PartitionPosition
 from tideline.model.observation import Observation
 from tideline.model.offsets import (
+    CoordinateRange,
     Intervals,
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
     TopicPartition,
     add_coverage,
+    by_identity,
     covered_until,
+    intersect,
+    subtract,
     union,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
@@ -176,6 +180,24 @@ def count_landed(
         return head
     landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
     return replace(head, backfilled=add_coverage(head.backfilled, landed))
+
+
+def late_rows(head: Head, verified: Iterable[VerifiedRange]) -> tuple[CoordinateRange, ...]:
+    """Where rows stand although their loss is accepted: typed tables were made without them.
+
+    Args:
+        head: It knows what is accepted.
+        verified: Ranges as the table holds them now.
+    """
+    lost = by_identity(head.accepted_loss)
+    return tuple(
+        v.planned.as_coordinates.at(piece)
+        for v in verified
+        for piece in subtract(
+            intersect([v.planned.offsets], lost.get(v.planned.identity, ())),
+            [gap.offsets for gap in v.gaps],
+        )
+    )
 
 
 def unread_places(
