@@ -37,6 +37,8 @@ def chooser(seed: int, choice: int | None) -> Choose:
 def heal(world: World) -> None:
     """What can pass has passed: brokers and stores answer, transactions end, time goes by."""
     world.cluster.moods.clear()
+    for cluster in world.clusters:
+        cluster.hidden -= {"epochs", "ids"}
     log_events.grant(world)
     run_events.put_topics_back(world)
     run_events.put_decode_back(world)

@@ -53,6 +53,8 @@ KINDS: dict[str, Kind] = {
     "swap_cluster": Kind(log_events.swap_cluster, 0.3, ((0, 6),)),
     "broker": Kind(log_events.broker, 2, ((0, 4), (1, 6))),
     "empty_epochs": Kind(log_events.empty_epochs, 0.3, (_FLAG,)),
+    "hide": Kind(log_events.hide, 1, (_SMALL, _FLAG)),
+    "untell": Kind(table_events.untell, 0.3, (_FLAG,)),
     "refuse": Kind(log_events.refuse, 0.5, (_SMALL,)),
     "grant": Kind(log_events.grant, 1),
     "optimize": Kind(table_events.optimize, 2),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tideline.errors import Halted, ServiceAway
+from tideline.errors import Halted, ServiceAway, TopicIdMissing
 from tideline.model.observation import (
     UNDEFINED_EPOCH_END,
     Gap,
@@ -21,6 +21,7 @@ from tideline.model.observation import (
 )
 from tideline.model.offsets import Intervals, OffsetRange, TopicPartition
 
+NO_TIME = -1
 RECORD, OPEN, MARKER, ABORTED, HOLE = "record", "open", "marker", "aborted", "hole"
 
 
@@ -117,6 +118,7 @@ class Cluster:
         moods: What the next looks meet, one each: see `SimulatedKafka.observe`.
         groups: Committed offsets by group, with the topic's id.
         hides_empty_epochs: Whether the leader of an empty log reports no epoch, as older brokers.
+        hidden: What brokers do not tell at all: `epochs`, topic `ids`, or `times` of new records.
     """
 
     cluster_id: str
@@ -125,6 +127,7 @@ class Cluster:
     moods: list[str] = field(default_factory=list)
     groups: dict[str, dict[TopicPartition, tuple[str, int]]] = field(default_factory=dict)
     hides_empty_epochs: bool = False
+    hidden: set[str] = field(default_factory=set)
 
 
 class SimulatedKafka:
@@ -177,7 +180,11 @@ class SimulatedKafka:
             _partition(number, log, epochs.get(TopicPartition(name, number)), mood)
             for number, log in enumerate(topic.logs)
         )
-        if cluster.hides_empty_epochs:
+        if "ids" in cluster.hidden:
+            raise TopicIdMissing(f"topic {name}: the cluster gives it no id")
+        if "epochs" in cluster.hidden:
+            seen = tuple(_without_epoch(p) for p in seen)
+        elif cluster.hides_empty_epochs:
             seen = tuple(
                 p if log.entries else replace(p, leader_epoch=None)
                 for p, log in zip(seen, topic.logs, strict=True)
@@ -257,11 +264,8 @@ class SimulatedKafka:
             known = topic is not None and place.partition < len(topic.logs)
             log = topic.logs[place.partition] if topic is not None and known else None
             inside = log is not None and log.log_start <= offset < log.end
-            found[place] = (
-                datetime.fromtimestamp(log.entries[offset].written_at / 1000, UTC)
-                if log is not None and inside
-                else None
-            )
+            time = log.entries[offset].written_at if log is not None and inside else NO_TIME
+            found[place] = None if time == NO_TIME else datetime.fromtimestamp(time / 1000, UTC)
         return found
 
     def retention_ms(self, topics: Iterable[str]) -> dict[str, int | None]:
@@ -307,6 +311,13 @@ class SimulatedKafka:
         if topic is None or place.partition >= len(topic.logs):
             raise ServiceAway(f"{place}: UNKNOWN_TOPIC_OR_PARTITION")
         return topic.logs[place.partition]
+
+
+def _without_epoch(seen: PartitionObservation) -> PartitionObservation:
+    """As the adapter has it: an empty log may do without, another one's leader may not."""
+    if seen.log_start_offset == seen.high_watermark:
+        return replace(seen, leader_epoch=None)
+    return PartitionObservation(seen.partition, refusal="its leader tells no leader epoch")
 
 
 def _partition(number: int, log: Log, asked: int | None, mood: str) -> PartitionObservation:

@@ -196,6 +196,16 @@ def empty_epochs(world: World, hidden: int) -> None:
     world.cluster.hides_empty_epochs = bool(hidden)
 
 
+def hide(world: World, fact: int, hidden: int) -> None:
+    """Brokers do not tell (1) epochs (0), topic ids (1) or times of new records (2), or do (0)."""
+    name = ("epochs", "ids", "times")[fact]
+    if hidden:
+        world.cluster.hidden.add(name)
+        world.happened("unknown")
+    else:
+        world.cluster.hidden.discard(name)
+
+
 def refuse(world: World, topic: int) -> None:
     """The client loses its rights on a topic."""
     if at := _place(world, topic, 0):

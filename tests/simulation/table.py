@@ -79,6 +79,7 @@ class TableState:
         created: How many tables there ever were.
         log_start: The oldest version whose commit the log still has.
         files_from: The oldest version whose data files are all there.
+        tells_epochs: Whether new commits tell the leader epochs of what they landed.
     """
 
     table_id: str | None = None
@@ -91,6 +92,7 @@ class TableState:
     created: int = 0
     log_start: int = 0
     files_from: int = 0
+    tells_epochs: bool = True
 
     @property
     def newest(self) -> Version | None:
@@ -345,7 +347,7 @@ class SimulatedTable:
                 run_id=change.run_id,
                 token=change.token,
                 ranges=change.ranges,
-                epochs=change.epochs,
+                epochs=change.epochs if self._state.tells_epochs else {},
                 written=len(rows),
                 tokens={**newest.tokens, change.app_id: change.token},
             )

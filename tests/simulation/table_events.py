@@ -107,6 +107,11 @@ def clean_log(world: World, kept: int) -> None:
         world.happened("table_changed")  # what was committed in between, nobody can tell
 
 
+def untell(world: World, hidden: int) -> None:
+    """Commits from here on tell no epochs (1), as those of an older version, or do (0)."""
+    world.table.tells_epochs = not hidden
+
+
 def spark_loses(world: World, reads: int) -> None:
     """Spark's next reads lose a record each."""
     world.spark.loses = reads

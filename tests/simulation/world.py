@@ -13,6 +13,7 @@ from tests.simulation.clock import Clock, Machine
 from tests.simulation.kafka import (
     ABORTED,
     HOLE,
+    NO_TIME,
     OPEN,
     RECORD,
     Cluster,
@@ -204,7 +205,8 @@ class World:
         log = topic.logs[partition]
         for _ in range(count):
             kind = OPEN if producer else RECORD
-            entry = Entry(kind, len(self.origins), self.clock.epoch_ms(), producer)
+            time = NO_TIME if "times" in self.cluster.hidden else self.clock.epoch_ms()
+            entry = Entry(kind, len(self.origins), time, producer)
             self.clock.milliseconds += 1
             self.origins.append(Origin(name, topic.topic_id, partition, log.end))
             log.entries.append(entry)
