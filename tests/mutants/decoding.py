@@ -81,6 +81,19 @@ MUTANTS = (
         f"{PAIRS}::test_another_raw_table_is_not_decoded",
     ),
     Mutant(
+        "decode: what an older ledger forgot is undone (R13)",
+        "if decoding.token is not None and (known.seen.token or 0) > decoding.token",
+        "if False",
+        "tests/steps/test_older_typed_tables.py"
+        "::test_what_a_ledger_forgot_of_its_typed_tables_is_decoded_again",
+    ),
+    Mutant(
+        "decode: each plan that closes tells how far typed tables are known (R13)",
+        "replace(closed(resumed.decoding, done), token=token)",
+        "closed(resumed.decoding, done)",
+        "tests/steps/test_older_typed_tables.py",
+    ),
+    Mutant(
         "decode: a stopped run leaves no plan behind (R5)",
         "leases.refuse_lost(state, name, self.holder)",
         "pass",

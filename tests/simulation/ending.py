@@ -167,8 +167,12 @@ def _finish_move(world: World) -> None:
 
 
 def _send_past_new_tables(world: World) -> None:
-    """Two new typed tables are found by the first run that has something to decode."""
-    if world.decode is not None and None in {t.table_id for t in world.tables[1:]}:
+    """Two new typed tables are found by the first run that has something to decode.
+
+    So is a ledger that is older than they are.
+    """
+    gone = None in {t.table_id for t in world.tables[1:]}
+    if world.decode is not None and (gone or world.is_put_back):
         for name, _, number, _ in [*world.live_logs()]:
             world.produce(name, number, 1)
 

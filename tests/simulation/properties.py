@@ -101,7 +101,7 @@ class Watch:
     def problems(self) -> list[str]:
         """Every promise that is broken now, or was broken since the last look."""
         found, self._found = [*self._found, *self._of_processes()], []
-        if self._world.stream.decode is not None:
+        if self._world.stream.decode is not None and not self._world.is_put_back:
             found += self._of_typed_rows()
         if len(self._world.table.versions) != self._versions:
             found += self._of_table()

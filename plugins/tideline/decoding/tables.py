@@ -11,10 +11,13 @@ from tideline.decoding.rules import TypedTable, begins_anew, refusals, strangers
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import DecodePlan
+from tideline.model.decoding import DecodePlan, Decoding
 from tideline.model.incident import Finding, Incident
 from tideline.model.observation import TableObservation
+from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.verdicts import FindingClass
+from tideline.model.wording import first_few
+from tideline.table.schema import removal_id
 
 
 def check_tables(run: RunContext) -> None:
@@ -34,6 +37,31 @@ def check_tables(run: RunContext) -> None:
     if begins_anew(tables, state.decoding.table_ids):
         log.warning("both typed tables are new: everything that is landed is decoded again")
         run.ledger.update(_begun_anew)
+    elif forgotten := _forgotten(run, state.decoding, tables):
+        log.warning("the ledger is older than typed tables: %s are undone", first_few(forgotten))
+        run.ledger.update(lambda latest: _without(latest, forgotten))
+
+
+def _forgotten(
+    run: RunContext, decoding: Decoding, tables: tuple[TypedTable, ...]
+) -> tuple[CoordinateRange, ...]:
+    """What commits have written that no decoding knows: the ledger was put back since."""
+    assert run.typed is not None
+    open_now = None if decoding.open is None else decoding.open.plan.plan_id
+    return tuple(
+        written
+        for table, known in zip((run.typed.decoded, run.typed.quarantine), tables, strict=True)
+        if decoding.token is not None and (known.seen.token or 0) > decoding.token
+        for commit in table.commits_above(decoding.token)
+        if commit.commit_id != open_now and not commit.commit_id.endswith(removal_id(""))
+        for written in commit.ranges
+    )
+
+
+def _without(state: LedgerState, forgotten: tuple[CoordinateRange, ...]) -> LedgerState:
+    state = state.with_undecoded(forgotten)
+    undone = add_coverage(state.decoding.undone, ((r.identity, r.offsets) for r in forgotten))
+    return replace(state, decoding=replace(state.decoding, undone=undone))
 
 
 def refuse_other_tables(run: RunContext) -> None:

@@ -83,8 +83,9 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             mismatches=list(wrong),
         )
     done = replace(record, status="done", ranges=ranges, closed_at=now())
+    token = max(t.observe().token or 0 for t in (run.typed.decoded, run.typed.quarantine))
     reach("decode:closing")
-    run.ledger.update(lambda state: _close(state, done))
+    run.ledger.update(lambda state: _close(state, done, token))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
@@ -92,12 +93,12 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     return done
 
 
-def _close(state: LedgerState, done: DecodeRecord) -> LedgerState:
+def _close(state: LedgerState, done: DecodeRecord, token: int) -> LedgerState:
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
     resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
-    after = replace(resumed, decoding=closed(resumed.decoding, done))
+    after = replace(resumed, decoding=replace(closed(resumed.decoding, done), token=token))
     return replace(after, closed_decodings=(*after.closed_decodings, done))
 
 

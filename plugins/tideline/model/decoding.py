@@ -356,6 +356,7 @@ class Decoding:
             before the first decoding.
         undone: Coordinates that a rewind has undone: their decoded rows go before anything else is
             done there, also if raw rows stand there again by then.
+        token: The newest fencing token of both tables when a plan was last closed; None if unknown.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -364,6 +365,7 @@ class Decoding:
     incidents: tuple[Incident, ...] = ()
     table_ids: tuple[str, ...] = ()
     undone: tuple[Coverage, ...] = ()
+    token: int | None = None
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
         """The decoding with these coordinates to be undone, as far as they are decoded.
