@@ -81,6 +81,12 @@ MUTANTS = (
         f"{PAIRS}::test_another_raw_table_is_not_decoded",
     ),
     Mutant(
+        "decode: a table that has gone is no bug",
+        "    if partition_by is None:\n        raise ServiceAway(",
+        "    if False:\n        raise ServiceAway(",
+        "tests/simulation/test_found.py",
+    ),
+    Mutant(
         "decode: what an older ledger forgot is undone (R13)",
         "if decoding.token is not None and (known.seen.token or 0) > decoding.token",
         "if False",

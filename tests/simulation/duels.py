@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tests.simulation.events import Event
 from tests.simulation.histories import History, play
@@ -62,6 +63,25 @@ WORLDLY: dict[str, Events] = {
     "cannot be read, cut and refilled": (("unreadable", 0, 0, 1), ("truncate", 0, 0, 2, 3)),
 }
 
+TYPED = "typed, and more is landed than decoded"
+TYPED_SETUPS: dict[str, Events] = {
+    TYPED: (
+        *(("produce", 0, 0, 6), ("garble", 0, 0, 1), ("live", 0), ("finish", 0), ("save_ledger",)),
+        *(("edit_decode",), ("produce", 0, 0, 4), ("garble", 0, 0, 0), ("live", 0), ("finish", 0)),
+        *(("edit_decode",), ("decodable",), ("produce", 0, 0, 3)),
+    )
+}
+DECODERS: dict[str, Event] = {"decode": ("decode", 0), "redrive": ("redrive", 0)}
+TYPED_WORLDLY: dict[str, Events] = {
+    "nothing": (),
+    "a typed table deleted": (("drop_typed", 1),),
+    "both typed tables deleted": (("drop_typed", 0),),
+    "a typed commit's answer lost": (("lose_typed_answer", 0),),
+    "the same of the quarantine": (("lose_typed_answer", 1),),
+    "typed tables out of the file": (("edit_decode",),),
+    "nobody can decode them": (("garble", 0, 0, 0), ("garble", 0, 0, 5), ("garble", 0, 0, 9)),
+}
+
 _LIVE: Events = (PROCESSES["live"], ("finish", 1))
 
 
@@ -84,27 +104,34 @@ class Duel:
 
     def at(self, boundary: int) -> History:
         """The history in which it happens at a boundary of the first process."""
-        events: list[Event] = [*SETUPS[self.setup], PROCESSES[self.first], ("step", 0, boundary)]
+        events: list[Event] = [*self._begun, ("step", 0, boundary)]
         events += BEFALLS[self.befalls]
         if self.worldly is not None:
-            events += WORLDLY[self.worldly]
+            events += (WORLDLY | TYPED_WORLDLY)[self.worldly]
         if self.second is not None:
             # The second one is the youngest process that lives.
-            work = (PROCESSES[self.second], ("finish", 1))
+            work = ((PROCESSES | DECODERS)[self.second], ("finish", 1))
             events += work
             if self.sleeps:
                 events += [("decide", 0, boundary % 2), ("decide", 1, boundary % 2)]
                 events += [*work, *_LIVE, *_LIVE]
             events.append(("finish", 0))
-        options = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
+        options: dict[str, Any] = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
+        if self.setup in TYPED_SETUPS:
+            options["decode"] = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
         return History(boundary, {"t": 1}, options, tuple(events))
 
     def boundaries(self) -> int:
         """How many the first process has if nothing befalls it."""
-        events = (*SETUPS[self.setup], PROCESSES[self.first], ("finish", 0))
+        events = (*self._begun, ("finish", 0))
         outcome = play(History(0, {"t": 1}, self.at(0).options, events))
-        earlier = sum(event[0] == "live" for event in SETUPS[self.setup])
+        earlier = sum(event[0] == "live" for event in self._begun[:-1])
         return outcome.world.processes[earlier].ticks
+
+    @property
+    def _begun(self) -> Events:
+        setup = (SETUPS | TYPED_SETUPS)[self.setup]
+        return (*setup, (PROCESSES | DECODERS)[self.first])
 
 
 def duels() -> Iterator[Duel]:
@@ -133,6 +160,15 @@ def sleepers() -> Iterator[Duel]:
             second = "replay" if first.startswith("backfill") else "live"
             for worldly in WORLDLY:
                 yield Duel(setup, first, befalls, second, worldly, sleeps=True)
+
+
+def decoders() -> Iterator[Duel]:
+    """Who decodes, or has rows of typed tables undone, dies or sleeps while the world changes."""
+    for first in (*DECODERS, "live", "replay", "rewind", "rewind to the first"):
+        for second in (*DECODERS, "live", "rewind to the first"):
+            for worldly in (*WORLDLY, *TYPED_WORLDLY):
+                for befalls in ("killed", "stopped, and its leases run out"):
+                    yield Duel(TYPED, first, befalls, second, worldly, sleeps=befalls != "killed")
 
 
 def fight(duel: Duel, every: int = 1, first: int = 0) -> Iterator[tuple[History, list[str]]]:

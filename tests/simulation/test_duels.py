@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.duels import duels, fight, sleepers, surprises
+from tests.simulation.duels import decoders, duels, fight, sleepers, surprises
 from tests.simulation.known import known_fault
 
 
@@ -31,9 +31,14 @@ def test_a_landing_wakes_up_after_its_plan_was_closed():
     assert failures(list(sleepers())[::9], every=23) == {}
 
 
+def test_whoever_decodes_dies_or_sleeps():
+    """Each raw row has one typed row, of the same record."""
+    assert failures(list(decoders())[::40], every=67) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("series", [duels, surprises, sleepers])
+@pytest.mark.parametrize("series", [duels, surprises, sleepers, decoders])
 def test_every_boundary(series):
     """Exhaustive: every pair, at every boundary."""
     assert failures(series(), every=1) == {}

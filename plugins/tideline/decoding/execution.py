@@ -101,7 +101,10 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     version = raw_table(run).version
     partition_by = run.typed.decoded.observe().partition_by
     assert version is not None
-    assert partition_by is not None
+    if partition_by is None:
+        raise ServiceAway(
+            f"table {plan.table_uri} is gone, or was changed: nothing was decoded, run again"
+        )
     if plan.event_date is None and "event_date" in partition_by:
         raise BadInput(
             f"decode.event_time: got nothing; table {plan.table_uri} is partitioned by event_date,"
