@@ -200,7 +200,43 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
     ),
 }
 """What keeps one identity for one record (docs/adr/0037), taken out in the same way."""
-CASES = {**RULES, **IDENTITIES}
+
+TYPED: dict[str, tuple[Mutant, ...]] = {
+    "late": (
+        Mutant(
+            "a row that comes late is decoded",
+            "state = state.with_undecoded(late_rows(state.head, verified))",
+            "pass",
+            "",
+        ),
+    ),
+    "forgotten": (
+        Mutant(
+            "what an older ledger forgot is undone",
+            "if decoding.token is not None and (known.seen.token or 0) > decoding.token",
+            "if False",
+            "",
+        ),
+    ),
+    "undone": (
+        Mutant(
+            "what a rewind undoes in typed tables is on record",
+            ".with_undecoded(rewind.removes)",
+            "",
+            "",
+        ),
+    ),
+    "begun": (
+        Mutant(
+            "new typed tables hold nothing that was decoded",
+            "coverage=(), table_ids=()",
+            "table_ids=()",
+            "",
+        ),
+    ),
+}
+"""What keeps one typed row for one raw row, of the same record."""
+CASES = {**RULES, **IDENTITIES, **TYPED}
 
 IN_MEMORY: dict[str, Mutant] = {
     "R5": Mutant(
