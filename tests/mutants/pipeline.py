@@ -262,6 +262,18 @@ MUTANTS = (
         f"{OLDER}::test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again",
     ),
     Mutant(
+        "what was counted before rows went is not written down",
+        "if self.control.recounts != seen.control.recounts:",
+        "if False:",
+        FOUND,
+    ),
+    Mutant(
+        "a removal is on record before it takes rows away",
+        "latest = latest.without_verifications() if removes else latest",
+        "pass",
+        "tests/steps/test_sleepers.py",
+    ),
+    Mutant(
         "a row that comes late is decoded (R12)",
         "state = state.with_undecoded(late_rows(state.head, verified))",
         "pass",

@@ -4,18 +4,24 @@ import pytest
 
 from tests.simulation.run_events import pass_time
 from tests.worlds.memory import one_range
-from tideline.errors import StreamBusy
+from tideline.errors import StreamBusy, TidelineError
 from tideline.model.request import RunRequest, read_form
 from tideline.pipeline.run_batch import run_batch
 
 
-def asleep(memory, run_id, place, **form):
-    """A process of a run that stands still at a boundary; its leases have run out."""
+def standing(memory, run_id, place, **form):
+    """A process of a run that stands still at a boundary; its leases are good."""
     request = read_form(form, memory.clock.now()) if form else RunRequest()
     sleeper = memory.start(run_id, lambda p: run_batch(memory.context(p, run_id, request)))
     while f"@{place}" not in sleeper.trace:
         sleeper.go_on(1)
         assert not sleeper.is_over, f"{run_id} never came to {place}: {sleeper.trace}"
+    return sleeper
+
+
+def asleep(memory, run_id, place, **form):
+    """The same, and its leases have run out."""
+    sleeper = standing(memory, run_id, place, **form)
     pass_time(memory, 100, stopped=-1)
     return sleeper
 
@@ -64,3 +70,21 @@ def test_a_run_whose_proposal_another_one_replaced_is_busy(landed):
     assert landed.run("b").status == "done"
     assert isinstance(wakes(sleeper), StreamBusy)
     assert landed.is_clean()
+
+
+@pytest.mark.parametrize("place", ["verify:keeping", "verify:verified", "advance:moving"])
+@pytest.mark.parametrize("until", ["resolve:removed", "resolve:carried_out"])
+def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):
+    """A backfill has counted its own among the doubted ones of a live plan, and holds its lease."""
+    memory.send(10)
+    memory.commit("live")
+    backfill = standing(memory, "back", place, **one_range(2, 5))
+    memory.delete()
+    memory.create()
+    memory.send(20)
+    memory.halts()
+    memory.decide("restart")
+    deciding = standing(memory, "halted", until)
+    assert isinstance(wakes(backfill), TidelineError)
+    assert wakes(deciding) is None
+    assert memory.is_clean()

@@ -49,8 +49,11 @@ class Attempt:
         return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
+def begin_attempt(run: RunContext, ledger_id: str, *, removes: bool = False) -> Attempt:
     """Take the next token; the caller holds the lease of whoever writes the run's table.
+
+    Args:
+        removes: Whether rows of open runs may go: whoever has counted them, counts again.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
@@ -63,9 +66,13 @@ def begin_attempt(run: RunContext, ledger_id: str) -> Attempt:
         # a rewind that was cut off keeps the runs out that could carry a decision out
         return is_raw and known > state.control.token and state.control.rewind is None
 
-    state = run.ledger.update(
-        lambda latest: latest if is_older(latest) else latest.with_next_token(above=known)
-    )
+    def take(latest: LedgerState) -> LedgerState:
+        if is_older(latest):
+            return latest
+        latest = latest.without_verifications() if removes else latest
+        return latest.with_next_token(above=known)
+
+    state = run.ledger.update(take)
     if is_older(state):
         open_and_halt(run, state, foreign_changes(run, state)[1])
     return Attempt(state)

@@ -18,6 +18,7 @@ from tideline.rules.replay import unverified_rows_stand
 
 def close_plan(
     run: RunContext,
+    counted: LedgerState,
     record: RunRecord,
     plan: BatchPlan,
     commit: TableCommit,
@@ -28,20 +29,22 @@ def close_plan(
     The replay of a closed run moves no position: only its record learns the new version.
 
     Args:
+        counted: The ledger by which the rows were counted, or the count was read.
         record: Of the run that executes the plan: this one, or one that it recovers.
         plan: The frozen plan.
         commit: The commit that holds its rows.
         verified: Its ranges, as that commit was verified.
 
     Raises:
-        StreamBusy: The head is neither at the plan's start nor past its end, or somebody has
-            closed the run meanwhile.
+        StreamBusy: The head is neither at the plan's start nor past its end, somebody has closed
+            the run meanwhile, or rows were removed.
     """
 
     def move(state: LedgerState) -> LedgerState:
         if _is_closed_so(run, state, record, commit):
             return state  # by this very call, whose answer was lost, or by another attempt
         refuse_closed(state, record)
+        state.refuse_recounted(counted)
         state = state.with_undecoded(late_rows(state.head, verified))
         advance = advance_head if record.is_open else noted
         head = advance(state.head, plan, commit)

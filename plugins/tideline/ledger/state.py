@@ -56,6 +56,7 @@ class Control:
         kept_head: Names the newest head in the history; a run that changes nothing keeps no copy.
         rewinds: How many were ever begun; the next one's number.
         rewind: The one under way; until it is finished nobody else may work.
+        recounts: How often rows went beside open runs: what was counted before counts no more.
     """
 
     ledger_id: str
@@ -67,6 +68,7 @@ class Control:
     kept_head: str = ""
     rewinds: int = 0
     rewind: Rewind | None = None
+    recounts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,23 @@ class LedgerState:
         return self if len(kept) == len(self.runs) else replace(self, runs=kept)
 
     def without_verifications(self) -> LedgerState:
-        """Open runs forget what they verified: the table was changed, and that was approved."""
+        """Open runs forget what they verified: the table was changed, or rows of it are to go."""
         forgotten = {
             run_id: replace(record, table_commit=None, verified=())
             for run_id, record in self.runs.items()
             if record.is_open
         }
-        return replace(self, runs={**self.runs, **forgotten})
+        control = replace(self.control, recounts=self.control.recounts + 1)
+        return replace(self, control=control, runs={**self.runs, **forgotten})
+
+    def refuse_recounted(self, seen: LedgerState) -> None:
+        """Make sure that rows which were counted by an earlier state are there still.
+
+        Raises:
+            StreamBusy: Rows may have gone since.
+        """
+        if self.control.recounts != seen.control.recounts:
+            raise StreamBusy("rows were removed while this run counted its own; run again")
 
     def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:
         """The state with another head: the one place where the live lane's positions are written.

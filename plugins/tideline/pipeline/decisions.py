@@ -344,7 +344,7 @@ def _remove_unverified(
     if newest is None or not run.table.landed(ranges, newest):
         return None
     with run.ledger.lease("writer"):
-        attempt = begin_attempt(run, ledger_id)
+        attempt = begin_attempt(run, ledger_id, removes=True)
         # Read under the lease: a backfill may have verified part of the ranges by now.
         covered = attempt.state.head.covered
         pieces = tuple(

@@ -87,7 +87,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
         verified = verified_after_all(run, state, left_open, commit, held)
     if commit is not None and verified is not None:
         log.info("its rows are in the table: verified, nothing is read again")
-        state = close_plan(run, left_open, plan, commit, verified)
+        state = close_plan(run, state, left_open, plan, commit, verified)
         commit_group_offsets(run)
         run.recovered = run.ledger.find_run(left_open.run_id, state)
         return state
@@ -174,6 +174,7 @@ def close_partially(
     def close(latest: LedgerState) -> LedgerState:
         head = latest.head
         if commit is not None and good:
+            latest.refuse_recounted(state)
             part = replace(plan, ranges=tuple(v.planned for v in good))
             head = advance_head(head, part, commit)
             head = count_landed(head, part, commit, good, now().date())

@@ -126,12 +126,12 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     counted = count_rows(run, record, plan.ranges, state.head)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
-        _keep(run, record, counted.evidence)
+        _keep(run, state, record, counted.evidence)
         state = _accept_or_halt(run, state, record, plan, findings)
         record = run.record_in(state) or record  # with the evidence: the log is not asked again
         counted = count_rows(run, record, plan.ranges, state.head)
     if counted.mismatches:
-        _keep(run, record, counted.evidence)
+        _keep(run, state, record, counted.evidence)
         raise VerificationFailed(
             f"table version {counted.version} is not what plan {plan.plan_id} says: "
             + "; ".join(str(m) for m in counted.mismatches)
@@ -141,7 +141,7 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
             mismatches=[str(m) for m in counted.mismatches],
         )
     if (commit, counted.verified) != (record.table_commit, record.verified):
-        _keep(run, record, counted.evidence, commit, counted.verified)
+        _keep(run, state, record, counted.evidence, commit, counted.verified)
     reach("verify:verified")
     return commit, counted.verified
 
@@ -178,6 +178,7 @@ def _accept_or_halt(
 
 def _keep(
     run: RunContext,
+    counted: LedgerState,
     verifying: RunRecord,
     evidence: tuple[PartitionEvidence, ...],
     commit: TableCommit | None = None,
@@ -188,14 +189,18 @@ def _keep(
     Evidence can expire: it is kept also where the plan does not verify. There an open record
     forgets an earlier verification, so that nobody advances by it; a closed one keeps its own.
 
+    Args:
+        counted: The ledger by which the rows were counted.
+
     Raises:
-        StreamBusy: Somebody has closed the run meanwhile.
+        StreamBusy: Somebody has closed the run meanwhile, or rows were removed.
     """
     plan = verifying.plan
     assert plan is not None
 
     def keep(state: LedgerState) -> LedgerState:
         refuse_closed(state, verifying)
+        state.refuse_recounted(counted)
         executing = {verifying.run_id: verifying} | dict(state.runs)
         for record in executing.values():
             if record.plan is None or record.plan.plan_id != plan.plan_id:
@@ -239,7 +244,7 @@ def advance_offsets(run: RunContext) -> RunRecord:
     # Since verifying, the live lane may have taken a newer epoch for known: ask once more (R7).
     if record.is_open and (changed := changes_after_read(run, plan.on_cluster)):
         halt(run, open_incidents(run, state, changed, plan))
-    state = close_plan(run, record, plan, commit, record.verified)
+    state = close_plan(run, state, record, plan, commit, record.verified)
     commit_group_offsets(run)
     if (closed := run.record_in(state)) is None:
         raise StreamBusy("the ledger was put back while this run advanced; run again")
