@@ -196,6 +196,18 @@ MUTANTS = (
         REWINDING,
     ),
     Mutant(
+        "a rewind asks about a table that is gone (R13)",
+        "    if foreign and table.table_id != state.head.table_id:",
+        "    if False:",
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
+        "a rewind finds its commit in an older copy of the table",
+        "return remove(run, change, after_version=table.version)",
+        "return remove(run, change, after_version=rewind.known_version or -1)",
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
         "a gap is counted again when its decision is carried out (R9)",
         "counted = counted_again(run, incident) if is_gap else incident",
         "counted = incident",

@@ -178,14 +178,15 @@ def _send_past_new_tables(world: World) -> None:
 
 
 def _finish_rewind(world: World) -> None:
-    """An interrupted rewind is finished by the same command."""
-    state = world.state()
-    if state is None or state.control.rewind is None:
-        return
-    wanted = state.control.rewind.to_run
-    _decide_all(world, chooser(0, 0))
-    asked = [n for n, a in enumerate(reversed(world.asked)) if a.run_id == wanted]
-    _retried(world, partial(run_events.rewind, world, asked[0], 1))
+    """An interrupted rewind is finished by the same command, and by what it asks people."""
+    for _ in range(4):
+        state = world.state()
+        if state is None or state.control.rewind is None:
+            return
+        wanted = state.control.rewind.to_run
+        _decide_all(world, chooser(0, 0))
+        asked = [n for n, a in enumerate(reversed(world.asked)) if a.run_id == wanted]
+        _retried(world, partial(run_events.rewind, world, asked[0], 1))
 
 
 def _retried(world: World, begin: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.table import Version
 from tests.worlds.memory import one_range, spans
 from tideline import failpoints
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
@@ -189,3 +190,69 @@ def test_a_table_that_somebody_changed_is_settled_first(pair):
     with pytest.raises(ResetDetected, match="table_changed"):
         pair.rewind("one")
     assert pair.ledger().rewinds() == []
+
+
+class Died(Exception):
+    """A rewind that was cut off."""
+
+
+@pytest.fixture(params=["rewind:begun", "rewind:removed"])
+def cut_off(pair, monkeypatch, request):
+    """A rewind to `one` that died before its rows went, or right after."""
+
+    def die(reached):
+        if reached == request.param:
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rewinding, "reach", die)
+        with pytest.raises(Died):
+            pair.rewind("one")
+    return pair
+
+
+def go_on(memory):
+    """The rewind is finished by the same command, and runs land again; nothing stands twice."""
+    assert memory.rewind("one") is not None
+    memory.run("later")
+    assert memory.run("idle").status == "nothing_to_do"
+    assert memory.is_clean()
+
+
+def test_a_table_that_is_gone_meanwhile_is_decided_about(cut_off):
+    """The rewind itself asks, and carries it out: nobody else may."""
+    cut_off.table.table_id, cut_off.table.versions = None, []
+    with pytest.raises(ResetDetected, match="the table is gone"):
+        cut_off.rewind("one")
+    with pytest.raises(Halted, match="same tideline rewind"):
+        cut_off.run("three")
+    cut_off.decide("approve")
+    go_on(cut_off)
+    assert "no longer holds" in cut_off.closed[-1].outcome
+    assert cut_off.offsets(1) == list(range(50))
+    assert sum(len(r) for c in cut_off.ledger().read().head.accepted_loss for r in c.intervals) > 0
+
+
+def test_a_table_of_others_in_its_place_is_not_written_to(cut_off):
+    """It has to go first; then the rewind asks about the one that is gone."""
+    cut_off.table.table_id, cut_off.table.stream = "theirs", "another"
+    cut_off.table.versions = [Version({}, "CREATE TABLE")]
+    with pytest.raises(ResetDetected, match="belongs to another stream"):
+        cut_off.rewind("one")
+    assert cut_off.version == 0
+    cut_off.table.table_id, cut_off.table.versions = None, []
+    with pytest.raises(ResetDetected, match="the table is gone"):
+        cut_off.rewind("one")
+    cut_off.decide("approve")
+    go_on(cut_off)
+
+
+def test_an_older_copy_of_the_table_is_rewound_as_well(cut_off):
+    """Its versions are below those that the rewind has seen; what it lacks is asked about later."""
+    cut_off.table.versions = cut_off.table.versions[:2]
+    assert cut_off.rewind("one") is not None
+    assert cut_off.halts_at("three") == ["table_changed"]
+    cut_off.decide("approve")
+    cut_off.run("three")
+    assert cut_off.run("idle").status == "nothing_to_do"
+    assert cut_off.is_clean()

@@ -283,14 +283,21 @@ def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
     """Remove the rows behind a fresh token; None where there is no table.
 
     It is done also where no row stands now: the fence keeps an older attempt from adding some.
+    A table that is gone, or another one, is decided about here: nobody else may, until this ends.
     """
-    if not rewind.removes or rewind.known_version is None:
+    if not rewind.removes:
         return None
-    state = run.ledger.read()
+    state = take_decided_table(run, run.ledger.read())
+    table, foreign = foreign_changes(run, state)
+    if foreign and table.table_id != state.head.table_id:
+        open_and_halt(run, state, foreign)
+    if table.version is None:
+        return None
     commit_id = removal_id(rewind.rewind_id)
     made = run.table.find_commit(commit_id, after_version=rewind.known_version)
     if made is not None:
         return KnownCommit.of(made.version, made.token, commit_id, run.run_id, rewind.removes)
     attempt = begin_attempt(run, state.control.ledger_id)
     change = removal(run, attempt, rewind.rewind_id, rewind.removes)
-    return remove(run, change, after_version=rewind.known_version)
+    # of an older copy the version may be below those that the rewind has seen
+    return remove(run, change, after_version=table.version)
