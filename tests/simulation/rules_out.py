@@ -32,6 +32,12 @@ RULES: dict[str, tuple[Mutant, ...]] = {
             "",
             "",
         ),
+        Mutant(
+            "a lost lease writes nothing",
+            "leases.refuse_lost(state, name, self.holder)",
+            "pass",
+            "",
+        ),
     ),
     "R2": (
         Mutant("an offset that was read twice is refused", "    if copied:", "    if False:", ""),
