@@ -378,15 +378,15 @@ MUTANTS = (
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",
-        "    if record.is_open:\n        _halt_if_changed(run, state, record, plan)\n",
+        "    if record.is_open:\n        _halt_if_changed(run, state, plan)\n",
         "",
         "tests/steps/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
         within="advance_offsets",
     ),
     Mutant(
         "a table that was put back before the advance is a finding (R13)",
-        "known = replace(state, head=noted(state.head, plan, record.table_commit))",
-        "pass",
+        "return state if commit is None else state.with_head(noted(state.head, plan, commit))",
+        "return state",
         "tests/steps/test_halting.py::"
         "test_a_table_that_was_put_back_before_the_advance_is_a_finding",
     ),

@@ -1,8 +1,10 @@
 """From every halt some action leads on, and no row that is in the table is lost on the way."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.worlds.memory import spans
+from tests.worlds.memory import one_range, spans
 from tests.worlds.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import BadInput, ResetDetected, VerificationFailed
 from tideline.landing import proof as log_checks
@@ -37,6 +39,23 @@ def test_an_approved_removal_of_rows_that_are_not_advanced_yet_is_read_again(lan
     assert landed.run("verified").status == "done"
     assert landed.offsets() == list(range(110))
     assert landed.is_clean()
+
+
+def test_a_verified_commit_that_vanished_is_told_to_every_run(landed):
+    """A backfill's, before its advance: the live lane does not take its incident for gone."""
+    landed.send(10)
+    back = landed.commit("back", **one_range(100, 110))
+    verify_ranges(back)
+    newest = landed.table.versions[-1]
+    landed.table.versions[-1] = replace(landed.table.versions[-2], tokens=newest.tokens)
+    with pytest.raises(ResetDetected, match="have vanished from the table"):
+        advance_offsets(back)
+    with pytest.raises(ResetDetected, match="have vanished from the table"):
+        landed.run("live")
+    landed.decide("approve")
+    assert landed.run("back", **one_range(100, 110)).status == "done"
+    landed.run("live")
+    assert (landed.offsets(), landed.is_clean()) == (list(range(110)), True)
 
 
 def test_a_verification_that_fails_takes_an_earlier_one_back(landed, verified):

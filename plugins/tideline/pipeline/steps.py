@@ -117,7 +117,7 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
         return None
     commit = find_commit(run, record, state.head)
     if record.is_open or commit is None:
-        _halt_if_changed(run, state, record, plan)
+        _halt_if_changed(run, state, plan)
     if commit is None:
         raise AttemptFenced(
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
@@ -146,17 +146,9 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     return commit, counted.verified
 
 
-def _halt_if_changed(
-    run: RunContext, state: LedgerState, record: RunRecord, plan: BatchPlan
-) -> None:
-    """What others did to the table comes before what the plan lacks there (R13).
-
-    A table that was put back lacks a verified commit.
-    """
-    known = state
-    if record.is_open and record.table_commit is not None:
-        known = replace(state, head=noted(state.head, plan, record.table_commit))
-    if foreign := foreign_changes(run, known, plan)[1]:
+def _halt_if_changed(run: RunContext, state: LedgerState, plan: BatchPlan) -> None:
+    """What others did to the table comes before what the plan lacks there (R13)."""
+    if foreign := foreign_changes(run, state, plan)[1]:
         open_and_halt(run, state, foreign)
 
 
@@ -188,6 +180,7 @@ def _keep(
 
     Evidence can expire: it is kept also where the plan does not verify. There an open record
     forgets an earlier verification, so that nobody advances by it; a closed one keeps its own.
+    The head notes the commit: whoever looks at the table misses it if that was put back (R13).
 
     Args:
         counted: The ledger by which the rows were counted.
@@ -210,7 +203,7 @@ def _keep(
                 learned = replace(learned, table_commit=commit, verified=verified)
             if learned != record:
                 state = state.with_run(replace(learned, updated_at=now()))
-        return state
+        return state if commit is None else state.with_head(noted(state.head, plan, commit))
 
     reach("verify:keeping")
     run.ledger.update(keep)
@@ -233,7 +226,7 @@ def advance_offsets(run: RunContext) -> RunRecord:
     if plan is None:
         return record
     if record.is_open:
-        _halt_if_changed(run, state, record, plan)
+        _halt_if_changed(run, state, plan)
     commit = find_commit(run, record, state.head)
     if commit is None or commit != record.table_commit:
         raise BadInput(
