@@ -37,6 +37,8 @@ from tideline.rules.rewind import (
 )
 from tideline.table.schema import removal_id
 
+_PUT_BACK = "the ledger was put back while the rewind was at work; run it again"
+
 
 def with_losses(
     run: RunContext, rewind: Rewind, ranges: dict[str, tuple[ReadRange, ...]], version: int
@@ -252,7 +254,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     then = run.ledger.kept_head(rewind.head_key)
     closings = {c.first.run_id: c for c in run.ledger.closings()}
     if not {rewind.to_run, *(set(rewind.undone_runs) - state.runs.keys())} <= closings.keys():
-        raise StreamBusy("the ledger was put back while the rewind was at work; run it again")
+        raise StreamBusy(_PUT_BACK)
     since = closings[rewind.to_run].first.updated_at
 
     def swap(state: LedgerState) -> LedgerState:
@@ -298,6 +300,8 @@ def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
     if made is not None:
         return KnownCommit.of(made.version, made.token, commit_id, run.run_id, rewind.removes)
     attempt = begin_attempt(run, state.control.ledger_id)
+    if attempt.state.control.rewind != rewind:  # from here on the token would tell it
+        raise StreamBusy(_PUT_BACK)
     change = removal(run, attempt, rewind.rewind_id, rewind.removes)
     # of an older copy the version may be below those that the rewind has seen
     return remove(run, change, after_version=table.version)
