@@ -202,6 +202,19 @@ MUTANTS = (
         "tests/steps/test_rewind.py",
     ),
     Mutant(
+        "a ledger that is put back before a rewind removes is told",
+        "    if attempt.state.control.rewind != rewind:",
+        "    if False:",
+        FOUND,
+    ),
+    Mutant(
+        "a table is known before anybody lands there (R13)",
+        "if attempt.state.head.table_id is None:",
+        "if False:",
+        "tests/steps/test_recovery.py::"
+        "test_a_delete_under_the_first_plan_is_told_whoever_lands_first",
+    ),
+    Mutant(
         "a rewind finds its commit in an older copy of the table",
         "return remove(run, change, after_version=table.version)",
         "return remove(run, change, after_version=rewind.known_version or -1)",

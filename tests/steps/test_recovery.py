@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.run_events import move
-from tests.worlds.memory import spans
+from tests.worlds.memory import one_range, spans
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.landing.attempts import Attempt
 from tideline.pipeline.freezing import freeze_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.proposing import stable_proposal
-from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges, verify_ranges
+from tideline.pipeline.steps import (
+    advance_offsets,
+    detect_earliest_reset,
+    plan_offset_ranges,
+    verify_ranges,
+)
 
 
 @pytest.fixture
@@ -94,10 +99,44 @@ def test_a_commit_whose_rows_were_taken_away_proves_nothing(waiting):
     waiting.commit("a")
     waiting.delete_rows(lambda offset: offset < 10)
     waiting.send(5)
+    assert waiting.halts_at("b") == ["table_changed"]  # also where nothing was verified yet
+    waiting.decide("approve")
     waiting.run("b")
     assert waiting.offsets() == list(range(100))
     assert waiting.run("c").status == "done"
     assert waiting.offsets() == list(range(105))
+
+
+def test_a_delete_under_the_first_plan_is_told_whoever_lands_first(waiting):
+    """A backfill that looks at the table later must not take it for known (R13)."""
+    live = waiting.commit("live")
+    verify_ranges(live)
+    waiting.delete_rows(lambda offset: offset >= 50)
+    with pytest.raises(ResetDetected, match="table_changed"):
+        waiting.run("back", **one_range(0, 10))
+    with pytest.raises(ResetDetected, match="table_changed"):
+        advance_offsets(live)
+    waiting.decide("approve")
+    waiting.run("live")
+    waiting.run("back", **one_range(0, 10))
+    assert (waiting.offsets(), waiting.is_clean()) == (list(range(100)), True)
+
+
+def test_a_delete_in_a_table_made_anew_is_told_whoever_lands_first(waiting):
+    """The one before was approved as gone: a backfill looks at the next one later (R13)."""
+    waiting.run("before")
+    waiting.table.table_id, waiting.table.versions = None, []
+    assert waiting.halts() == ["table_changed"]
+    waiting.decide("approve")
+    waiting.run("decided")
+    waiting.send(20)
+    live = waiting.commit("live")
+    verify_ranges(live)
+    waiting.delete_rows(lambda offset: offset >= 110)
+    with pytest.raises(ResetDetected, match="table_changed"):
+        waiting.run("back", **one_range(0, 10))
+    with pytest.raises(ResetDetected, match="table_changed"):
+        advance_offsets(live)
 
 
 def test_a_superseded_plan_claims_nothing_that_it_had_verified(waiting):

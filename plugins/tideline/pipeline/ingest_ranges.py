@@ -111,6 +111,10 @@ def _ingest(
         reach("ingest:leased")
         if not table.exists:
             table = _create_table(run, plan, attempt)
+        if attempt.state.head.table_id is None:
+            # Else another lane that lands first takes for known what others do here (R13).
+            seen = (table.table_id, table.version)
+            run.ledger.update(lambda s: s.with_head(s.head.that_knows(*seen)))
         if table.token is None:  # whoever took over found no table to fence this attempt in
             run.ledger.refuse_lost()
         made = _read_and_land(run, record, plan, attempt, table, met, in_one_task=in_one_task)
