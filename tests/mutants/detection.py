@@ -233,4 +233,10 @@ MUTANTS = (
         '(known.get(name) or "")',
         f"{KAFKA_ANSWERS}::test_a_topic_of_unknown_cleanup_policy_counts_as_compacted",
     ),
+    Mutant(
+        "what one run saw before a cut is not forgotten by another",
+        "        if made.head.parts_from(latest.head, since=state.head):",
+        "        if False:",
+        "tests/steps/test_identities_of_logs.py::test_a_cut_between_what_two_runs_saw_is_told",
+    ),
 )

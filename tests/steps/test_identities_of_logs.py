@@ -8,10 +8,11 @@ import pytest
 
 from tests.worlds.memory import one_range, spans
 from tideline.decoding.rules import to_remove
-from tideline.errors import ResetDetected
+from tideline.errors import ResetDetected, StreamBusy
 from tideline.landing.closing import close_plan
 from tideline.model.decoding import Decoding
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.pipeline import proposing
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.steps import (
@@ -252,3 +253,23 @@ def test_a_window_s_end_that_was_cut_is_looked_up_in_the_new_log(memory):
     assert (record.status, spans(record)) == ("done", [(0, 0, 6), (0, 6, 7)])
     assert memory.offsets() == list(range(7))
     assert memory.is_clean()
+
+
+@pytest.mark.parametrize("refilled", [0, 8])
+def test_a_cut_between_what_two_runs_saw_is_told(landed, monkeypatch, refilled):
+    """The second knows of the log what the first has not seen yet, and cannot tell."""
+    real = proposing.draft
+
+    def meanwhile(run, *known):
+        monkeypatch.setattr(proposing, "draft", real)
+        landed.send(10)
+        plan_offset_ranges(landed.open("back", **one_range(0, 10)))
+        cut(landed, 105, refilled)
+        return real(run, *known)
+
+    monkeypatch.setattr(proposing, "draft", meanwhile)
+    with pytest.raises(StreamBusy, match="before a cut; run again"):
+        plan_offset_ranges(landed.open("live"))
+    assert landed.halts_at("live") == ["truncation"]
+    (gone,) = landed.incident.finding.intervals
+    assert (gone.start_offset, gone.end_offset) == (105, 110)

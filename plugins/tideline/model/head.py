@@ -330,6 +330,18 @@ class Head:
             ),
         )
 
+    def parts_from(self, other: Head, since: Head) -> bool:
+        """Whether both have learned of one log since a third, and know it by different epochs.
+
+        What one of them saw may have been cut before the other looked, who could not tell.
+        """
+        mine, theirs, then = ({p.identity: p for p in h.positions} for h in (self, other, since))
+        return any(
+            mine[log].leader_epoch != theirs[log].leader_epoch
+            and then[log] not in (mine[log], theirs[log])
+            for log in mine.keys() & theirs.keys() & then.keys()
+        )
+
     @property
     def topics(self) -> dict[str, list[PartitionPosition]]:
         """Positions by topic name, partitions in order."""

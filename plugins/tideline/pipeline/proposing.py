@@ -136,6 +136,8 @@ def propose(
         current = latest.runs.get(run.run_id)
         if current is not None and current.status != "proposed":
             raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")
+        if made.head.parts_from(latest.head, since=state.head):
+            raise StreamBusy("another run looked at the logs meanwhile, before a cut; run again")
         if run.request.lane == "backfill" and not made.adopts:  # the live lane may move meanwhile
             return latest.with_run(record).with_head(latest.head.having_seen(made.head))
         if latest.head != state.head.having_seen(latest.head):
