@@ -3,6 +3,9 @@
     python -m tests.simulation --minutes 10 --seed 1      from that seed on
     python -m tests.simulation --seed 7 --only            that one, shrunk if it fails
     python -m tests.simulation --minutes 2 --pairs        how often two kinds of events met
+    python -m tests.simulation --histories 10000 --often skew pass_time
+                                                          leases run out, clocks 10 minutes apart
+    python -m tests.simulation --series others            what others do, at every boundary
     python -m tests.simulation --replay FILE              a printed history
 
 Exit status 1 if a history fails; it is printed, shrunk, so that it can be replayed.
@@ -13,9 +16,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
+from tests.simulation.duels import SERIES, fight
 from tests.simulation.events import KINDS
 from tests.simulation.explore import Tally, explore
 from tests.simulation.histories import History, Outcome, make_history, play
@@ -30,13 +35,16 @@ def main() -> int:
         history = (
             History.load(Path(options.replay).read_text())
             if options.replay
-            else make_history(options.seed, options.length)
+            else make_history(options.seed, options.length, options.often)
         )
         return _show(history, play(history), shorten=not options.replay)
+    if options.series:
+        return _play_series(options.series, options.every)
     failed: dict[str, int] = {}
     tally = Tally()
-    seeds = itertools.count(options.seed)
-    for history, outcome in explore(seeds, tally, options.length, 60 * options.minutes):
+    seeds = itertools.islice(itertools.count(options.seed), options.histories)
+    seconds = float("inf") if options.minutes is None else 60 * options.minutes
+    for history, outcome in explore(seeds, tally, options.length, seconds, options.often):
         kind = kind_of(outcome.problems)
         if kind and not known_fault(outcome.problems) and kind not in failed:
             failed[kind] = history.seed
@@ -50,6 +58,23 @@ def main() -> int:
             print(f"{one} x {other}: {count}")
         never = sorted(set(combinations(sorted(KINDS), 2)) - set(tally.pairs))
         print("never met:", ", ".join(f"{one} x {other}" for one, other in never) or "none")
+    return 1 if failed else 0
+
+
+def _play_series(name: str, every: int) -> int:
+    """Each duel of a series; counts what was played, and shows the first failure of each kind."""
+    played: Counter[str] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for number, duel in enumerate(SERIES[name]()):
+        for history, problems in fight(duel, every, number % every):
+            played[duel.first] += 1
+            if not problems or known_fault(problems):
+                continue
+            kind = (f"{duel.first}, {duel.befalls}, {duel.worldly}", kind_of(problems) or "")
+            failed[kind] += 1
+            if failed[kind] == 1:
+                print(f"---- {duel}\n{history.dump()}!! {problems[0]}", flush=True)
+    print(f"{name}: {played.total()} histories: {dict(played)}\nfailed: {dict(failed) or 'none'}")
     return 1 if failed else 0
 
 
@@ -75,13 +100,24 @@ def _ended(dead: bool, error: Exception | None) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--minutes", type=float, default=10, help="how long")
+    parser.add_argument("--minutes", type=float, help="how long; 10, unless --histories is given")
+    parser.add_argument("--histories", type=int, help="how many at most; one seed each")
+    parser.add_argument("--often", nargs="+", default=(), choices=sorted(KINDS), metavar="KIND")
+    parser.add_argument(
+        "--series",
+        choices=sorted(SERIES),
+        help="every boundary of two processes and one event (duels.py), instead of chance",
+    )
+    parser.add_argument("--every", type=int, default=1, help="of --series: each n-th boundary")
     parser.add_argument("--length", type=int, default=40, help="events in a history, at most")
     parser.add_argument("--only", action="store_true", help="that seed only")
     parser.add_argument("--first", action="store_true", help="stop at the first failure")
     parser.add_argument("--pairs", action="store_true", help="print which events met, how often")
     parser.add_argument("--replay", metavar="FILE", help="a printed history")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.minutes is None and options.histories is None:
+        options.minutes = 10
+    return options
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tests.simulation.events import Event
@@ -18,10 +19,11 @@ LANDED: Events = (("produce", 0, 0, 6), ("live", 0), ("finish", 0))
 SETUPS: dict[str, Events] = {
     "first run": (("produce", 0, 0, 6),),
     "later run": (
-        *(*LANDED, ("save_ledger",), ("produce", 0, 0, 3), ("transaction", 0, 0, 3, 1)),
-        ("produce", 0, 0, 1),
+        *(*LANDED, ("save_ledger",), ("produce", 0, 0, 3), ("live", 0), ("finish", 0)),
+        *(("transaction", 0, 0, 3, 1), ("produce", 0, 0, 1)),
     ),
 }
+_ASK_FOR_RUNS = ("replay", "rewind", "rewind to the first")
 PROCESSES: dict[str, Event] = {
     "live": ("live", 0),
     "live as tasks": ("live", 1),
@@ -32,6 +34,7 @@ PROCESSES: dict[str, Event] = {
     "rewind to the first": ("rewind", 5, 1),
     "move": ("move", 1),
     "audit": ("audit",),
+    "maintenance": ("maintain",),
 }
 BEFALLS: dict[str, Events] = {
     "nothing": (),
@@ -83,6 +86,35 @@ TYPED_WORLDLY: dict[str, Events] = {
 }
 
 _LIVE: Events = (PROCESSES["live"], ("finish", 1))
+FOREIGN: dict[str, Events] = {
+    "overwritten": (("overwrite",),),
+    "rows deleted": (("foreign_delete", 50),),
+    "all rows deleted": (("foreign_delete", 100),),
+    "rows appended": (("foreign_append", 2),),
+    "optimized": (("optimize",),),
+    "vacuumed": (("vacuum",),),
+    "restored": (("restore", 1),),
+    "restored further": (("restore", 3),),
+    "an older copy put back": (("put_copy_back", 1),),
+    "a much older copy put back": (("put_copy_back", 3),),
+    "the newest commit overwritten": (("vanish",),),
+    "the log cleaned up": (("clean_log", 1),),
+    "dropped": (("drop_table",),),
+    "another table in its place": (("occupy",),),
+    "renamed, and back": (("move_away",), ("step", 0, 12), ("move_back",)),
+    "renamed, met, and back": (*(("move_away",), *_LIVE), ("move_back",)),
+}
+"""What others may do to a table."""
+
+_OPTIONS = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
+_CHANGES = {**WORLDLY, **TYPED_WORLDLY, **FOREIGN}
+SAVED: dict[str, Events] = {
+    "saved after one run": SETUPS["later run"],
+    "saved after two runs": (*SETUPS["later run"], ("save_ledger",)),
+}
+"""When a ledger was backed up that is put back."""
+_BEGUN = {**SETUPS, **TYPED_SETUPS, **SAVED}
+_FIRST = PROCESSES | DECODERS
 
 
 @dataclass(frozen=True)
@@ -93,6 +125,7 @@ class Duel:
         setup, first, befalls, second: Names of the tables above; `second` may be none.
         worldly: What happens at the boundary besides.
         sleeps: Whether people decide, and all is landed, before the first one goes on.
+        saves: Whether the ledger is backed up half way to the boundary.
     """
 
     setup: str
@@ -101,65 +134,100 @@ class Duel:
     second: str | None = None
     worldly: str | None = None
     sleeps: bool = False
+    saves: bool = False
 
     def at(self, boundary: int) -> History:
         """The history in which it happens at a boundary of the first process."""
-        events: list[Event] = [*self._begun, ("step", 0, boundary)]
+        events: list[Event] = [*_BEGUN[self.setup], _FIRST[self.first]]
+        half = boundary // 2 if self.saves else 0
+        events += [("step", 0, half), ("save_ledger",)] if self.saves else []
+        events.append(("step", 0, boundary - half))
         events += BEFALLS[self.befalls]
         if self.worldly is not None:
-            events += (WORLDLY | TYPED_WORLDLY)[self.worldly]
+            events += _CHANGES[self.worldly]
         if self.second is not None:
             # The second one is the youngest process that lives.
-            work = ((PROCESSES | DECODERS)[self.second], ("finish", 1))
+            work = (_FIRST[self.second], ("finish", 1))
             events += work
             if self.sleeps:
                 events += [("decide", 0, boundary % 2), ("decide", 1, boundary % 2)]
                 events += [*work, *_LIVE, *_LIVE]
             events.append(("finish", 0))
-        options: dict[str, Any] = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
-        if self.setup in TYPED_SETUPS:
-            options["decode"] = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
-        return History(boundary, {"t": 1}, options, tuple(events))
+        return History(boundary, {"t": 1}, _options(self.setup), tuple(events))
 
     def boundaries(self) -> int:
         """How many the first process has if nothing befalls it."""
-        events = (*self._begun, ("finish", 0))
-        outcome = play(History(0, {"t": 1}, self.at(0).options, events))
-        earlier = sum(event[0] == "live" for event in self._begun[:-1])
-        return outcome.world.processes[earlier].ticks
+        return _boundaries(self.setup, self.first)
 
-    @property
-    def _begun(self) -> Events:
-        setup = (SETUPS | TYPED_SETUPS)[self.setup]
-        return (*setup, (PROCESSES | DECODERS)[self.first])
+
+def _options(setup: str) -> dict[str, Any]:
+    if setup not in TYPED_SETUPS:
+        return _OPTIONS
+    return {**_OPTIONS, "decode": {"value": {"format": "json"}, "quarantine": {"max_share": 1}}}
+
+
+@lru_cache
+def _boundaries(setup: str, first: str) -> int:
+    begun = _BEGUN[setup]
+    events = (*begun, _FIRST[first], ("finish", 0))
+    outcome = play(History(0, {"t": 1}, _options(setup), events))
+    return outcome.world.processes[sum(event[0] == "live" for event in begun)].ticks
+
+
+def _beginnings() -> Iterator[tuple[str, str]]:
+    """Setup and first process; before the first run there is none to repeat or to go back to."""
+    for setup in SETUPS:
+        for first in PROCESSES:
+            if setup != "first run" or first not in _ASK_FOR_RUNS:
+                yield setup, first
 
 
 def duels() -> Iterator[Duel]:
     """Every pair of processes with everything that may befall the first."""
-    for setup in SETUPS:
-        for first in PROCESSES:
-            for befalls in BEFALLS:
-                for second in PROCESSES:
-                    yield Duel(setup, first, befalls, second)
+    for setup, first in _beginnings():
+        for befalls in BEFALLS:
+            for second in PROCESSES:
+                yield Duel(setup, first, befalls, second)
 
 
 def surprises() -> Iterator[Duel]:
     """Every process, with one change of the world at each boundary, or a crash right after it."""
-    for setup in SETUPS:
-        for first in PROCESSES:
-            for worldly in WORLDLY:
-                for befalls in ("nothing", "killed"):
-                    yield Duel(setup, first, befalls, worldly=worldly)
+    for setup, first in _beginnings():
+        for worldly in WORLDLY:
+            for befalls in ("nothing", "killed"):
+                yield Duel(setup, first, befalls, worldly=worldly)
 
 
 def sleepers() -> Iterator[Duel]:
     """Every process that stands still while the world changes, and wakes up when all is decided."""
     befalls = "stopped, and its leases run out"
-    for setup in SETUPS:
-        for first in PROCESSES:
-            second = "replay" if first.startswith("backfill") else "live"
-            for worldly in WORLDLY:
-                yield Duel(setup, first, befalls, second, worldly, sleeps=True)
+    for setup, first in _beginnings():
+        second = "replay" if first.startswith("backfill") else "live"
+        for worldly in WORLDLY:
+            yield Duel(setup, first, befalls, second, worldly, sleeps=True)
+
+
+def others() -> Iterator[Duel]:
+    """Every process, with something that others do to the table at each boundary; or a crash too.
+
+    Or the process stands still there until people have decided, and others have landed.
+    """
+    sleeps = "stopped, and its leases run out"
+    for first in PROCESSES:
+        second = "replay" if first.startswith("backfill") else "live"
+        for change in FOREIGN:
+            for befalls in ("nothing", "killed"):
+                yield Duel("later run", first, befalls, worldly=change)
+            yield Duel("later run", first, sleeps, second, change, sleeps=True)
+
+
+def put_back() -> Iterator[Duel]:
+    """Every process, with a backup of the ledger put back at each boundary; or a crash, too."""
+    for first in PROCESSES:
+        for befalls in ("nothing", "killed"):
+            for setup in SAVED:
+                yield Duel(setup, first, befalls, worldly="the ledger put back")
+            yield Duel("later run", first, befalls, worldly="the ledger put back", saves=True)
 
 
 def decoders() -> Iterator[Duel]:
@@ -169,6 +237,11 @@ def decoders() -> Iterator[Duel]:
             for worldly in (*WORLDLY, *TYPED_WORLDLY):
                 for befalls in ("killed", "stopped, and its leases run out"):
                     yield Duel(TYPED, first, befalls, second, worldly, sleeps=befalls != "killed")
+
+
+SERIES = {
+    series.__name__: series for series in (duels, surprises, sleepers, others, put_back, decoders)
+}
 
 
 def fight(duel: Duel, every: int = 1, first: int = 0) -> Iterator[tuple[History, list[str]]]:

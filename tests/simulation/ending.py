@@ -43,6 +43,7 @@ def heal(world: World) -> None:
     run_events.put_topics_back(world)
     run_events.put_decode_back(world)
     log_events.end_transactions(world, 1)
+    table_events.leave(world)
     world.store.away = world.store.lost_answers = 0
     for table in world.tables:
         table.lost_answers = 0

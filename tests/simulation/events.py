@@ -94,6 +94,12 @@ KINDS: dict[str, Kind] = {
     "finish": Kind(run_events.finish, 14, (_ANY,)),
     "kill": Kind(run_events.kill, 3, (_ANY, _FLAG)),
     "pass_time": Kind(run_events.pass_time, 2, ((1, 200), (0, 7))),
+    "maintain": Kind(run_events.maintain, 0.5),
+    "overwrite": Kind(table_events.overwrite, 0.3),
+    "put_copy_back": Kind(table_events.put_copy_back, 0.3, ((1, 3),)),
+    "move_away": Kind(table_events.move_away, 0.3),
+    "move_back": Kind(table_events.move_back, 0.7),
+    "occupy": Kind(table_events.occupy, 0.2),
 }
 
 

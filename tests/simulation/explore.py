@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -57,7 +57,11 @@ class Tally:
 
 
 def explore(
-    seeds: Iterable[int], tally: Tally, length: int = 40, seconds: float = float("inf")
+    seeds: Iterable[int],
+    tally: Tally,
+    length: int = 40,
+    seconds: float = float("inf"),
+    often: Collection[str] = (),
 ) -> Iterator[tuple[History, Outcome]]:
     """Play histories.
 
@@ -66,13 +70,14 @@ def explore(
         tally: What is met goes there.
         length: Events in a history, at most.
         seconds: Stop after so much time.
+        often: Kinds of events that every history may have, and more often than others.
     """
     end = time.monotonic() + seconds
     for seed in seeds:
         if time.monotonic() > end:
             return
         began = time.process_time()
-        history = make_history(seed, length)
+        history = make_history(seed, length, often)
         outcome = play(history)
         tally.add(history, outcome, time.process_time() - began)
         yield history, outcome

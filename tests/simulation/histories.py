@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -13,6 +14,9 @@ from tests.simulation.events import KINDS, Event, Kind, apply, draw
 from tests.simulation.properties import Watch
 from tests.simulation.world import World
 from tideline.stream.stream import Stream
+
+_OFTEN = 8
+"""The weight of a kind of events that an exploration is about."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,22 @@ class Outcome:
     incidents: Counter[str] = field(default_factory=Counter)
 
 
-def make_history(seed: int, length: int = 40) -> History:
+def make_history(seed: int, length: int = 40, often: Collection[str] = ()) -> History:
     """A random history.
 
     Each seed leaves some kinds of events out, so that the others meet more often ("swarm testing").
+
+    Args:
+        seed: The same one gives the same history.
+        length: Events in it, at most.
+        often: Kinds of events that no seed leaves out, and that are drawn more often.
     """
     random = Random(seed)
     topics = random.choice([{"t": 1}, {"t": 2}, {"t": 1, "u": 1}, {"t": 1}])
     kinds: dict[str, Kind] = {
         name: kind for name, kind in KINDS.items() if kind.weight >= 4 or random.random() < 0.5
     }
+    kinds |= {name: replace(KINDS[name], weight=_OFTEN) for name in often}
     events = [draw(random, kinds) for _ in range(random.randint(length // 4, length))]
     return History(seed, topics, _options(random, topics), tuple(events))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from typing import cast
 
 from tests.simulation.process import Process
 from tests.simulation.world import Asked, World
@@ -13,6 +14,7 @@ from tideline.landing.context import hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange, RunRequest, Window
+from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import audit_stream, dry_run
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
@@ -25,6 +27,7 @@ from tideline.pipeline.steps import (
     plan_offset_ranges,
     verify_ranges,
 )
+from tideline.table.port import MaintainedTablePort
 
 STEPS: tuple[Callable[..., object], ...] = (
     plan_offset_ranges,
@@ -170,6 +173,16 @@ def put_decode_back(world: World) -> None:
 def audit(world: World) -> None:
     """Somebody audits."""
     world.start("audit", lambda p: audit_stream(world.context(p, "audit", RunRequest())))
+
+
+def maintain(world: World) -> None:
+    """Somebody maintains the table."""
+
+    def work(process: Process) -> None:
+        run = world.context(process, "maintain", RunRequest())
+        maintain_stream(run, {"raw": cast(MaintainedTablePort, run.table)})
+
+    world.start("maintenance", work)
 
 
 def look(world: World) -> None:

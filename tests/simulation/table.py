@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
 from tideline.model.head import KnownCommit
+from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import LoggedCommit, TableObservation
 from tideline.model.offsets import (
     CoordinateRange,
@@ -112,13 +113,18 @@ class TableState:
 
 
 class SimulatedTable:
-    """`TablePort` on a table in memory.
+    """`TablePort`, and what maintains a table, on a table in memory.
+
+    The rows of an identity stand in two files, which are named by what they hold: whoever changes
+    one of the rows has replaced a file.
 
     Args:
         state: The table.
         tick: Called before and after each access, with a label.
         name: What its id begins with.
     """
+
+    uri = "/lake/s"
 
     def __init__(
         self,
@@ -323,6 +329,53 @@ class SimulatedTable:
             del self._state.files[name]
         self._state.manifests.pop(change.folder, None)
         self._tick("table.discarded")
+
+    def files(self, version: int | None = None) -> tuple[TableFile, ...]:
+        """The data files of one version."""
+        self._tick("table.files")
+        versions = self._state.versions
+        if version is not None and not 0 <= version < len(versions):
+            raise ServiceAway(f"no version {version} in the table's log")
+        held = versions[-1 if version is None else version].rows if versions else {}
+        return tuple(
+            TableFile(f"{identity}/{[row.serial for row in rows]}", len(rows), len(rows))
+            for identity, group in held.items()
+            for rows in (group[: len(group) // 2], group[len(group) // 2 :])
+            if rows
+        )
+
+    def size(self) -> TableSize | None:
+        """The newest version, and what attempts have left."""
+        if self._state.table_id is None:
+            return None
+        active = [file.bytes for file in self.files()]
+        left = [len(rows) for rows in self._state.files.values()]
+        newest = len(self._state.versions) - 1
+        return TableSize(newest, FileCount.of(active), FileCount.of([*active, *left]))
+
+    def rows_of_plans(self, plans: Collection[str]) -> PlannedRows:
+        """This is no quarantine."""
+        raise NotImplementedError
+
+    def merge(self, change: Any, groups: Sequence[Sequence[TableFile]]) -> tuple[FileMerge, ...]:
+        """A file for each group; rows know nothing of files."""
+        self._tick("table.merge")
+        return tuple(
+            FileMerge(
+                tuple(file.path for file in group),
+                f"{change.folder}/{number}.parquet",
+                sum(file.bytes for file in group),
+            )
+            for number, group in enumerate(groups)
+        )
+
+    def vacuum(self, hours: int, *, delete: bool) -> FileCount:
+        """Delete what attempts have left, however young it is."""
+        self._tick("table.vacuum")
+        left = FileCount.of(len(rows) for rows in self._state.files.values())
+        if delete:
+            self._state.files.clear()
+        return left
 
     def _rows_of(self, change: Any, files: Sequence[str]) -> list[Row]:
         for name in files:

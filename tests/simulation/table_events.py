@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tests.simulation.table import Row, Version
 from tests.simulation.world import World
@@ -132,7 +133,7 @@ def drop_table(world: World) -> None:
     """Somebody deletes the whole table, log and all."""
     if world.table.table_id is not None:
         _take(world, [])
-        world.table.table_id, world.table.versions = None, []
+        world.table.table_id, world.table.versions, world.table.log_start = None, [], 0
         world.happened("table_changed")
 
 
@@ -146,3 +147,59 @@ def _take(world: World, left: Iterable[Row]) -> None:
     """Note which raw rows others take away."""
     stays = {(r.identity, r.offset) for r in left}
     world.taken |= {(r.identity, r.offset) for r in world.table.rows()} - stays
+
+
+def put_copy_back(world: World, back: int) -> None:
+    """Somebody puts an older copy of the table in its place, log and all."""
+    versions = world.table.versions
+    if len(versions) > 1:
+        stood = {(r.identity, r.offset) for r in world.table.rows()}
+        del versions[max(1, len(versions) - back) :]
+        world.table.log_start = min(world.table.log_start, len(versions) - 1)
+        stands = {(r.identity, r.offset) for r in world.table.rows()}
+        world.restored |= stands - stood
+        world.taken |= stood - stands
+        world.happened("table_changed")
+
+
+def overwrite(world: World) -> None:
+    """Somebody writes every row anew, without any of the newest plan."""
+    newest = world.table.newest
+    if newest is not None and newest.rows:
+        last = max(r.serial for r in world.table.rows())
+        kept = [r for r in world.table.rows() if r.serial != last]
+        _take(world, kept)
+        world.table.add_foreign(kept, "OVERWRITE", removes_rows=True)
+        world.happened("table_changed")
+
+
+def move_away(world: World) -> None:
+    """Somebody renames the table, log and all, until `move_back`."""
+    table = world.table
+    if table.table_id is not None and world.moved_away is None:
+        world.moved_away = replace(table)
+        drop_table(world)
+
+
+def move_back(world: World) -> None:
+    """The table has its name again, unless another one stands there."""
+    if world.moved_away is not None and world.table.table_id is None:
+        moved, world.moved_away = world.moved_away, None
+        world.table.table_id, world.table.versions = moved.table_id, moved.versions
+        world.table.ledger_id, world.table.log_start = moved.ledger_id, moved.log_start
+        world.table.stream = moved.stream
+
+
+def occupy(world: World) -> None:
+    """Somebody makes another table at the address; it goes away once people have time."""
+    drop_table(world)
+    table = world.table
+    table.table_id, table.stream, table.ledger_id = "theirs", "another", "another"
+    table.versions, table.log_start = [Version({}, "CREATE TABLE")], 0
+    world.happened("table_changed")
+
+
+def leave(world: World) -> None:
+    """The table of others at the address goes away."""
+    if world.table.table_id == "theirs":
+        drop_table(world)

@@ -109,6 +109,7 @@ class World:
     put_back_to: Callable[[LedgerState], None] = lambda state: None
     backup: Backup | None = None
     is_put_back: bool = False
+    moved_away: TableState | None = None
 
     def __post_init__(self) -> None:
         cluster = self.new_cluster()
