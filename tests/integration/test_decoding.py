@@ -238,6 +238,29 @@ def test_another_raw_table_is_not_decoded(lake):
         lake.decodes("one")
 
 
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_an_open_plan_of_a_raw_table_that_was_approved_as_gone(lake, monkeypatch, is_made_anew):
+    """It waits for the next table, and fails no run; there its rows are lost, as was accepted."""
+    lake.lands(value_of(lake.first))
+    with monkeypatch.context() as cut:
+        cut.setattr(decode_execution, "put_in_place", away)
+        with pytest.raises(ServiceAway):
+            lake.decodes("two")
+    raw, ledger_id = lake.raw, lake.ledger.read().control.ledger_id
+    shutil.rmtree(lake.folder / "raw")
+    with pytest.raises(ServiceAway, match="is gone"):
+        lake.decodes("three")
+    if is_made_anew:
+        raw.create("orders", ledger_id, [])
+    known = raw.observe().table_id
+    lake.ledger.update(
+        lambda s: s.with_head(replace(s.head, table_id=known, accepted_loss=s.head.coverage))
+    )
+    assert lake.decodes("four") is None
+    assert (lake.ledger.read().decoding.open is None) == is_made_anew
+    assert (lake.typed(), lake.bad()) == ([0, 1], [(2, "framing")])
+
+
 def test_two_cannot_decode_at_once(lake):
     """The second one lands, and may come again for its rows."""
     lake.lands(value_of(lake.first))

@@ -192,6 +192,13 @@ MUTANTS = (
         within="reconciled",
     ),
     Mutant(
+        "decode: an approved raw table that is gone fails no run",
+        "    if state.head.table_id is None and run.table.observe().version is None:",
+        "    if False:",
+        "tests/integration/test_decoding.py::"
+        "test_an_open_plan_of_a_raw_table_that_was_approved_as_gone",
+    ),
+    Mutant(
         "decode: what a rewind took away is gone",
         "        if any(left):",
         "        if False:",

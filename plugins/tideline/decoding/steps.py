@@ -155,8 +155,13 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
 
 
 def _has_nothing(run: RunContext) -> bool:
-    """Asked before the lease is taken: most runs of most streams have nothing new."""
+    """Asked before the lease is taken: most runs of most streams have nothing new.
+
+    What is left to do waits for a raw table where one is gone, and that was approved.
+    """
     state = run.ledger.read()
+    if state.head.table_id is None and run.table.observe().version is None:
+        return True
     if has_work(state.head, state.decoding):
         return False
     return run.ledger.find_decoding(run.run_id) is None
