@@ -17,15 +17,19 @@ import argparse
 import itertools
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 
 from tests.simulation.duels import SERIES, fight
 from tests.simulation.events import KINDS
-from tests.simulation.explore import Tally, explore
+from tests.simulation.explore import Tally, explore, until_met
 from tests.simulation.histories import History, Outcome, make_history, play
 from tests.simulation.known import known_fault
 from tests.simulation.shrink import kind_of, shrink
+
+_TRIES = 50
+"""Histories about two kinds of events, at most, that chance did not bring together."""
 
 
 def main() -> int:
@@ -44,21 +48,32 @@ def main() -> int:
     tally = Tally()
     seeds = itertools.islice(itertools.count(options.seed), options.histories)
     seconds = float("inf") if options.minutes is None else 60 * options.minutes
-    for history, outcome in explore(seeds, tally, options.length, seconds, options.often):
+    _explore(explore(seeds, tally, options.length, seconds, options.often), failed, options.first)
+    print(tally)
+    if options.pairs:
+        never = sorted(set(combinations(sorted(KINDS), 2)) - set(tally.pairs))
+        for pair in never:  # chance has left it out: histories that are about these two
+            tries = range(options.seed, options.seed + _TRIES)
+            _explore(until_met(pair, tries, tally), failed, options.first)
+        for pair, count in sorted(tally.pairs.items()):
+            print(f"{' x '.join(pair)}: {count}{' (made to meet)' if pair in never else ''}")
+        left = [" x ".join(pair) for pair in never if pair not in tally.pairs]
+        print("never met:", ", ".join(left) or "none")
+    print(f"failed: {failed or 'none'}")
+    return 1 if failed else 0
+
+
+def _explore(
+    histories: Iterable[tuple[History, Outcome]], failed: dict[str, int], only_first: bool
+) -> None:
+    """Show the first failure of each kind; its seed goes into `failed`."""
+    for history, outcome in histories:
         kind = kind_of(outcome.problems)
         if kind and not known_fault(outcome.problems) and kind not in failed:
             failed[kind] = history.seed
             _show(history, outcome, shorten=True)
-            if options.first:
-                break
-    print(tally)
-    print(f"failed: {failed or 'none'}")
-    if options.pairs:
-        for (one, other), count in sorted(tally.pairs.items()):
-            print(f"{one} x {other}: {count}")
-        never = sorted(set(combinations(sorted(KINDS), 2)) - set(tally.pairs))
-        print("never met:", ", ".join(f"{one} x {other}" for one, other in never) or "none")
-    return 1 if failed else 0
+            if only_first:
+                return
 
 
 def _play_series(name: str, every: int) -> int:

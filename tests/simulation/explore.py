@@ -81,3 +81,13 @@ def explore(
         outcome = play(history)
         tally.add(history, outcome, time.process_time() - began)
         yield history, outcome
+
+
+def until_met(
+    pair: tuple[str, str], seeds: Iterable[int], tally: Tally
+) -> Iterator[tuple[History, Outcome]]:
+    """Play histories about two kinds of events until both have happened in one."""
+    for played in explore(seeds, tally, often=pair):
+        yield played
+        if pair in tally.pairs:
+            return

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.explore import Tally, explore
+from tests.simulation.explore import Tally, explore, until_met
 from tests.simulation.histories import History, make_history, play
 from tests.simulation.known import known_fault
 from tests.simulation.shrink import kind_of, shrink
@@ -19,6 +19,14 @@ def test_random_histories_end_well(seeds):
         if outcome.problems and not known_fault(outcome.problems)
     }
     assert not failed, "make simulation SEED=... shrinks them"
+
+
+def test_what_chance_does_not_bring_together_is_made_to_meet():
+    """Two of the rarest kinds; so `--pairs` leaves no two kinds of events out."""
+    tally = Tally()
+    failed = [o.problems for _, o in until_met(("occupy", "vanish"), range(50), tally)]
+    assert tally.pairs["occupy", "vanish"] == 1
+    assert not any(failed)
 
 
 def test_the_same_history_goes_the_same_way_each_time():
