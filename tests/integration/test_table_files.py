@@ -16,7 +16,13 @@ from deltalake.transaction import AddAction, RemoveAction
 from tests.worlds.build import ID
 from tests.worlds.rows import SCHEMA
 from tests.worlds.tables import DeltaWorld, Rows, change, coordinates
-from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
+from tideline.errors import (
+    BadInput,
+    CommitConflict,
+    Halted,
+    ServiceAway,
+    VerificationFailed,
+)
 from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting
 from tideline.table.delta_table import TargetTable
@@ -192,6 +198,25 @@ def test_a_checkpoint_keeps_what_was_removed_removed(world):
     world.port.commit(doing, (), 2)
     assert world.rows() == []
     assert DeltaTable(world.folder).vacuum(0, enforce_retention_duration=False) != []
+
+
+def test_a_version_that_the_log_has_no_more_is_no_empty_table(world):
+    """A short log was cleaned up after the version had been looked at; its rows are not gone."""
+    for start in (0, 10, 20):
+        world.append(Rows(at(start, start + 10)))
+    DeltaTable(world.folder).create_checkpoint()
+    log = world.folder / "_delta_log"
+    for commit in sorted(log.glob("*.json"))[:-1]:
+        commit.unlink()
+    newest = world.port.observe().version
+    assert world.port.landed([at(0, 30)], newest)
+    for asked in (
+        lambda: world.port.landed([at(0, 30)], newest - 1),
+        lambda: list(world.port.stored(newest - 1)),
+        lambda: world.port.files_at([at(0, 30)], newest - 1),
+    ):
+        with pytest.raises(ServiceAway, match=f"no version {newest - 1} any more"):
+            asked()
 
 
 def test_a_table_s_creation_that_was_cut_off_is_begun_again(tmp_path):

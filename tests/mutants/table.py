@@ -184,4 +184,10 @@ MUTANTS = (
         "isinstance(value, int)",
         f"{FILES}::test_an_offset_that_others_have_emptied_is_not_proven",
     ),
+    Mutant(
+        "a version that is gone from the log is no table without rows",
+        "if table is None and self._opened(None) is not None:",
+        "if False:",
+        "tests/integration/test_table_files.py",
+    ),
 )

@@ -220,7 +220,7 @@ class SimulatedTable:
         self._tick("table.landed")
         if self._state.table_id is None:
             return {}
-        if not 0 <= version < len(self._state.versions):
+        if not self._state.log_start <= version < len(self._state.versions):
             raise ServiceAway(f"no version {version} in the table's log")
         rows = self._state.versions[version].rows
         found = {}
@@ -238,7 +238,7 @@ class SimulatedTable:
         """What one version holds."""
         self._tick("table.stored")
         versions = self._state.versions
-        if version is not None and not 0 <= version < len(versions):
+        if version is not None and not self._state.log_start <= version < len(versions):
             raise ServiceAway(f"no version {version} in the table's log")
         held = versions[-1 if version is None else version].rows if versions else {}
         for identity, rows in held.items():

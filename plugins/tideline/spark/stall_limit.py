@@ -58,7 +58,8 @@ class StallLimit:
     def _watch(
         self, look: Callable[[], object], cancel: Callable[[], None], give_up: Callable[[], None]
     ) -> None:
-        seen, since = look(), time.monotonic()
+        seen: object = None  # a job of a moment asks Spark nothing
+        since = time.monotonic()
         while not self._ended.wait(_EVERY_SECONDS):
             now = look()
             if now != seen:

@@ -67,7 +67,10 @@ class NewestTable:
         """
         if self._table is not None and self._table.version() == version:
             return self._table
-        return self._opened(version)
+        table = self._opened(version)
+        if table is None and self._opened(None) is not None:  # that is what delta-rs says, too
+            raise delta_errors.DeltaError(f"the log has no version {version} any more")
+        return table
 
     def token(self, table: DeltaTable, app_id: str) -> int | None:
         """Delta's transaction version of an application, as `table` has it.
