@@ -22,6 +22,18 @@ from tideline.model.wording import duration_text
 HOST = "127.0.0.1"
 
 
+def has_ended(pid: int) -> bool:
+    """Whether nothing is left of a process but a zombie.
+
+    The first thread of a killed JVM is a zombie while others still hold its ports and its memory.
+    """
+    try:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.NoSuchProcess:
+        return True
+
+
 def free_ports(count: int) -> list[int]:
     """Different ports of 127.0.0.1 that nothing listens on right now.
 
@@ -125,13 +137,10 @@ class Server:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process exists and is not a zombie."""
+        """Whether anything of the process is left, but for a zombie."""
         with contextlib.suppress(ChildProcessError, OSError):
             os.waitpid(self.pid, os.WNOHANG)  # a child of ours would stay a zombie
-        try:
-            return psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        return not has_ended(self.pid)
 
     def wait_ready(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
         """Wait until the server is ready.
