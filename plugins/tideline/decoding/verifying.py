@@ -71,9 +71,9 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     assert run.typed is not None
     plan = record.plan
     wanted = (*plan.ranges, *plan.removes)
-    raw = _landed(run.table, run.stream.table.uri, wanted)
-    typed = _landed(run.typed.decoded, plan.table_uri, wanted)
-    quarantined = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
+    raw, _ = _landed(run.table, run.stream.table.uri, wanted)
+    typed, newest = _landed(run.typed.decoded, plan.table_uri, wanted)
+    quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
     ranges, wrong = reconciled(plan, raw, typed, quarantined, record.tombstones)
     if wrong:
         raise VerificationFailed(
@@ -83,9 +83,8 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             mismatches=list(wrong),
         )
     done = replace(record, status="done", ranges=ranges, closed_at=now())
-    token = max(t.observe().token or 0 for t in (run.typed.decoded, run.typed.quarantine))
     reach("decode:closing")
-    run.ledger.update(lambda state: _close(state, done, token))
+    run.ledger.update(lambda state: _close(state, done, max(newest, other)))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
@@ -104,8 +103,9 @@ def _close(state: LedgerState, done: DecodeRecord, token: int) -> LedgerState:
 
 def _landed(
     table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
-) -> dict[PartitionIdentity, LandedRange]:
-    version = table.observe().version
-    if version is None:
+) -> tuple[dict[PartitionIdentity, LandedRange], int]:
+    """What the table holds at coordinates, and its newest fencing token; 0 for none."""
+    seen = table.observe()
+    if seen.version is None:
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return table.landed(ranges, version)
+    return table.landed(ranges, seen.version), seen.token or 0
