@@ -263,13 +263,19 @@ MUTANTS = (
     ),
     Mutant(
         "what was counted before rows went is not written down",
-        "if self.control.recounts != seen.control.recounts:",
+        "if goes or self.control.recounts != seen.control.recounts:",
         "if False:",
         FOUND,
     ),
     Mutant(
+        "what is about to go is not counted",
+        "if goes or self.control.recounts",
+        "if self.control.recounts",
+        "tests/steps/test_sleepers.py",
+    ),
+    Mutant(
         "a removal is on record before it takes rows away",
-        "latest = latest.without_verifications() if removes else latest",
+        "latest = latest.with_removal_begun(removes) if removes is not None else latest",
         "pass",
         "tests/steps/test_sleepers.py",
     ),
@@ -348,7 +354,7 @@ MUTANTS = (
     ),
     Mutant(
         "unverified rows do not stay (R6)",
-        "removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)",
+        "removed = _remove_unverified(run, state.control.ledger_id, plan, incident)",
         "removed = None",
         "tests/steps/test_decisions.py::test_unverified_rows_do_not_stay",
     ),

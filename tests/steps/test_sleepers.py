@@ -72,6 +72,21 @@ def test_a_run_whose_proposal_another_one_replaced_is_busy(landed):
     assert landed.is_clean()
 
 
+def test_rows_that_a_decision_is_about_to_remove_count_for_nobody(memory):
+    """A backfill counts its rows wholly between the removal's token and its commit."""
+    memory.send(10)
+    memory.commit("live")
+    backfill = standing(memory, "back", "ingest:released", **one_range(2, 5))
+    memory.log().elect(7)
+    memory.send(8)
+    memory.halts()
+    memory.decide("accept_loss")
+    deciding = standing(memory, "halted", "table:committing")
+    assert isinstance(wakes(backfill), StreamBusy)
+    assert wakes(deciding) is None
+    assert memory.is_clean()
+
+
 @pytest.mark.parametrize("place", ["verify:keeping", "verify:verified", "advance:moving"])
 @pytest.mark.parametrize("until", ["resolve:removed", "resolve:carried_out"])
 def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):

@@ -49,11 +49,11 @@ class Attempt:
         return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext, ledger_id: str, *, removes: bool = False) -> Attempt:
+def begin_attempt(run: RunContext, ledger_id: str, *, removes: str | None = None) -> Attempt:
     """Take the next token; the caller holds the lease of whoever writes the run's table.
 
     Args:
-        removes: Whether rows of open runs may go: whoever has counted them, counts again.
+        removes: The incident whose rows go: whoever counts them, waits, and counts again.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
@@ -69,7 +69,7 @@ def begin_attempt(run: RunContext, ledger_id: str, *, removes: bool = False) -> 
     def take(latest: LedgerState) -> LedgerState:
         if is_older(latest):
             return latest
-        latest = latest.without_verifications() if removes else latest
+        latest = latest.with_removal_begun(removes) if removes is not None else latest
         return latest.with_next_token(above=known)
 
     state = run.ledger.update(take)

@@ -44,7 +44,7 @@ def close_plan(
         if _is_closed_so(run, state, record, commit):
             return state  # by this very call, whose answer was lost, or by another attempt
         refuse_closed(state, record)
-        state.refuse_recounted(counted)
+        state.refuse_recounted(counted, plan.ranges)
         state = state.with_undecoded(late_rows(state.head, verified))
         advance = advance_head if record.is_open else noted
         head = advance(state.head, plan, commit)

@@ -16,7 +16,7 @@ from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
-from tideline.model.offsets import CoordinateRange, PlannedRange, add_coverage
+from tideline.model.offsets import CoordinateRange, PlannedRange, add_coverage, intersect
 from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
@@ -150,13 +150,32 @@ class LedgerState:
         control = replace(self.control, recounts=self.control.recounts + 1)
         return replace(self, control=control, runs={**self.runs, **forgotten})
 
-    def refuse_recounted(self, seen: LedgerState) -> None:
-        """Make sure that rows which were counted by an earlier state are there still.
+    def with_removal_begun(self, incident_id: str) -> LedgerState:
+        """The state in which an incident's unverified rows are about to go, until it is closed."""
+        open_now = tuple(
+            replace(i, removing=True) if i.incident_id == incident_id else i
+            for i in self.control.incidents
+        )
+        return self._control(incidents=open_now).without_verifications()
+
+    def refuse_recounted(self, seen: LedgerState, ranges: Iterable[PlannedRange]) -> None:
+        """Make sure that rows which were counted by an earlier state are there still, and stay.
+
+        Args:
+            ranges: Where they stand.
 
         Raises:
-            StreamBusy: Rows may have gone since.
+            StreamBusy: Rows may have gone since, or are about to.
         """
-        if self.control.recounts != seen.control.recounts:
+        doubted = [
+            r for i in self.control.incidents if i.removing for rows in i.plans for r in rows.ranges
+        ]
+        goes = any(
+            r.identity == d.identity and intersect([r.offsets], [d.offsets])
+            for r in ranges
+            for d in doubted
+        )
+        if goes or self.control.recounts != seen.control.recounts:
             raise StreamBusy("rows were removed while this run counted its own; run again")
 
     def with_head(self, head: Head, *, made_from: Head | None = None) -> LedgerState:

@@ -218,6 +218,7 @@ class Incident:
         closed_at: When it was closed, UTC-aware; None while it is open.
         outcome: How it was closed, with the offsets that were lost; None while it is open.
         removed_in_version: Table version that removed its unverified rows (R6); None if none did.
+        removing: Whether somebody has begun to remove them: nobody may count them by now.
         earlier: The same of earlier plans, which met the same finding; one entry per plan.
     """
 
@@ -233,6 +234,7 @@ class Incident:
     closed_at: datetime | None = None
     outcome: str | None = None
     removed_in_version: int | None = None
+    removing: bool = False
     earlier: tuple[UnverifiedRows, ...] = ()
 
     @property

@@ -27,7 +27,6 @@ from tideline.model.offsets import (
     Coverage,
     OffsetRange,
     PartitionIdentity,
-    PlannedRange,
     TopicPartition,
     intersect,
     subtract,
@@ -330,21 +329,21 @@ def decide_unverified_rows(
 def _without_unverified(
     run: RunContext, state: LedgerState, head: Head, plan: BatchPlan, incident: Incident
 ) -> RowsDecided:
-    removed = _remove_unverified(run, state.control.ledger_id, plan, incident.unverified)
+    removed = _remove_unverified(run, state.control.ledger_id, plan, incident)
     if removed is None:
         return RowsDecided(head)
     return RowsDecided(head.with_commits(removed), removed.version)
 
 
 def _remove_unverified(
-    run: RunContext, ledger_id: str, plan: BatchPlan, ranges: tuple[PlannedRange, ...]
+    run: RunContext, ledger_id: str, plan: BatchPlan, incident: Incident
 ) -> KnownCommit | None:
     """Remove rows at ranges that no verified coverage holds; None where there are none."""
-    newest = run.table.observe().version
+    newest, ranges = run.table.observe().version, incident.unverified
     if newest is None or not run.table.landed(ranges, newest):
         return None
     with run.ledger.lease("writer"):
-        attempt = begin_attempt(run, ledger_id, removes=True)
+        attempt = begin_attempt(run, ledger_id, removes=incident.incident_id)
         # Read under the lease: a backfill may have verified part of the ranges by now.
         covered = attempt.state.head.covered
         pieces = tuple(

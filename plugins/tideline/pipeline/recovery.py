@@ -174,7 +174,7 @@ def close_partially(
     def close(latest: LedgerState) -> LedgerState:
         head = latest.head
         if commit is not None and good:
-            latest.refuse_recounted(state)
+            latest.refuse_recounted(state, (v.planned for v in good))
             part = replace(plan, ranges=tuple(v.planned for v in good))
             head = advance_head(head, part, commit)
             head = count_landed(head, part, commit, good, now().date())

@@ -193,7 +193,7 @@ def _keep(
 
     def keep(state: LedgerState) -> LedgerState:
         refuse_closed(state, verifying)
-        state.refuse_recounted(counted)
+        state.refuse_recounted(counted, plan.ranges)
         executing = {verifying.run_id: verifying} | dict(state.runs)
         for record in executing.values():
             if record.plan is None or record.plan.plan_id != plan.plan_id:
