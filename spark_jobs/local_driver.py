@@ -141,6 +141,15 @@ class Driver:
                 _bound_log(_LOG_BYTES if is_quiet else _LOG_BYTES_AT_WORK)
                 time.sleep(BEAT_SECONDS)
 
+    def _jvm_answers(self) -> bool:
+        """Whether it can be given a job; its process may be there still when it is dead."""
+        if self._session.done() and not self._session.exception():
+            try:
+                self._session.result()._jvm.java.lang.System.nanoTime()
+            except Exception:
+                return False
+        return True
+
     def _attend(self, connection: socket.socket) -> None:
         """Run what one client asks for."""
         keep_seconds = 0
@@ -149,7 +158,7 @@ class Driver:
                 connection.settimeout(SILENCE_SECONDS)
                 with connection.makefile("r") as lines:
                     request = json.loads(lines.readline())
-                if not self._jvm.is_alive:
+                if not self._jvm.is_alive or ("end" not in request and not self._jvm_answers()):
                     return  # unanswered, so the client starts another driver
                 connection.sendall(b"accepted\n")
                 if "end" in request:
