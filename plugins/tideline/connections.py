@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConnectionMissing
-from tideline.secrecy import mask, secrets_in
+from tideline.secrecy import mask, secrets_in, without_login
 
 _BACKENDS = (("secrets", "backend"), ("workers", "secrets_backend"))
 """Section and key of Airflow's options that name a secrets backend."""
@@ -110,7 +110,8 @@ def required(connection_id: str, conn_type: str, *, key: str, example: str) -> C
         )
     if connection.conn_type != conn_type:
         raise ConnectionMissing(
-            f"connection {connection_id}: type {connection.conn_type!r}; allowed: {conn_type}",
+            f"connection {connection_id}: type {without_login(repr(connection.conn_type))};"
+            f" allowed: {conn_type}",
             connection=connection_id,
         )
     return connection

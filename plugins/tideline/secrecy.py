@@ -1,4 +1,8 @@
-"""Keep secrets out of logs: of Airflow's, where its masker is loaded, and of kafka-python's."""
+"""Keep secrets out of messages and of logs: Airflow's, where its masker is loaded, kafka-python's.
+
+What is secret by its key is left out with it. A secret that is only known as a text is replaced
+where it is long enough: a short one stands in many words by chance.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,15 @@ from typing import Any
 _SECRET_KEY = re.compile(r"pass|secret|token|keytab|jaas|credential|private", re.IGNORECASE)
 _SHORTEST_LINE = 16
 """Characters; a shorter line of a key says nothing, and may stand anywhere."""
+_SHORTEST = 5
+"""Characters of a secret that is replaced in texts; the same as Airflow's masker has."""
+_NAMED = re.compile(
+    rf"""((?:{_SECRET_KEY.pattern})[\w.\-]*(?:\s*=\s*|["']\s*:\s*))"""
+    r"""("[^"]*"|'[^']*'|[^\s,;&)}\]]+)""",
+    re.IGNORECASE,
+)
+"""A key and its value, as properties, addresses and JSON have them."""
+_LOGIN = re.compile(r"://[^/\s'\"]*@|-----BEGIN ")
 
 
 def mask(secrets: Iterable[str | None]) -> None:
@@ -49,6 +62,23 @@ def clamp_kafka_logs() -> None:
     for logger in map(logging.getLogger, ["kafka", *names]):
         if logger.getEffectiveLevel() < logging.INFO:
             logger.setLevel(logging.INFO)
+
+
+def without(text: str, secrets: Iterable[str | None]) -> str:
+    """A text of somebody else's, for messages, with secrets taken out.
+
+    Args:
+        text: May be of any length.
+        secrets: As they may stand in it; one that is part of another does not spoil that.
+    """
+    text = _NAMED.sub(r"\1***", text)
+    long = sorted({s for s in secrets if s and len(s) >= _SHORTEST}, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, long)), "***", text) if long else text
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a text has a login in an address, a key's beginning, or a secret by its name."""
+    return _LOGIN.search(text) is not None or _NAMED.search(text) is not None
 
 
 def without_login(text: str) -> str:

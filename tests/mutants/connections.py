@@ -40,8 +40,8 @@ MUTANTS = (
     ),
     Mutant(
         "secrets are taken out of others' texts",
-        'text = text.replace(secret, "***")',
-        "pass",
+        'without(text, (str(self.properties.get(name) or "") for name in _SECRETS))',
+        "text",
         REFUSALS,
     ),
     Mutant(
@@ -174,6 +174,36 @@ MUTANTS = (
         "        mask([found.password, *secrets_in(found.extra)])",
         "        pass",
         "tests/unit/test_secrecy.py",
+    ),
+    Mutant(
+        "a short secret is not replaced in texts",
+        "if s and len(s) >= _SHORTEST}",
+        "if s}",
+        "tests/unit/test_secrecy.py",
+    ),
+    Mutant(
+        "the longest secret is taken out first",
+        ", key=len, reverse=True)",
+        ", key=len)",
+        "tests/unit/test_secrecy.py",
+    ),
+    Mutant(
+        "what is secret by its key is left out of texts",
+        'text = _NAMED.sub(r"\\1***", text)',
+        "pass",
+        "tests/unit/test_secrecy.py",
+    ),
+    Mutant(
+        "no value of a stream file may look like a secret",
+        "isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value)",
+        "False",
+        "tests/unit/test_misplaced_secrets.py",
+    ),
+    Mutant(
+        "no key of a stream file may look like a secret",
+        "if may_hold_secret(key.value):",
+        "if False:",
+        "tests/unit/test_misplaced_secrets.py",
     ),
     Mutant(
         "a backend in airflow.cfg comes first",

@@ -1,8 +1,11 @@
 """A secret in the wrong place is refused, and what is said about it does not hold it."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from tideline.connections import find_connection
 from tideline.errors import StreamFileError, TidelineError
@@ -12,6 +15,7 @@ from tideline.ledger.connection import ledger_url
 from tideline.registry.connecting import registry_settings
 from tideline.store.settings import store_settings
 from tideline.stream.files import parse_stream
+from tideline.stream.stream import Stream
 
 SECRET = "hunter2canary"
 GOOD = """\
@@ -55,6 +59,63 @@ def test_a_stream_file_with_a_secret_is_refused_without_showing_it(name):
     with pytest.raises(StreamFileError) as refused:
         parse_stream(FILES[name], "orders.yaml")
     assert SECRET not in f"{refused.value.message} {refused.value.problems}"
+
+
+SHAPES = {
+    "a login in an address": f"https://me:{SECRET}@host/x",
+    "a password by its name": f"sasl.password={SECRET}",
+    "a token in a query": f"orders?access_token={SECRET}",
+    "a secret in JSON": f'{{"client_secret": "{SECRET}"}}',
+    "a key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+}
+
+
+def _keys() -> Iterator[tuple[str, ...]]:
+    """Every key of a stream file that holds no others."""
+    schema = Stream.model_json_schema()
+
+    def below(found: dict[str, Any], at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        kinds = [found, *found.get("anyOf", ()), *found.get("oneOf", ())]
+        kinds = [schema["$defs"][k["$ref"].rpartition("/")[2]] if "$ref" in k else k for k in kinds]
+        inner = [item for kind in kinds for item in kind.get("properties", {}).items()]
+        for name, value in inner:
+            yield from below(value, (*at, name))
+        if not inner:
+            yield at
+
+    return below(schema, ())
+
+
+@pytest.mark.parametrize("key", list(_keys()), ids=".".join)
+def test_no_key_takes_what_looks_like_a_secret(key):
+    """Whether as a value, in a list, or as a key: what was taken would be shown later."""
+    values = [value for text in SHAPES.values() for value in (text, [text], {text: 1})]
+    for value in values:
+        given = yaml.safe_load(DECODED)
+        section = given
+        for name in key[:-1]:
+            if not isinstance(section.get(name), dict):
+                section[name] = {}
+            section = section[name]
+        section[key[-1]] = value
+        with pytest.raises(StreamFileError, match="belongs into an Airflow connection") as refused:
+            parse_stream(yaml.safe_dump(given), "orders.yaml")
+        assert SECRET not in f"{refused.value.message} {refused.value.problems}"
+        assert refused.value.problems[0]["key"] == ".".join(map(str, _place(key, value)))
+
+
+def _place(key: tuple[str, ...], value: object) -> tuple[str | int, ...]:
+    """The key that is named: a key that looks like a secret is named by its section."""
+    return (*key, 0) if isinstance(value, list) else key
+
+
+@pytest.mark.parametrize("key", ["kafka", "spark", "registry", "table"])
+@pytest.mark.parametrize("name", ["me@host", "a b", "a=b", ""])
+def test_a_connection_s_id_is_one_that_airflow_takes(key, name):
+    given = yaml.safe_load(DECODED)
+    given.setdefault(key, {})["connection"] = name
+    with pytest.raises(StreamFileError, match=rf"{key}.connection: got"):
+        parse_stream(yaml.safe_dump(given), "orders.yaml")
 
 
 KAFKA = {"bootstrap.servers": "a:1"}

@@ -13,7 +13,7 @@ import pytest
 from tideline.connections import find_connection, has_backend
 from tideline.kafka.settings import kafka_settings
 from tideline.registry.connecting import registry_settings
-from tideline.secrecy import clamp_kafka_logs
+from tideline.secrecy import clamp_kafka_logs, without
 from tideline.store.settings import store_settings
 
 ROOT = Path(__file__).parents[2]
@@ -188,3 +188,26 @@ def test_a_backend_of_airflow_s_file_is_asked_first(tmp_path, loaded):
         check=False,
     )
     assert done.stdout.strip() == "backend", done.stderr
+
+
+def test_a_short_secret_spoils_no_message():
+    """A password of one letter made `***ort s***eaks` of `port speaks`."""
+    said = "port p1 speaks plainly, password=p1"
+    assert without(said, ["p", "p1", "", None]) == "port p1 speaks plainly, password=***"
+
+
+def test_a_secret_that_is_part_of_another_leaves_nothing_of_it():
+    assert without("no abcdefgh here", ["abcde", "abcdefgh"]) == "no *** here"
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ('{"sasl.password": "x", "port": 1}', '{"sasl.password": ***, "port": 1}'),
+        ("client_secret=x&scope=all", "client_secret=***&scope=all"),
+        ("Token = 'x y', host=h", "Token = ***, host=h"),
+        ("invalid password: try another one", "invalid password: try another one"),
+    ],
+)
+def test_what_is_secret_by_its_key_is_left_out_however_short_it_is(said, left):
+    assert without(said, []) == left

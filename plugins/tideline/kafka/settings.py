@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tideline.connections import refuse_missing_files, refuse_others, refused, required
 from tideline.errors import ConnectionMissing
-from tideline.secrecy import mask
+from tideline.secrecy import mask, without
 
 _EXAMPLE = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
 _SECURITY = "org.apache.kafka.common.security"
@@ -268,10 +268,7 @@ class KafkaSettings:
 
     def without_secrets(self, text: str) -> str:
         """A text of somebody else's, with our secrets taken out."""
-        for name in _SECRETS:
-            if secret := str(self.properties.get(name) or ""):
-                text = text.replace(secret, "***")
-        return text
+        return without(text, (str(self.properties.get(name) or "") for name in _SECRETS))
 
     @property
     def patience_seconds(self) -> float:

@@ -49,6 +49,7 @@ from sqlalchemy.pool import NullPool
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.secrecy import without
 
 _BUSY_SECONDS = 30
 _PORTION = 200
@@ -226,9 +227,8 @@ class SqlLedgerStore:
             raise self._explain(error) from None  # the original shows statement and values
 
     def _explain(self, error: DBAPIError) -> TidelineError:
-        said = str(error.orig).strip().partition("\n")[0]
-        if self._url.password:
-            said = said.replace(str(self._url.password), "***")
+        password = self._url.password and str(self._url.password)
+        said = without(str(error.orig).strip().partition("\n")[0], [password])
         code = getattr(error.orig, "pgcode", None)
         if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
             return BadInput(

@@ -6,7 +6,6 @@ allowed in the extra: with any other, a connection would seem to ask for what no
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tideline.connections import Connection, refuse_missing_files, refuse_others, refused, required
+from tideline.secrecy import without
 
 _EXAMPLE = '{"conn_type": "http", "host": "https://registry:8081"}'
 ALLOWED = ("token", "path", "ca", "certificate", "key", "verify")
@@ -51,8 +51,7 @@ class RegistrySettings:
     def without_secrets(self, text: str) -> str:
         """A text of somebody else's, with our secrets taken out."""
         login = f"{self.login}:{self.password or ''}".encode() if self.login else b""
-        secrets = [s for s in (b64encode(login).decode(), self.password, self.token) if s]
-        return re.sub("|".join(map(re.escape, secrets)), "***", text) if secrets else text
+        return without(text, (b64encode(login).decode(), self.password, self.token))
 
 
 def registry_settings(connection_id: str) -> RegistrySettings:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.wording import first_few, shown
-from tideline.secrecy import without_login
+from tideline.secrecy import may_hold_secret, without_login
 from tideline.stream.decoding import FOLDER
 from tideline.stream.stream import Stream
 
@@ -40,6 +40,7 @@ _WITHOUT_INTERVALS = {
 }
 _RANDOM = re.compile(r"(?:^|[\s,])[rh](?:$|[\s,(/])", re.IGNORECASE)
 """Fields of croniter's own: random ones, and hashed ones."""
+_ELSEWHERE = "a login, a password or a key belongs into an Airflow connection"
 _SHOWN = 20
 """Problems of one file in a message."""
 _MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
@@ -194,6 +195,12 @@ def _parse(text: str, file: str) -> tuple[dict[Any, Any], dict[Location, int], l
         problem = getattr(error, "problem", None) or str(error)
         line = position.line + 1 if position is not None else 1
         raise _refuse([_of_file(file, "invalid YAML", problem, line)]) from error
+    misplaced = [
+        Problem(file, line, _dotted(where) or "(file)", "a text that is not shown", _ELSEWHERE)
+        for where, line in _secrets(node)
+    ]
+    if misplaced:
+        raise _refuse(misplaced)
     if not isinstance(data, dict):
         what = f"a {type(data).__name__}"
         raise _refuse([_of_file(file, what, "a mapping with stream, kafka, ...")])
@@ -254,6 +261,21 @@ def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tup
                 yield (*at, key.value), key.start_mark.line + 1
             seen.add(key.value)
             yield from _keys_given_twice(value, (*at, key.value))
+
+
+def _secrets(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    """Where a key or a value is, or holds, what may be a secret."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if may_hold_secret(key.value):
+                yield at, key.start_mark.line + 1
+            else:
+                yield from _secrets(value, (*at, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _secrets(value, (*at, index))
+    elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
+        yield at, node.start_mark.line + 1
 
 
 def _refused_schedule(schedule: str) -> str | None:

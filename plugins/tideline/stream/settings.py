@@ -18,7 +18,8 @@ TEN_YEARS = 315_360_000
 """Seconds; the most that any setting takes."""
 LARGEST_OFFSET = 2**63 - 1
 LARGEST_PARTITION = 2**31 - 1
-ConnectionId = Annotated[str, Field(min_length=1, max_length=250)]
+ConnectionId = Annotated[str, Field(max_length=250, pattern=r"^[\w#!()\-.:/\\]+$")]
+"""As Airflow's own `sanitize_conn_id` takes it."""
 
 
 class Section(BaseModel):
