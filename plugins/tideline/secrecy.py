@@ -18,7 +18,7 @@ _SHORTEST_LINE = 16
 _SHORTEST = 5
 """Characters of a secret that is replaced in texts; the same as Airflow's masker has."""
 _NAMED = re.compile(
-    rf"""((?:{_SECRET_KEY.pattern})[\w.\-]*(?:\s*=\s*|["']\s*:\s*))"""
+    rf"""((?:{_SECRET_KEY.pattern})[\w.\-]{{0,50}}(?:\s{{0,5}}=\s{{0,5}}|["']\s{{0,5}}:\s{{0,5}}))"""
     r"""("[^"]*"|'[^']*'|[^\s,;&)}\]]+)""",
     re.IGNORECASE,
 )
