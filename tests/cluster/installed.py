@@ -42,16 +42,16 @@ class Installed:
 
     def change_committer(self, old: str, new: str) -> None:
         """Replace a text of the commit protocol's source, as another version has it."""
-        source = self.folder / "plugins/tideline/spark/committer/ManifestCommitProtocol.java"
+        source = self.folder / "plugins/tideline/spark/java/ManifestCommitProtocol.java"
         text = source.read_text()
         assert old in text
         source.write_text(text.replace(old, new))
 
-    def build_committer(self) -> None:
+    def build_jar(self) -> None:
         """Compile the commit protocol beside the jars that are there, as an upgrade does."""
         code = (
-            "import pathlib, sys; from tideline.launch.java import build_committer;"
-            "build_committer(*map(pathlib.Path, sys.argv[1:]))"
+            "import pathlib, sys; from tideline.launch.java import build_jar;"
+            "build_jar(*map(pathlib.Path, sys.argv[1:]))"
         )
         jars = (self.folder / "jars", spark_home() / "jars")
         variables = {**os.environ, **self.variables}

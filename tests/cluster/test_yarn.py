@@ -74,7 +74,7 @@ def test_a_replay_after_the_committer_s_jar_has_changed(
     assert status == 2
     assert "no tideline-committer-" in errors
     assert case.added() == before
-    installed.build_committer()
+    installed.build_jar()
     assert case.run("one")["rows"] == 200
     assert all("-later-" in path for path in case.added())
     case.judge("replay with another committer")

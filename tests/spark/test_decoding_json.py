@@ -209,7 +209,7 @@ def test_each_document_is_read_once(spark, tmp_path, capsys):
     judged.filter("error_class IS NULL").transform(typed(job.plan)).explain()
     spark.session.conf.unset(SHOWN_FIELDS)
     text = capsys.readouterr().out
-    assert text.count("from_json(") == 1
+    assert text.count(".invoke(") == 1, text
 
 
 def test_what_json_allows_is_read(spark, tmp_path):
@@ -328,7 +328,7 @@ NOTHING = {
     "a name twice in a list": (b'[{"a":1,"a":2}]', "duplicate_field"),
     "a name twice in a large one": (
         b'{"a":{"b":1,"b":2},"x":"%s"}' % (b"x" * 5_000_000),
-        "too_large",
+        "duplicate_field",
     ),
     "a member behind it, without an end": (GOOD + b',"x":1', "trailing_bytes"),
     "the same member behind it": (GOOD + b',"value":1', "trailing_bytes"),

@@ -11,7 +11,7 @@ import pytest
 from tideline.errors import BadInput
 from tideline.launch import jars, java
 from tideline.launch import jars as checksums
-from tideline.launch.java import committer_jar
+from tideline.launch.java import our_jar
 from tideline.launch.jvm import ClassArchive
 from tideline.launch.runtime import foreign, own_folder, replaced
 from tideline.launch.submit import package_zip
@@ -65,7 +65,7 @@ def fetched(cache, monkeypatch):
     """Jars in the cache, as if they had been fetched."""
     folder = jars._spark_folder()
     folder.mkdir(parents=True)
-    for jar in (folder / "a.jar", committer_jar(folder)):
+    for jar in (folder / "a.jar", our_jar(folder)):
         jar.touch()
     monkeypatch.setattr(checksums, "pinned", lambda: {"spark": {"a.jar": EMPTY}})
     return cache

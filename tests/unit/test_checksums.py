@@ -12,7 +12,7 @@ from tideline.errors import BadInput
 from tideline.launch import jars
 from tideline.launch import jars as checksums
 from tideline.launch.jars import pinned
-from tideline.launch.java import PREFIX, committer_jar
+from tideline.launch.java import PREFIX, our_jar
 from tideline.versions import JAR_SETS
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def folder(monkeypatch, tmp_path):
     place.mkdir(parents=True)
     for name, text in TEXTS.items():
         (place / name).write_bytes(text)
-    committer_jar(place).touch()
+    our_jar(place).touch()
     return place
 
 
@@ -55,7 +55,7 @@ def loaded():
 def test_the_jars_that_are_named_are_loaded(folder):
     """And our own; those of other versions of Tideline are passed over."""
     (folder / f"{PREFIX}old.jar").touch()
-    assert loaded() == ["kafka.jar", "lz4.jar", committer_jar(folder).name]
+    assert loaded() == ["kafka.jar", "lz4.jar", our_jar(folder).name]
 
 
 def test_another_jar_is_refused_by_name(folder):

@@ -127,14 +127,16 @@ def test_spark_gets_the_package_and_nothing_else(tmp_path, monkeypatch):
         package_zip.cache_clear()
 
 
-def test_jar_and_class_of_the_committer_are_named_by_its_source(monkeypatch):
+def test_jar_and_classes_for_spark_are_named_by_their_sources(monkeypatch):
     """A Spark that has another version's jar must not take it for ours."""
     names = []
-    for text in ("class ManifestCommitProtocol {}", "class ManifestCommitProtocol { int later; }"):
-        monkeypatch.setattr(committer, "_source", lambda text=text: text)
-        digest = committer.committer_jar(Path()).stem.removeprefix(committer.PREFIX)
-        assert committer.committer_class() == f"tideline.spark.ManifestCommitProtocol_{digest}"
+    for text in ("class Decoders {}", "class Decoders { int later; }"):
+        monkeypatch.setattr(java, "_sources", lambda text=text: {"Decoders": text})
+        java.digest_of_ours.cache_clear()
+        digest = java.our_jar(Path()).stem.removeprefix(java.PREFIX)
+        assert java.class_of_ours("Decoders") == f"tideline.spark.Decoders_{digest}"
         names.append(digest)
+    java.digest_of_ours.cache_clear()
     assert len(set(names)) == 2
 
 

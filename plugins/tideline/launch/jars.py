@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.launch.java import PREFIX, build_committer, committer_jar, download_options, find_java
+from tideline.launch.java import PREFIX, build_jar, our_jar, download_options, find_java
 from tideline.launch.programs import spark_variables
 from tideline.launch.runtime import cache_folder, own_folder, refuse_foreign, replaced
 from tideline.versions import JAR_SETS, LZ4
@@ -194,7 +194,7 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
     committers = [jar.name for jar in folder.glob(f"{PREFIX}*.jar")]  # of other versions, too
     refuse_strangers(folder, sets, committers)
     fetched = verified(folder, "spark")
-    ours = committer_jar(folder)
+    ours = our_jar(folder)
     if not ours.exists():
         raise BadInput(
             f"no {ours.name} in {folder}; `make setup` builds it in {_spark_folder()}",
@@ -245,8 +245,8 @@ def fetch_for_runs(*others: str) -> list[Path]:
         ServiceAway: Maven Central cannot be reached.
     """
     fetch("spark", *others)
-    build_committer(_spark_folder(), _ivy_jar().parent)
-    return [*fetch("spark"), committer_jar(_spark_folder()), *fetch(*others)]
+    build_jar(_spark_folder(), _ivy_jar().parent)
+    return [*fetch("spark"), our_jar(_spark_folder()), *fetch(*others)]
 
 
 def fetch(*names: str) -> list[Path]:

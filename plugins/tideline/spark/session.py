@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tideline.errors import ServiceAway, SparkRefused
-from tideline.launch.java import committer_class
+from tideline.launch.java import class_of_ours
 from tideline.launch.programs import CONNECTION, TOKEN
 
 APPLICATION = {
@@ -30,8 +30,11 @@ APPLICATION = {
 }
 """Fixed when Spark starts. A Spark Connect server has to be started with them."""
 
-COMMIT_PROTOCOL = committer_class()
+COMMIT_PROTOCOL = class_of_ours("ManifestCommitProtocol")
 """Ours, in a jar that is among those of every Spark of ours (`tideline.launch.java`)."""
+
+DECODERS = "tideline_decoders"
+"""The catalog of our functions, in the same jar."""
 
 REDACTED = r'"kafka\.(?:sasl|ssl)\.[^"]*"\s+value: "(?:[^"\\]|\\.)*+"'
 """A regular expression of Java's. A Spark Connect server keeps each statement as a text, for its
@@ -40,6 +43,7 @@ pages and its event logs: options of the Kafka source are in it, as Protobuf pri
 SESSION = {
     "spark.sql.redaction.string.regex": REDACTED,
     "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
+    f"spark.sql.catalog.{DECODERS}": class_of_ours("Decoders"),
     "spark.sql.session.timeZone": "UTC",
     # Sources in this list use the V1 path. Without kafka in it, Kafka's batch reader uses V2, which
     # does not convert each record to a Row.
