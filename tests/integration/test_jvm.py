@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tideline.launch.jars import spark_jars
-from tideline.launch.java import build_jar, our_jar, find_java
+from tideline.launch.java import build_jar, find_java, our_jar
 from tideline.launch.jvm import MODULES, class_path, is_plain, spark_home
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL
 
 from tests.wheel.building import build_wheel
 from tideline.errors import BadInput
-from tideline.launch import java as committer
+from tideline.launch import java
 from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
 from tideline.ledger.sql_store import SqlLedgerStore

@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.launch.java import PREFIX, build_jar, our_jar, download_options, find_java
+from tideline.launch.java import PREFIX, build_jar, download_options, find_java, our_jar
 from tideline.launch.programs import spark_variables
 from tideline.launch.runtime import cache_folder, own_folder, refuse_foreign, replaced
 from tideline.versions import JAR_SETS, LZ4

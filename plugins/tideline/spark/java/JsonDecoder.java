@@ -90,6 +90,11 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
   /** Most digits of a VARIANT's decimals. */
   private static final int DECIMAL_DIGITS = 38;
 
+  /** Microseconds since 1970 of the first and the last instant that every reader knows. */
+  private static final long FIRST_INSTANT = -62135596800000000L;
+
+  private static final long LAST_INSTANT = 253402300799999999L;
+
   private final String specification;
   private final StructType type;
   private final Field document;
@@ -303,6 +308,7 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
           skip(null);
           found = null;
         }
+        parser.finishToken(); // strings are read when they are asked for
         isBehind = true;
         if (parser.nextToken() != null) {
           note(TRAILING, null, null);
@@ -529,6 +535,8 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
       Long found = microseconds(text());
       if (found == null) {
         note(MISMATCH, field, "no date-time with an offset, as 2026-01-31T23:59:59Z");
+      } else if (found.longValue() < FIRST_INSTANT || found.longValue() > LAST_INSTANT) {
+        note(RANGE, field, "a time outside of the years 1 to 9999, in UTC");
       }
       return found;
     }

@@ -1,0 +1,94 @@
+"""The JSON decoder against an oracle that shares no code with it, over documents of all kinds."""
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from tests.spark.test_decoding_json import part
+from tests.worlds.json_oracle import LONG_S, Documents, Oracle
+from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
+from tideline.decoding.spark.json import decode
+
+INNER = {
+    "n": {"type": "integer"},
+    "Tag": {"type": "string"},
+    "day": {"type": "string", "format": "date"},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "note": {"type": "string"},
+        "total": {"type": "number"},
+        "is_new": {"type": "boolean"},
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"type": "string", "format": "date"},
+        "anything": {},
+        "line": {"type": "object", "properties": INNER},
+        "lines": {"type": "array", "items": {"type": "object", "properties": INNER}},
+        "sizes": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+        "rates": {"type": "object", "additionalProperties": {"type": "number"}},
+    },
+}
+CLOSED = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "ID": {"type": "string"}, LONG_S: {"type": "number"}},
+    "additionalProperties": False,
+}
+BATCH = 5_000
+
+
+def found_by_spark(spark, schema, documents):
+    """What the decoder makes of documents: classes and fields."""
+    rows = spark.session.createDataFrame(
+        [(d,) for d in map(bytearray, documents)], f"{PAYLOAD} BINARY"
+    )
+    made = decode(rows, part(schema)).select(FIELDS, ERROR_CLASS, ERROR)
+    return [(row[ERROR_CLASS], row[ERROR], row[FIELDS]) for row in made.collect()]
+
+
+def alike(wanted: Any, found: Any) -> bool:
+    """Whether values are the same; `Any` stands for what the oracle does not know.
+
+    An object's fields are compared by place, since columns may have other names.
+    """
+    if wanted is Any:
+        return found is not None
+    if isinstance(found, Row):
+        return len(wanted) == len(found) and all(map(alike, wanted.values(), found))
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return wanted.keys() == found.keys() and all(alike(wanted[k], found[k]) for k in wanted)
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(alike, wanted, found))
+    if hasattr(wanted, "tzinfo"):
+        return wanted.timestamp() == found.timestamp()
+    return type(wanted) is type(found) and wanted == found
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, CLOSED], ids=["open", "closed"])
+@pytest.mark.parametrize(
+    "batches", [1, pytest.param(10, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_no_document_comes_out_otherwise_than_the_oracle_says(spark, schema, batches):
+    """100,000 documents with the slow ones; the seeds are their numbers."""
+    classes: dict[str | None, int] = {}
+    for seed in range(batches):
+        source, oracle = Documents(schema, seed), Oracle(schema)
+        documents = [source.next() for _ in range(BATCH)]
+        for data, (name, error, fields) in zip(
+            documents, found_by_spark(spark, schema, documents), strict=True
+        ):
+            wanted, values = oracle.judge(data)
+            classes[wanted] = classes.get(wanted, 0) + 1
+            told = f"{data!r}: oracle {wanted} {values}, decoder {name} {error} {fields}"
+            both = {wanted, name}
+            # where a word or a number ends that is the document is a matter of taste
+            is_plain = data.lstrip()[:1] not in (b"{", b"[", b'"')
+            assert wanted == name or (is_plain and both == {"malformed", "trailing_bytes"}), told
+            assert (error is None) == (name is None), told
+            assert name is not None or alike(values, fields), told
+    print(json.dumps({str(k): v for k, v in classes.items()}))
+    assert len(classes) == 7, classes
+    assert min(classes.values()) >= 5 * batches, classes
