@@ -339,10 +339,10 @@ MUTANTS = (
         f"{LAUNCHER}::test_a_spark_with_settings_of_its_own_is_spark_submit_s",
     ),
     Mutant(
-        "a Spark does not take another version's committer",
-        'return f"{_CLASS}_{_digest()}"',
-        "return _CLASS",
-        "tests/unit/test_packaging.py::test_jar_and_class_of_the_committer_are_named_by_its_source",
+        "a Spark does not take another version's classes",
+        'return f"tideline.spark.{name}_{digest_of_ours()}"',
+        'return f"tideline.spark.{name}"',
+        "tests/unit/test_packaging.py::test_jar_and_classes_for_spark_are_named_by_their_sources",
     ),
     Mutant(
         "a job that stands still is cancelled",

@@ -2,6 +2,8 @@
 
 import json
 from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from pyspark.sql import Observation
@@ -14,7 +16,7 @@ from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.judging import judge
 from tideline.decoding.spark.rows import read_raw_rows, typed
-from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
+from tideline.model.decoding import PLAIN_ID, ErrorClass, PartPlan, WriterSchema
 from tideline.model.spark_job import Output
 
 SCHEMA = {
@@ -168,6 +170,48 @@ def part(*schemas, framing="plain", name="value"):
 
 def decode(spark, tmp_path, values, *parts, **others):
     return decoded(spark, job_of(tmp_path, values, parts or [part(SCHEMA)], **others))
+
+
+def _rules():
+    """The rows of the table on the page: type, value, what becomes of it."""
+    page = Path(__file__).parents[2] / "docs" / "decoding.md"
+    table = page.read_text().split("| type | in the document | becomes |\n|---|---|---|\n")[1]
+    rows = table.split("\n\n")[0].splitlines()
+    return [[cell.strip(" `") for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+TYPES = {
+    **{name: {"type": name} for name in ("integer", "number", "boolean", "string")},
+    **{name: {"type": "string", "format": name} for name in ("date-time", "date")},
+    "several types, or none": {},
+}
+
+
+def test_each_value_becomes_what_the_page_says(spark, tmp_path):
+    """Each row of its table."""
+    rules = _rules()
+    assert {kind for kind, _, _ in rules} == TYPES.keys()
+    schema = {"type": "object", "properties": TYPES}
+    values = [f'{{"{kind}": {value}}}'.encode() for kind, value, _ in rules]
+    _, typed, bad = decode(spark, tmp_path, values, part(schema))
+    found = {row["offset"]: (row["error_class"], row["error"]) for row in bad}
+    names = dict(zip(TYPES, [c.name for c in part(schema).reader.columns], strict=True))
+    for row in typed:
+        value = row[names[rules[row["offset"]][0]]]
+        is_time = isinstance(value, date)
+        found[row["offset"]] = (repr(_written(value) if is_time else value), None)
+    told = {n: (becomes, error) for n, (becomes, error) in found.items()}
+    assert [told[n][0] for n in range(len(rules))] == [becomes for _, _, becomes in rules]
+    for n, (kind, _, becomes) in enumerate(rules):
+        assert becomes not in get_args(ErrorClass) or told[n][1].startswith(f"{kind}: ")
+
+
+def _written(value):
+    """A day or a time, in UTC, without what is zero behind its point."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    text = value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+    return text.rstrip("0") if "." in text else text
 
 
 def every_kind():

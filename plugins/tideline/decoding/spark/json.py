@@ -33,9 +33,11 @@ def specification(part: PartPlan) -> dict[str, Any]:
     """What the decoder needs to know: places in the shape and in the type are the same."""
     shape = read_json(part.reader.text)
     document = shape.fields[0].shape if shape.wrapped else shape
+    # of objects inside, a list of fields may have chosen some
+    closed = {"closed": True} if shape.closed else {}
     return {
         "type": struct_type((c.name, c.type) for c in part.reader.columns),
-        "shape": _shape(document),
+        "shape": _shape(document) | closed,
         "wrapped": shape.wrapped,
     }
 
@@ -48,7 +50,6 @@ def _shape(shape: Shape) -> dict[str, Any]:
             return {"kind": "list", "item": _shape(item)}
         case Map(value):
             return {"kind": "map", "item": _shape(value)}
-        case Record(fields, closed):
-            made = {"kind": "record", "fields": [[f.name, _shape(f.shape)] for f in fields]}
-            return made | ({"closed": True} if closed else {})
+        case Record(fields):
+            return {"kind": "record", "fields": [[f.name, _shape(f.shape)] for f in fields]}
     raise AssertionError(f"no shape of JSON: {shape}")
