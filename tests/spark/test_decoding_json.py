@@ -10,13 +10,13 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from tests.worlds.raw_tables import decoded, framing, job_of, named_files
+from tests.worlds.raw_tables import json_part as part
 from tests.worlds.rows import raw_row
 from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.decoding.schemas.json_schema import SCHEMALESS
-from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.judging import judge
 from tideline.decoding.spark.rows import read_raw_rows, typed
-from tideline.model.decoding import PLAIN_ID, ErrorClass, PartPlan, WriterSchema
+from tideline.model.decoding import ErrorClass
 from tideline.model.spark_job import Output
 
 SCHEMA = {
@@ -155,17 +155,6 @@ LENIENT = {
         {"lines": [{"n": 1, "unit_price": 2.0}, None, {"n": None, "unit_price": None}]},
     ),
 }
-
-
-def part(*schemas, framing="plain", name="value"):
-    """How JSON is decoded: schemas with the ids 1, 2 and so on, or the one of plain records."""
-    first = PLAIN_ID if framing == "plain" else 1
-    writers = [
-        WriterSchema(first + n, json.dumps(schema), "", f"v{n}") for n, schema in enumerate(schemas)
-    ]
-    merged = reader_schema(name, "json", writers, None)
-    assert not merged.misfits
-    return PartPlan(name, "json", framing, None, merged.writers, (), (), merged.reader)
 
 
 def decode(spark, tmp_path, values, *parts, **others):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from tests.spark.test_decoding_json import part
 from tests.worlds.json_oracle import LONG_S, Documents, Oracle
+from tests.worlds.raw_tables import json_part as part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
 from tideline.decoding.spark.json import decode
 

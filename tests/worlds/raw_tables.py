@@ -12,8 +12,16 @@ import pyarrow.parquet as pq
 import decode_rows
 from tests.worlds.build import ID
 from tests.worlds.rows import AT, raw_row, write_files
+from tideline.decoding.schemas.merging import reader_schema
 from tideline.documents import load
-from tideline.model.decoding import ColumnSource, DecodePlan, PartPlan, ReaderSchema, WriterSchema
+from tideline.model.decoding import (
+    PLAIN_ID,
+    ColumnSource,
+    DecodePlan,
+    PartPlan,
+    ReaderSchema,
+    WriterSchema,
+)
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, Output
 from tideline.table.written_files import Manifest
@@ -46,6 +54,17 @@ def avro_part(writers, reader, columns, part="value", framing="confluent", **oth
         foreign=others.get("foreign", ()),
         reader=ReaderSchema(part, "avro", json.dumps(reader), tuple(sources)),
     )
+
+
+def json_part(*schemas, framing="plain", name="value"):
+    """How JSON is decoded: schemas with the ids 1, 2 and so on, or the one of plain records."""
+    first = PLAIN_ID if framing == "plain" else 1
+    writers = [
+        WriterSchema(first + n, json.dumps(schema), "", f"v{n}") for n, schema in enumerate(schemas)
+    ]
+    merged = reader_schema(name, "json", writers, None)
+    assert not merged.misfits
+    return PartPlan(name, "json", framing, None, merged.writers, (), (), merged.reader)
 
 
 def planned(start, end, partition=0, generation=0, topic_id=ID, topic="orders"):
