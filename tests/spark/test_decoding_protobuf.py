@@ -197,6 +197,68 @@ def test_times_that_no_calendar_has_are_out_of_range(spark, tmp_path):
     assert {r["error_class"] for r in bad} == {"out_of_range"}
 
 
+WRONG = {
+    "an enum's name": (b"\x42\x03RED", "type_mismatch"),
+    "a number for a map": (b"\x50\x01", "type_mismatch"),
+    "a number for a message": (b"\x60\x01", "type_mismatch"),
+    "a wrong type inside": (b"\x62\x02\x08\x01", "type_mismatch"),
+    "a wrong type inside of a list": (b"\x6a\x02\x18\x01\x6a\x03\x1a\x01a", "type_mismatch"),
+    "a wrong type in a map": (b"\x52\x04\x12\x02\x08\x01", "type_mismatch"),
+    "beyond 32 bits": (b"\x08" + b"\xff" * 4 + b"\x1f", "out_of_range"),
+    "beyond 32 bits in a list": (b"\x62\x07\x12\x05" + b"\xff" * 4 + b"\x0f", "out_of_range"),
+    "beyond 32 bits in an enum": (b"\x40" + b"\xff" * 4 + b"\x1f", "out_of_range"),
+    "101 levels": (b"\xab\x02" * 100 + b"\xac\x02" * 100, "malformed"),
+    "a length beyond its message": (b"\x62\x02\x0a\x05hello", "malformed"),
+    "a string beyond its message": (b"\x62\x03\x0a\x05abcde", "malformed"),
+}
+KEPT = {
+    "both encodings of a list": (
+        b"\x62\x0a\x12\x02\x01\x02\x10\x03\x12\x02\x04\x05",
+        {"line": {"sku": "", "sizes": [1, 2, 3, 4, 5], "color": "NONE"}},
+    ),
+    "a message in two parts": (
+        b"\x62\x03\x0a\x01x\x62\x02\x18\x01",
+        {"line": {"sku": "x", "sizes": [], "color": "RED"}},
+    ),
+    "the last of a oneof": (
+        b"\x72\x01a\x7a\x03\x0a\x01b",
+        {"left": None, "right": {"sku": "b", "sizes": [], "color": "NONE"}},
+    ),
+    "the other way round": (b"\x7a\x03\x0a\x01b\x72\x01a", {"left": "a", "right": None}),
+    "an enum's number below zero": (b"\x40" + b"\xff" * 9 + b"\x01", {"color": "-1"}),
+    "a map's entry without key and value": (b"\x5a\x00", {"texts": [("", "")]}),
+    "a key twice": (
+        b"\x5a\x06\x0a\x01k\x12\x01a\x5a\x06\x0a\x01k\x12\x01b",
+        {"texts": [("k", "b")]},
+    ),
+    "100 levels": (b"\xab\x02" * 99 + b"\xac\x02" * 99, {}),
+}
+
+
+def test_what_other_parsers_change_in_silence(spark, tmp_path):
+    """A number is cut off, a known field in another encoding is passed over, at any depth."""
+    wanted = protobuf_part(ALL, "plain", "shop.All")
+    values = [data for data, _ in (*WRONG.values(), *KEPT.values())]
+    _, typed, bad = decode(spark, tmp_path, values, [wanted])
+    classes = [row["error_class"] for row in bad]
+    assert dict(zip(WRONG, classes, strict=True)) == {k: c for k, (_, c) in WRONG.items()}
+    for (kind, (_, fields)), row in zip(KEPT.items(), typed, strict=True):
+        assert {name: row[name] for name in fields} == fields, kind
+
+
+def test_an_enum_s_unknown_number_stands_as_digits(spark, tmp_path):
+    """In proto2 as well: alone, in a list, in a map."""
+    text = PROTO2 + (
+        "enum K { A = 0; B = 1; } message Order { optional K one = 1; repeated K many = 2;"
+        " repeated K packed = 3 [packed = true]; map<string, K> named = 4; }"
+    )
+    data = b"\x08\x07\x10\x01\x10\x08\x1a\x02\x00\x09\x22\x05\x0a\x01k\x10\x05"
+    _, (row,), bad = decode(spark, tmp_path, [data], [protobuf_part(text, "plain")])
+    assert bad == []
+    assert (row["one"], row["many"], row["packed"]) == ("7", ["B", "8"], ["A", "9"])
+    assert row["named"] == [("k", "5")]
+
+
 OLD = (
     PROTO2
     + """
@@ -228,7 +290,7 @@ def test_the_second_version_of_the_language(spark, tmp_path):
     assert [(r["offset"], r["id"], r["note"], r["kind"], r["item"]) for r in typed] == [
         (0, 1, None, None, []),
         (1, 2, "x", "B", [{"sku": "s"}]),
-        (2, 1, None, None, []),
+        (2, 1, None, "5", []),
         (3, 1, None, None, []),
     ]
     assert [(r["offset"], r["error_class"]) for r in bad] == [

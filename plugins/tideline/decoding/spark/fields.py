@@ -19,22 +19,50 @@ What a format adds; all three are null where the payload is:
 | `error_class STRING` | null | one of `model.decoding.ErrorClass` |
 | `error STRING` | null | one short sentence, without the record's content |
 
-A bad record breaks only itself, whatever its bytes are. A format reads each payload once, in
-native functions or in `mapInArrow`; it neither filters nor adds rows, nor does it count them.
+A bad record breaks only itself, whatever its bytes are. A format reads each payload once; it
+neither filters nor adds rows, nor does it count them.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from tideline.model.decoding import TypedColumn
+from tideline.decoding.schemas.shapes import struct_type
+from tideline.model.decoding import PartPlan, TypedColumn
+from tideline.spark.session import DECODERS
 
 PAYLOAD, SCHEMA_ID = "payload", "schema_id"
 FIELDS, ERROR_CLASS, ERROR = "fields", "error_class", "error"
+
+
+_DECODED = "_decoded"
+
+
+def by_decoder(
+    rows: DataFrame, part: PartPlan, specification: Mapping[str, Any], *others: str
+) -> DataFrame:
+    """Decode by a function of ours in Spark's JVM (ADR 48): its name is its specification.
+
+    Args:
+        rows: With `payload`.
+        part: Whose columns they become.
+        specification: What the format's decoder needs to know besides them.
+        others: Columns that it is given beside the payload.
+    """
+    columns = struct_type((c.name, c.type) for c in part.reader.columns)
+    told = json.dumps({"format": part.format, "type": columns, **specification})
+    name = told.replace("`", "``")
+    given = [F.col(PAYLOAD), *map(F.col, others)]
+    made = rows.withColumn(_DECODED, F.call_function(f"{DECODERS}.`{name}`", *given))
+    found = {name: F.col(_DECODED)[name] for name in (FIELDS, ERROR_CLASS, ERROR)}
+    return made.withColumns(found).drop(_DECODED)
 
 
 def fields_of(part: str) -> str:

@@ -1,5 +1,8 @@
 package tideline.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -9,7 +12,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of functions that decode records: a function's name is its specification.
  *
  * <p>So the type of what it returns is known when Spark binds it, and a session needs one property:
- * spark.sql.catalog.NAME. Python makes the specifications (tideline.decoding.spark.json).
+ * spark.sql.catalog.NAME. Python makes the specifications (tideline.decoding.spark).
  */
 public final class Decoders implements FunctionCatalog {
 
@@ -32,6 +35,16 @@ public final class Decoders implements FunctionCatalog {
 
   @Override
   public UnboundFunction loadFunction(Identifier named) {
-    return new JsonDecoder(named.name());
+    String specification = named.name();
+    JsonNode read;
+    try {
+      read = (JsonNode) new ObjectMapper().readTree(specification);
+    } catch (IOException error) {
+      throw new IllegalArgumentException("no specification: " + specification, error);
+    }
+    if ("protobuf".equals(((JsonNode) read.get("format")).textValue())) {
+      return new ProtobufDecoder(specification, read);
+    }
+    return new JsonDecoder(specification, read);
   }
 }

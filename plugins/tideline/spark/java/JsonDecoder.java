@@ -6,7 +6,6 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.StringWriter;
@@ -101,26 +100,25 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
   private final boolean isWrapped;
 
   /**
-   * @param specification JSON: the type of the fields' struct, as Spark writes it; the shape of the
-   *     document; whether that is the only field's value rather than an object of fields.
+   * @param read The specification: the type of the fields' struct, as Spark writes it; the shape of
+   *     the document; whether that is the only field's value rather than an object of fields.
    */
-  public JsonDecoder(String specification) {
-    try {
-      JsonNode read = (JsonNode) new ObjectMapper().readTree(specification);
-      DataType fields = DataType.fromJson(read.get("type").toString());
-      this.type =
-          new StructType(
-              new StructField[] {
-                DataTypes.createStructField("fields", fields, true),
-                DataTypes.createStructField("error_class", DataTypes.StringType, true),
-                DataTypes.createStructField("error", DataTypes.StringType, true)
-              });
-      this.document = new Field("", (JsonNode) read.get("shape"));
-      this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
-      this.specification = specification;
-    } catch (IOException error) {
-      throw new IllegalArgumentException("no specification: " + specification, error);
-    }
+  public JsonDecoder(String specification, JsonNode read) {
+    this.specification = specification;
+    this.type = resultType(read);
+    this.document = new Field("", (JsonNode) read.get("shape"));
+    this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
+  }
+
+  /** What a decoder gives: the fields, or the class and the text of an error. */
+  static StructType resultType(JsonNode read) {
+    DataType fields = DataType.fromJson(read.get("type").toString());
+    return new StructType(
+        new StructField[] {
+          DataTypes.createStructField("fields", fields, true),
+          DataTypes.createStructField("error_class", DataTypes.StringType, true),
+          DataTypes.createStructField("error", DataTypes.StringType, true)
+        });
   }
 
   @Override
