@@ -1,4 +1,4 @@
-"""Decoding on a standalone cluster, with Python workers that have nothing of Tideline."""
+"""Decoding on a standalone cluster, whose executors have nothing of Tideline but its jar."""
 
 import json
 from contextlib import suppress

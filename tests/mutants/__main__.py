@@ -6,6 +6,7 @@ those tests pass unchanged; then each mutant has to fail at least one of its own
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,12 +59,30 @@ def _noticed_by(mutant: Mutant, folder: Path) -> str | None:
     """The test that turned red, None if none did."""
     root = _copy(folder / f"mutant-{MUTANTS.index(mutant)}")
     try:
-        mutant.apply(root / PACKAGE)
+        file = mutant.apply(root / PACKAGE)
     except LookupError as error:
         raise SystemExit(str(error)) from error
+    jar = _compiled(root) if file.suffix == ".java" else None
     failed = _first_failure(root, mutant.tests.split())
+    if jar is not None:
+        jar.unlink()
     shutil.rmtree(root, ignore_errors=True)
     return failed
+
+
+def _compiled(root: Path) -> Path:
+    """The jar of a copy's classes, beside the others: it has a name of its own."""
+    code = "from tideline.launch.jars import fetch_for_runs as f; print(*f(), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(root / "plugins")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"the mutant does not compile:\n{done.stderr[-3000:]}")
+    return next(Path(jar) for jar in done.stdout.splitlines() if "/tideline-committer-" in jar)
 
 
 def _copy(target: Path) -> Path:

@@ -52,12 +52,17 @@ class Mutant:
             " unique, name its function in `within`"
         )
 
-    def apply(self, package: Path) -> None:
-        """Replace it."""
+    def apply(self, package: Path) -> Path:
+        """Replace it.
+
+        Returns:
+            In which file.
+        """
         file, at = self.place(package)
         text = file.read_text()
         file.write_text(text[:at] + self.new + text[at + len(self.old) :])
         _texts.cache_clear()  # another one may follow in the same copy
+        return file
 
     def problems(self, root: Path) -> list[str]:
         """Why it cannot be run in the repository at `root`; empty if it can."""
@@ -75,14 +80,15 @@ class Mutant:
 
 @cache
 def _texts(package: Path) -> tuple[tuple[Path, str], ...]:
-    return tuple((file, file.read_text()) for file in sorted(package.rglob("*.py")))
+    files = sorted((*package.rglob("*.py"), *package.rglob("*.java")))
+    return tuple((file, file.read_text()) for file in files)
 
 
 def _parts(text: str, within: str | None) -> list[tuple[int, int]]:
     """`[start, end)` of every definition with that name; the whole text if there is no name."""
     if within is None:
         return [(0, len(text))]
-    if within not in text:
+    if within not in text or text.startswith("package "):  # Java has no need of it so far
         return []
     starts = [0]
     for line in text.splitlines(keepends=True):

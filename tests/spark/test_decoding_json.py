@@ -254,6 +254,13 @@ def test_what_json_allows_is_read(spark, tmp_path):
     assert typed[1]["id"] is typed[1]["lines"] is typed[1]["rates"] is None
 
 
+def test_no_other_encoding_is_guessed(spark, tmp_path):
+    """JSON is UTF-8; these bytes are UTF-8 as well, with zeros in it."""
+    values = ['{"id":1}'.encode(name) for name in ("utf-16-be", "utf-16-le", "utf-32-be")]
+    _, typed, bad = decode(spark, tmp_path, values)
+    assert (typed, [row["error_class"] for row in bad]) == ([], ["malformed"] * 3)
+
+
 def test_versions_by_their_ids(spark, tmp_path):
     """Removed fields keep their values; names that a table cannot have are mapped."""
     first = {

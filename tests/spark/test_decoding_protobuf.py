@@ -7,7 +7,7 @@ import pytest
 
 import decode_rows
 from devstack.protobuf_messages import message_class as message_of
-from tests.worlds.protobuf_schemas import PROTO2, PROTO3, protobuf_part
+from tests.worlds.protobuf_schemas import ALL, PROTO2, PROTO3, protobuf_part
 from tests.worlds.raw_tables import decode_job, decode_plan, decoded, framing, job_of, planned
 from tests.worlds.rows import raw_row, write_files
 
@@ -108,28 +108,6 @@ def test_fields_that_the_schema_has_not_are_left_out(spark, tmp_path):
     more = framing(2) + b"\0\x08\x05\x08\x06\x7a\x03abc"
     _, typed, bad = decode(spark, tmp_path, [raw_row(0, more)])
     assert ([r["id"] for r in typed], bad) == ([6], [])
-
-
-ALL = (
-    PROTO3
-    + """
-import "google/protobuf/timestamp.proto";
-import "google/protobuf/duration.proto";
-import "google/protobuf/wrappers.proto";
-enum Color { NONE = 0; RED = 1; }
-message Line { string sku = 1; repeated int32 sizes = 2; Color color = 3; }
-message All {
-  uint32 u32 = 1; uint64 u64 = 2; fixed64 f64 = 3; sint64 s64 = 4; float f = 5; bool b = 6;
-  bytes raw = 7; Color color = 8; repeated Color colors = 9; map<int32, Line> lines = 10;
-  map<string, string> texts = 11; Line line = 12; repeated Line more = 13;
-  oneof one { string left = 14; Line right = 15; }
-  google.protobuf.Timestamp at = 16; google.protobuf.Duration took = 17;
-  google.protobuf.Int64Value count = 18; google.protobuf.StringValue text = 19;
-  repeated google.protobuf.Timestamp times = 20; optional string from = 21;
-  map<bool, int64> flags = 22;
-}
-"""
-)
 
 
 def test_every_kind_of_field(spark, tmp_path):

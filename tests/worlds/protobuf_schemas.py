@@ -9,6 +9,28 @@ from tideline.registry.protobuf_files import compiled_protobuf
 PROTO3 = 'syntax = "proto3";\npackage shop;\n'
 PROTO2 = 'syntax = "proto2";\npackage shop;\n'
 
+ALL = (
+    PROTO3
+    + """
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/wrappers.proto";
+enum Color { NONE = 0; RED = 1; }
+message Line { string sku = 1; repeated int32 sizes = 2; Color color = 3; }
+message All {
+  uint32 u32 = 1; uint64 u64 = 2; fixed64 f64 = 3; sint64 s64 = 4; float f = 5; bool b = 6;
+  bytes raw = 7; Color color = 8; repeated Color colors = 9; map<int32, Line> lines = 10;
+  map<string, string> texts = 11; Line line = 12; repeated Line more = 13;
+  oneof one { string left = 14; Line right = 15; }
+  google.protobuf.Timestamp at = 16; google.protobuf.Duration took = 17;
+  google.protobuf.Int64Value count = 18; google.protobuf.StringValue text = 19;
+  repeated google.protobuf.Timestamp times = 20; optional string from = 21;
+  map<bool, int64> flags = 22;
+}
+"""
+)
+"""Each kind of field."""
+
 
 def writer(schema_id, text, references=()):
     """A writer schema as the registry gives it."""

@@ -55,10 +55,6 @@ SESSION = {
     "spark.sql.adaptive.enabled": "false",
     # Without it, all rows are sorted by the partition columns; a task has few values of them.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
-    # Records for Python workers: ten thousand of a megabyte would not fit into memory. To know the
-    # bytes, Spark goes through the lists of a batch for each of its rows: so the rows are few.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
 }
 """Set per session, on a shared Spark Connect server too."""
 

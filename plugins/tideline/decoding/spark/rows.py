@@ -160,7 +160,7 @@ _PLAN = "decode_plan_id"
 
 
 def for_typed(plan: DecodePlan) -> Transform:
-    """The raw columns that typed rows are made of: Python workers get whatever is there."""
+    """The raw columns that typed rows are made of."""
     wanted = {"value", *(part.part for part in plan.parts), *({"headers"} & {*own_columns(plan)})}
     return lambda rows: rows.select(*_COORDINATES, *sorted(wanted))
 

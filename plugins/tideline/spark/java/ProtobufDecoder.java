@@ -323,6 +323,10 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
     private final byte[] data;
     private final Writer writer;
     private int at;
+
+    /** Whether the last number had more than 64 bits, as other parsers allow it. */
+    private boolean isCut;
+
     int problem = -1;
     String said;
 
@@ -533,6 +537,7 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
           break;
         default:
           number = varint(end);
+          refuse(field, isCut);
       }
       String type = field.type;
       if ("double".equals(type)) {
@@ -603,9 +608,7 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
           throw malformed();
         }
         byte one = data[at++];
-        if (i == 9 && (one & 0xFE) != 0) {
-          throw malformed();
-        }
+        isCut = i == 9 && (one & 0xFE) != 0;
         number |= (long) (one & 0x7F) << (7 * i);
         if (one >= 0) {
           return number;
