@@ -62,6 +62,12 @@ MUTANTS = (
         BAD,
     ),
     Mutant(
+        "names are compared as Spark compares them",
+        '"".join(map(_without_case, name))',
+        "name.lower()",
+        f"{DOCUMENTS}::test_names_that_spark_takes_for_one_become_columns",
+    ),
+    Mutant(
         "json: a number comes back from its double",
         "return again.compareTo(number) == 0;",
         "return true;",

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from tests.worlds.json_oracle import LONG_S
 from tests.worlds.raw_tables import decoded, framing, job_of, named_files
 from tests.worlds.raw_tables import json_part as part
 from tests.worlds.rows import raw_row
@@ -16,7 +17,7 @@ from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_s
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.spark.judging import judge
 from tideline.decoding.spark.rows import read_raw_rows, typed
-from tideline.model.decoding import ErrorClass
+from tideline.model.decoding import ErrorClass, without_case
 from tideline.model.spark_job import Output
 
 SCHEMA = {
@@ -403,3 +404,46 @@ def test_a_key_without_a_schema_beside_a_value_with_one(spark, tmp_path):
     files = map(str, named_files(Output(str(tmp_path / "decoded"), "decoded-1")))
     read = spark.session.read.parquet(*files).select(F.to_json("key_value").alias("key"))
     assert [json.loads(r["key"]) for r in read.collect()] == [["a", 1]]
+
+
+TWINS = [
+    "s",
+    LONG_S,
+    "\u00b5",
+    "\u03bc",
+    "i",
+    "\u0131",
+    "\u0130",
+    "\u03c3",
+    "\u03c2",
+    "k",
+    "\u212a",
+]
+"""Spark takes s, micro, i, sigma and k each for one name; lower case tells some of them apart."""
+
+
+def test_names_that_spark_takes_for_one_become_columns(spark, tmp_path):
+    """Of the outermost object, and inside; each holds its own value."""
+    inner = {"type": "object", "properties": {name: {"type": "integer"} for name in TWINS}}
+    schema = {"type": "object", "properties": inner["properties"] | {"inside": inner}}
+    values = {name: number for number, name in enumerate(TWINS)}
+    data = json.dumps(values | {"inside": values}).encode()
+    wanted = part(schema)
+    _, (row,), bad = decode(spark, tmp_path, [data], wanted)
+    assert bad == []
+    assert [row[c.name] for c in wanted.reader.columns][:-1] == list(values.values())
+    assert list(row["inside"].values()) == list(values.values())
+
+
+def test_names_are_compared_as_java_compares_them(spark):
+    """Each character that has an upper or a lower case."""
+    jvm = getattr(spark.session, "_jvm", None)
+    if jvm is None:
+        pytest.skip("a client of Spark Connect has no JVM")
+    character = jvm.java.lang.Character
+    for number in range(0x10000):
+        one = chr(number)
+        has_case = one.upper() != one or one.lower() != one
+        if has_case and character.getType(number):  # 0: newer than Java's Unicode
+            found = chr(character.toLowerCase(character.toUpperCase(number)))
+            assert without_case(one) == found, hex(number)

@@ -67,6 +67,22 @@ OWN_COLUMNS = (
 table has them or not: it may get them later."""
 
 
+def without_case(name: str) -> str:
+    """A name such that two are equal where Spark takes them for one column.
+
+    Java's `equalsIgnoreCase`, which Spark's resolver uses, compares upper and then lower case of
+    each character: so the long s is an s, and a micro sign a mu, which `lower` tells apart.
+    """
+    return "".join(map(_without_case, name))
+
+
+def _without_case(character: str) -> str:
+    upper = character.upper()
+    upper = upper if len(upper) == 1 else character  # Java maps one character to one
+    lower = upper.lower()
+    return lower if len(lower) == 1 else lower[0]  # of the dotted I
+
+
 @dataclass(frozen=True, slots=True)
 class FieldChoice:
     """A field that becomes a column, as a stream file names it.

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tideline.kafka.refusals import refusal_in_java
@@ -76,9 +77,13 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
 def failed_to_decode(
     _spark: SparkSession | None, _job: DecodeJob, error: Exception
 ) -> DecodeResult:
-    """The result of a failed job that decodes; it may pass."""
+    """The result of a failed job that decodes: a plan that Spark refuses, or what may pass."""
     if lacking := _lacks_committer(error):
         return DecodeResult(error="BadInput", message=lacking)
+    if isinstance(error, AnalysisException):  # it was not even begun, and will not be
+        return DecodeResult(
+            error="BadInput", message=f"Spark refuses to decode into these columns: {_said(error)}"
+        )
     return DecodeResult(error="ServiceAway", message=_said(error))
 
 

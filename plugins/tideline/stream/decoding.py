@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 
-from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn
+from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn, without_case
 from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
 
 Format = Literal["avro", "json", "protobuf", "none"]
@@ -47,7 +47,7 @@ class ListedField(Section):
     @field_validator("column")
     @classmethod
     def _not_an_own_column(cls, value: str | None) -> str | None:
-        if value is not None and value.lower() in OWN_COLUMNS:
+        if value is not None and without_case(value) in OWN_COLUMNS:
             raise ValueError(f"the table's own columns are called {', '.join(OWN_COLUMNS)}")
         return value
 
@@ -110,7 +110,7 @@ class Part(Section):
         listed = _listed(value)
         for what, names in (
             ("field", [f.field for f in listed]),
-            ("column", [f.column.lower() for f in listed if f.column is not None]),
+            ("column", [without_case(f.column) for f in listed if f.column is not None]),
         ):
             if twice := given_twice(names):
                 raise ValueError(f"each {what} once; {twice[0]} stands there twice")
@@ -262,7 +262,7 @@ class Decode(Section):
             raise ValueError("table.own_columns lacks topic, which table.partition_by names")
         listed = [f.column for part in (self.value, self.key) for f in part.listed]
         # in lower case: Delta and Spark take `a` and `A` for one column
-        names = [name.lower() for name in listed if name is not None]
+        names = [without_case(name) for name in listed if name is not None]
         if twice := given_twice(names):
             raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
         if self.value.format == "none" and self.key.format == "none":

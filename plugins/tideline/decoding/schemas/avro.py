@@ -36,7 +36,7 @@ from tideline.decoding.schemas.shapes import (
     Shape,
     Union,
 )
-from tideline.model.decoding import SchemaUnusable
+from tideline.model.decoding import SchemaUnusable, without_case
 
 OK_FIELD = "_ok"
 ROOT = "tideline.reader"
@@ -64,7 +64,7 @@ def avro_shape(text: str) -> Record:
     shape = node_shape(tree, ())
     if isinstance(shape, Record):
         for field in shape.fields:
-            if field.name.lower() == OK_FIELD:
+            if without_case(field.name) == OK_FIELD:
                 raise SchemaUnusable(field.name, "the name is taken: it marks readable records")
         return shape
     if tree["type"] == "record":

@@ -19,7 +19,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from tideline.model.decoding import OWN_COLUMNS, ReaderSchema, WriterSchema
+from tideline.model.decoding import OWN_COLUMNS, ReaderSchema, WriterSchema, without_case
 
 _REFUSED = re.compile(r"[ ,;{}()=.`\x00-\x1f\x7f]")
 
@@ -33,7 +33,7 @@ def column_name(field: str, taken: Collection[str], *, key: bool = False) -> str
         key: Whether the field is the key's.
     """
     name = ("key_" if key else "") + safe_name(field)
-    if name.lower() in OWN_COLUMNS:
+    if without_case(name) in OWN_COLUMNS:
         name = f"value_{name}"
     return free_name(name, taken)
 
@@ -50,7 +50,7 @@ def nested_names(fields: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     for field in fields:
         names.append(free_name(safe_name(field), taken))
-        taken.add(names[-1].lower())
+        taken.add(without_case(names[-1]))
     return names
 
 
@@ -62,7 +62,7 @@ def safe_name(field: str) -> str:
 def free_name(name: str, taken: Collection[str]) -> str:
     """The name, with a number behind it if it is among those taken, which are in lower case."""
     candidate, number = name, 2
-    while candidate.lower() in taken:
+    while without_case(candidate) in taken:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
 

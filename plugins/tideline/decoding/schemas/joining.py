@@ -19,6 +19,7 @@ from tideline.decoding.schemas.shapes import (
     Shape,
     Union,
 )
+from tideline.model.decoding import without_case
 
 Path = tuple[str, ...]
 
@@ -97,10 +98,10 @@ class Joiner:
 
     def _new_field(self, known: list[Field], theirs: Field, path: Path) -> Field:
         if theirs.number:  # its name is no more than a name
-            name = free_name(theirs.name, {f.name.lower() for f in known})
+            name = free_name(theirs.name, {without_case(f.name) for f in known})
             theirs = replace(theirs, name=name)
         where = (*path, theirs.name)
-        twin = next((f for f in known if f.name.lower() == theirs.name.lower()), None)
+        twin = next((f for f in known if without_case(f.name) == without_case(theirs.name)), None)
         renamed = next((f for f in known if theirs.name in f.aliases), None)
         if twin is not None and self.one_case:
             reason = f"its name differs from {twin.name} only in case"

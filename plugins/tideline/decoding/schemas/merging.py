@@ -42,6 +42,7 @@ from tideline.model.decoding import (
     RecordPart,
     SchemaUnusable,
     WriterSchema,
+    without_case,
 )
 
 _MALFORMED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -287,12 +288,12 @@ class _Merging:
         """What the format makes; the table's own names and columns where no fields are listed."""
         so_far = () if self.paths else columns_so_far(self.previous)
         reserved = () if self.paths else self.reserved
-        taken = {n.lower() for n in (*reserved, *(c.name for c in so_far))}
+        taken = {without_case(n) for n in (*reserved, *(c.name for c in so_far))}
         is_key = self.part == "key"
         columns = []
         for field in decoded.fields:
             name = name_of((field,), field.name, so_far, taken, key=is_key)
-            taken.add(name.lower())
+            taken.add(without_case(name))
             columns.append(ColumnSource(name, field.name, column_type(field.shape)))
         return tuple(columns)
 

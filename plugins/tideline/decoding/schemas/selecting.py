@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from tideline.decoding.schemas.changes import column_name, nested_names
 from tideline.decoding.schemas.shapes import Field, Record, column_type
-from tideline.model.decoding import FieldChoice, ReaderSchema, RecordPart, TypedColumn
+from tideline.model.decoding import FieldChoice, ReaderSchema, RecordPart, TypedColumn, without_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def name_of(
         if not column.is_given:
             return column.name
     joined = "_".join(field.name for field in chain)
-    return column_name(joined, {*taken} - {c.name.lower() for c in own}, key=key)
+    return column_name(joined, {*taken} - {without_case(c.name) for c in own}, key=key)
 
 
 def listed_columns(
@@ -82,8 +82,8 @@ def listed_columns(
         so_far: As `columns_so_far` gives them.
         reserved: Names of the table's other columns.
     """
-    given = {c.column.lower(): c.path for c in choices if c.column is not None}
-    taken = {*(n.lower() for n in reserved), *(c.name.lower() for c in so_far), *given}
+    given = {without_case(c.column): c.path for c in choices if c.column is not None}
+    taken = {*(without_case(n) for n in reserved), *(without_case(c.name) for c in so_far), *given}
     columns, refused = [], []
     for choice in choices:
         chain = chain_to(reader, choice.path)
@@ -92,15 +92,15 @@ def listed_columns(
         name = choice.column
         if name is None:
             name = name_of(chain, choice.path, so_far, taken, key=part == "key")
-            taken.add(name.lower())
+            taken.add(without_case(name))
         steps = (formats[chain[0].name], *nested_steps(chain))
         kind, is_given = column_type(chain[-1].shape), choice.column is not None
         column = TypedColumn(name, choice.path, steps, kind, is_given)
         columns.append(column)
         if choice.column is not None:
             refused += _refusals(column, so_far, reserved)
-        elif given.get(name.lower(), choice.path) != choice.path:
-            other = given[name.lower()]
+        elif given.get(without_case(name), choice.path) != choice.path:
+            other = given[without_case(name)]
             refused.append(f"{other} cannot be {name}: that is the column of {choice.path}")
     return Listed(tuple(columns), tuple(refused))
 
@@ -114,13 +114,13 @@ def _refusals(
     column: TypedColumn, so_far: Sequence[TypedColumn], reserved: Collection[str]
 ) -> list[str]:
     """Why a column cannot have the name that the stream file gives it."""
-    if column.name.lower() in {n.lower() for n in reserved}:
+    if without_case(column.name) in {without_case(n) for n in reserved}:
         return [f"{column.field} cannot be {column.name}: another part has that column"]
     return [
         f"{column.field} cannot be {column.name}: the table has that column, from {known.field} and"
         f" of another type ({_short(known.type)}, the field is {_short(column.type)})"
         for known in so_far
-        if known.name.lower() == column.name.lower()
+        if without_case(known.name) == without_case(column.name)
         and known.field != column.field
         and known.type != column.type
     ]

@@ -18,7 +18,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -227,8 +226,13 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
     }
   }
 
+  /** As equalsIgnoreCase compares, and with it Spark. */
   private static String withoutCase(String name) {
-    return name.toUpperCase(Locale.ROOT).toLowerCase(Locale.ROOT);
+    char[] made = name.toCharArray();
+    for (int i = 0; i < made.length; i++) {
+      made[i] = Character.toLowerCase(Character.toUpperCase(made[i]));
+    }
+    return new String(made);
   }
 
   /** One document while it is read. */
