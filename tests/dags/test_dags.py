@@ -157,6 +157,7 @@ def test_the_shipped_stream_parses(parse):
 
 
 OPERATIONS = {
+    "tideline_resolve": ["resolve_incidents"],
     "tideline_audit": ["audit_stream"],
     "tideline_rewind": ["rewind_stream"],
     "tideline_maintenance": ["maintain_stream"],
@@ -170,6 +171,7 @@ def test_operations_are_dags_by_hand(parse, streams):
     assert {name: dag["tasks"] for name, dag in dags.items()} == OPERATIONS
     assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
     assert dags["tideline_rewind"]["max_active_runs"] == 1
+    assert dags["tideline_resolve"]["params"] == ["choice", "incident", "reason", "stream"]
     form = ["accept_loss", "confirm", "reason", "stream", "to_run"]
     assert dags["tideline_rewind"]["params"] == form
     assert dags["tideline_maintenance"]["params"] == ["dry_run", "stream"]
