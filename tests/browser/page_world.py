@@ -68,6 +68,7 @@ def listed(name, found, rng=None, level=2_000_000, **facts):
         "topics": name,
         "table": f"s3a://lake/raw/{name}",
         "status": found,
+        "warning": None,
         "retention_seconds": WEEK,
         "days": days(rng, level) if found and found.last_run else (),
         "ledger": Look(asked_at=ago(seconds=4), problem=None),

@@ -30,13 +30,15 @@ class Day(Shape):
 class ListedStream(Shape):
     """A stream of the list; without a status where its ledger has never answered.
 
-    `retention_seconds` is how long the topic that is reached first keeps records.
+    `retention_seconds` is how long the topic that is reached first keeps records. `warning` says
+    which file counts where several name the stream; null where one does.
     """
 
     stream: str
     topics: str
     table: str
     status: StreamStatus | None
+    warning: str | None
     retention_seconds: float | None
     days: tuple[Day, ...]
     ledger: Look

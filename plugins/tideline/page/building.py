@@ -70,6 +70,7 @@ def _facts(view: StreamView) -> dict[str, Any]:
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
         "status": None if status is None else StreamStatus.of(status),
+        "warning": view.file.warning,
         "retention_seconds": None if head is None else _retention(head.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
         "ledger": page.Look.of(view.ledger),

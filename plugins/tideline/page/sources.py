@@ -23,7 +23,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
 from tideline.page.bands import Seen, StreamFacts, StreamView
-from tideline.stream.files import read_stream, stream_paths
+from tideline.stream.files import StreamFile, by_name, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
@@ -78,21 +78,22 @@ class Sources:
 
     def view(self, name: str) -> StreamView | None:
         """One stream; None if there is none of that name. It never waits for a service."""
-        stream = self._files.streams().get(name)
-        return None if stream is None else self._view(stream, _LEDGER_EVERY)
+        file = self._files.streams().get(name)
+        return None if file is None else self._view(file, _LEDGER_EVERY)
 
     def ask(self, name: str, question: Callable[[Ledger], Answer]) -> Future[Answer]:
         """Ask the ledger of a stream that there is something that its state does not tell.
 
         The question reads the ledger in a thread of its own.
         """
-        stream = self._files.streams()[name]
+        stream = self._files.streams()[name].stream
         return self._pool.submit(lambda: question(self._ledger(stream)))
 
-    def _view(self, stream: Stream, every: float) -> StreamView:
+    def _view(self, file: StreamFile, every: float) -> StreamView:
+        stream = file.stream
         ledger = self._ledgers.look(stream.stream, every)
         brokers = self._brokers.look(stream.kafka.connection)
-        return StreamView(stream, ledger, brokers, self._work_out(stream, ledger, brokers))
+        return StreamView(file, ledger, brokers, self._work_out(stream, ledger, brokers))
 
     def _work_out(
         self, stream: Stream, ledger: Seen[LedgerState], brokers: Seen[Observation]
@@ -118,7 +119,7 @@ class Sources:
         return known[1]
 
     def _read_ledger(self, name: str) -> LedgerState:
-        stream = self._files.streams()[name]
+        stream = self._files.streams()[name].stream
         try:
             ledger = self._ledger(stream)
             known, state = self._read.get(name, (None, None))
@@ -137,7 +138,8 @@ class Sources:
 
         topics: set[str] = set()
         states: dict[str, LedgerState] = {}
-        for name, stream in self._files.streams().items():
+        for name, file in self._files.streams().items():
+            stream = file.stream
             if stream.kafka.connection == connection:
                 topics |= set(stream.kafka.topics)
                 state = self._ledgers.known(name)
@@ -164,11 +166,11 @@ class _StreamFiles:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._parsed: dict[Path, tuple[tuple[int, int], Stream | None]] = {}
-        self._streams: Mapping[str, Stream] = {}
+        self._streams: Mapping[str, StreamFile] = {}
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
-    def streams(self) -> Mapping[str, Stream]:
+    def streams(self) -> Mapping[str, StreamFile]:
         with self._lock:
             now = time.monotonic()
             if self._read_at is None or now - self._read_at >= _FILES_EVERY:
@@ -176,7 +178,7 @@ class _StreamFiles:
                 self._read_at = now
             return self._streams
 
-    def _read(self) -> Mapping[str, Stream]:
+    def _read(self) -> Mapping[str, StreamFile]:
         parsed = {}
         for path in stream_paths(self._folder):
             try:
@@ -187,10 +189,7 @@ class _StreamFiles:
             known = self._parsed.get(path)
             parsed[path] = known if known and known[0] == stamp else (stamp, _accepted(path))
         self._parsed = parsed
-        # As for Dags: of two files that name one stream, the one named like it counts.
-        found = [(path, s) for path, (_, s) in parsed.items() if s is not None]
-        order = sorted(found, key=lambda item: item[0].stem == item[1].stream)
-        return {stream.stream: stream for _, stream in order}
+        return by_name((path, s) for path, (_, s) in parsed.items() if s is not None)
 
 
 def _accepted(path: Path) -> Stream | None:

@@ -8,7 +8,7 @@ import { announce, h, update } from "./dom.js";
 import { buildExplain } from "./explain.js";
 import { showFacts } from "./facts.js";
 import { showClosed, showOpen } from "./incidents.js";
-import { doubtNotice, errorNotice, lookNotice, showNotices } from "./notices.js";
+import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
 import { keepFresh } from "./refresh.js";
 import { showRuns } from "./runs.js";
@@ -106,6 +106,7 @@ function tellProblems(view, page) {
   const shown = view.page;
   showNotices(
     failed,
+    shown?.warning && notice("warn", "Two files.", h("span", { class: "why" }, shown.warning)),
     shown && lookNotice(shown.ledger, "The ledger cannot be asked", "What is shown"),
     shown && lookNotice(shown.brokers, "The brokers cannot be asked", "What is shown of logs, lag and headroom"),
     shown && shown.brokers.asked_at && doubtNotice(shown.status),
