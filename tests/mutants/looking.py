@@ -3,7 +3,26 @@
 from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
+LOOKOUT = "tests/unit/test_lookout.py"
 MUTANTS = (
+    Mutant(
+        "a question that hangs keeps no turn",
+        "            done.wait(self._turn)",
+        "            done.wait()",
+        LOOKOUT,
+    ),
+    Mutant(
+        "only so many questions are under way",
+        "            self._room.acquire()\n",
+        "",
+        LOOKOUT,
+    ),
+    Mutant(
+        "a service that hangs is said to",
+        "if begun is None or self._clock() - begun < PATIENCE_SECONDS:",
+        "if True:",
+        LOOKOUT,
+    ),
     Mutant(
         "a topic that refuses is not up to date",
         "if said := seen.refusal or seen.fault:",

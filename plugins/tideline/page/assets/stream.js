@@ -63,20 +63,18 @@ function buildPage() {
 }
 
 async function load(view) {
-  const [page, partitions, runs, incidents] = await Promise.allSettled([
-    api.stream(view.name),
-    view.partitions.load(),
-    api.runs(view.name, view.runs),
-    api.incidents(view.name, INCIDENTS),
-  ]);
+  // These wait for the ledger's history, which may take long: what is known is shown before.
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS)]);
+  const [page, partitions] = await Promise.allSettled([api.stream(view.name), view.partitions.load()]);
   view.loading.hidden = true;
+  if (page.status === "fulfilled") showPage(view, page.value);
+  tellProblems(view, page);
+  if (view.page) within(view.parts.partitions, partitions, view.partitions.show);
+  const [runs, incidents] = await history;
   for (const { status, reason } of [page, partitions, runs, incidents]) {
     if (status === "rejected" && reason.status === undefined) console.error(reason);
   }
-  if (page.status === "fulfilled") showPage(view, page.value);
-  tellProblems(view, page);
   if (!view.page) return false;
-  within(view.parts.partitions, partitions, view.partitions.show);
   within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, value, view.page, view.moreRuns));
   within(view.parts.closed, incidents, (value) => {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
