@@ -6,6 +6,12 @@ LOOKING = "tests/unit/test_looking.py"
 LOOKOUT = "tests/unit/test_lookout.py"
 MUTANTS = (
     Mutant(
+        "a run that halts keeps how long retention leaves what is unread",
+        "    if triage.halting or triage.asking:  # retention",
+        "    if False:  # retention",
+        "tests/steps/test_halting.py",
+    ),
+    Mutant(
         "a question that hangs keeps no turn",
         "            done.wait(self._turn)",
         "            done.wait()",
