@@ -108,16 +108,29 @@ class PartitionPage(Shape):
     refreshing: bool
 
 
+class Choice(Shape):
+    """A valid decision, and what it does."""
+
+    choice: str
+    meaning: str
+
+
 class Action(Shape):
     """Where Airflow's own form for something is, and what to fill in there.
 
     `url` is relative to Airflow's root; `fill` is what the form wants, as JSON; null for nothing.
+    `command` does the same in a shell; null where no command is told.
+    `incident` is the open one that it answers, and `choices` are the decisions if the form has them
+    as `choice`; null and empty for all other actions.
     """
 
     title: str
     url: str
     fill: str | None
     note: str
+    command: str | None = None
+    incident: str | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 class StreamPage(ListedStream):
@@ -137,11 +150,15 @@ class StreamPage(ListedStream):
 
 
 class PageRun(RunSummary):
-    """A run, when its record last changed, and where Airflow shows it; null outside of Airflow."""
+    """A run, when its record last changed, and where Airflow shows it; null outside of Airflow.
+
+    `incidents` are the open ones that keep it from going on.
+    """
 
     updated_at: IsoTime
     reason: str | None
     url: str | None
+    incidents: tuple[str, ...]
 
 
 class RunPage(Shape):

@@ -81,17 +81,20 @@ def partitions(
 
 @readers.get("/runs")
 async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPage:
-    """The newest runs: the open ones, then the closed ones."""
+    """The newest runs of which the ledger has a record: the open ones, then the closed ones."""
+    stream = (await asyncio.to_thread(_view, request, dag_id)).stream
 
     def newest(ledger: Ledger) -> page.RunPage:
         closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
-        still_open = list(ledger.read().runs.values())[::-1]
+        state = ledger.read()
+        still_open = list(state.runs.values())[::-1]
         found = [
             *still_open,
             *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
         ]
         return page.RunPage(
-            runs=[building.build_run(dag_id, r) for r in found[:count]], more=len(found) > count
+            runs=[building.build_run(stream, r, state) for r in found[:count]],
+            more=len(found) > count,
         )
 
     return await _from_history(request, dag_id, newest)
