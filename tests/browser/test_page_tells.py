@@ -115,6 +115,21 @@ def test_one_day_is_no_curve(visitor, world):
     assert page.get_by_role("row").filter(has_text="old →").locator("svg").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("docs", "href"),
+    [
+        ("docs", "/tideline/docs/incidents-and-errors.md#retention_loss"),
+        ("https://docs.example/t/", "https://docs.example/t/incidents-and-errors/#retention_loss"),
+    ],
+)
+def test_the_runbook_is_a_link(visitor, world, docs, href):
+    """To the docs' site; to the page's own copy where none is named, as under `make up`."""
+    world.page = world.orders(docs=docs)
+    page = visitor.stream()
+    link = page.locator(".incident.open .runbook a")
+    assert link.evaluate("a => a.href").endswith(href)
+
+
 def test_two_files_of_one_stream_are_said(visitor, world):
     """Above everything: what is shown may not be what its author wrote."""
     warned = "b.yaml also says stream: orders; orders.yaml is what counts"

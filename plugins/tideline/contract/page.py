@@ -136,7 +136,8 @@ class Action(Shape):
 class StreamPage(ListedStream):
     """One stream: its place in the list, and what only its own page shows.
 
-    `docs` is the address of these docs as a site, for links to the runbook; null where none is set.
+    `docs` is the address of these docs as a site, for links to the runbook: `docs` where the page
+    shows them itself, null where there are none.
     """
 
     refreshing: bool

@@ -25,12 +25,14 @@ from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
 from tideline.model.status import LogBands, Standing, Status
 from tideline.model.verdicts import VERDICTS
+from tideline.page import docs
 from tideline.page.bands import StreamFacts, StreamView, lag_spread
 from tideline.rules.status import summarize
 from tideline.stream.stream import Stream
 
 DOCS = "TIDELINE_DOCS"
-"""Variable with the address of the docs' site; `make docs` builds it."""
+"""Variable with the address of the docs' site; `make docs` builds it. Without it the page itself
+shows a checkout's docs."""
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
 _NO_HEADROOM = float("inf")
@@ -59,7 +61,7 @@ def build_stream(view: StreamView) -> page.StreamPage:
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
         actions=() if view.facts is None else _actions_for(view.facts, view.file.path),
-        docs=os.environ.get(DOCS) or None,
+        docs=os.environ.get(DOCS) or ("docs" if docs.names() else None),
     )
 
 
