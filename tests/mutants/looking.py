@@ -6,6 +6,12 @@ LOOKING = "tests/unit/test_looking.py"
 LOOKOUT = "tests/unit/test_lookout.py"
 MUTANTS = (
     Mutant(
+        "of two files of one stream the one that is named like it counts",
+        "key=lambda item: (item[0].stem != item[1].stream, item[0])",
+        "key=lambda item: item[0]",
+        "tests/dags/test_dags.py",
+    ),
+    Mutant(
         "a run that halts keeps how long retention leaves what is unread",
         "    if triage.halting or triage.asking:  # retention",
         "    if False:  # retention",
