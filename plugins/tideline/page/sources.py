@@ -102,7 +102,8 @@ class Sources:
 
     def give_up(self, name: str, asked: Future[Any]) -> None:
         """Let no more questions wait for a stream's ledger until this one is answered."""
-        self._late[name] = asked
+        if not asked.done():  # one that had no turn yet was cancelled, and tells nothing
+            self._late[name] = asked
 
     def _view(self, file: StreamFile, every: float) -> StreamView:
         stream = file.stream

@@ -41,7 +41,7 @@ class Workers(Executor):
         with self._lock:
             if self._idle:  # not before it is needed: a process may fork first
                 self._idle -= 1
-                self._start(self._give_turns)
+                self._start(self._name, self._give_turns)
         return future
 
     def _give_turns(self) -> None:
@@ -49,7 +49,7 @@ class Workers(Executor):
             question = self._waiting.get()
             self._room.acquire()
             done = threading.Event()
-            self._start(self._answer, question, done)
+            self._start(f"{self._name}-question", self._answer, question, done)
             done.wait(self._turn)
 
     def _answer(self, question: Callable[[], None], done: threading.Event) -> None:
@@ -59,8 +59,8 @@ class Workers(Executor):
             self._room.release()
             done.set()
 
-    def _start(self, work: Callable[..., None], *args: Any) -> None:
-        threading.Thread(target=work, args=args, name=self._name, daemon=True).start()
+    def _start(self, name: str, work: Callable[..., None], *args: Any) -> None:
+        threading.Thread(target=work, args=args, name=name, daemon=True).start()
 
 
 def _answer(future: Future[Answer], work: Callable[[], Answer]) -> None:
