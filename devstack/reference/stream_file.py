@@ -120,6 +120,8 @@ class _Sections:
         forms = [form for form in value.get("anyOf", ()) if form.get("type") != "null"]
         if len(forms) == 1:  # that nothing may stand there is said by the default
             return {**self._resolved(forms[0]), **value}
+        if forms:
+            return {**value, "oneOf": forms}
         if "$ref" in value:
             return {**self._names[value["$ref"].rpartition("/")[2]], **value}
         return value
@@ -152,7 +154,7 @@ def _default(value: _Json) -> str:
     default = value.get("default")
     if "properties" in value and default != {} and not default:
         return "none" if "default" in value else "as below"
-    if "properties" in value:
+    if "properties" in value or ("oneOf" in value and isinstance(default, dict)):
         return "as below"
     if default is None or default == []:
         return "none"

@@ -54,12 +54,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(address.path.removeprefix("/tideline/").removeprefix("assets/"))
         elif address.path.endswith("/taskInstances"):
             self._json(200, {"task_instances": self.world.tasks})
+        elif address.path.endswith("/dagRuns"):
+            self._json(200, {"dag_runs": self.world.airflows})
+        elif "/dagRuns/" in address.path:
+            self._json(200, {"state": self.world.sent_state})
         elif address.path == "/host":
             asked = address.query.partition("page=")[2]
             host = _HOST.format(theme=query["theme"], sandbox=SANDBOX, query=asked)
             self._reply(200, "text/html", host.encode())
         else:
             self._reply(200, "text/html", b"<!doctype html><title>a page of Airflow</title>")
+
+    def do_POST(self):
+        """As Airflow's API takes a run of a Dag."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.world.sent.append((urlsplit(self.path).path, body))
+        status, answer = self.world.taken
+        self._json(status, answer)
 
     def _api(self, path, query):
         refused = self.world.refused.get(path) or self.world.refused.get("*")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tests.browser.page_logs import partition_page, partitions_of
 from tideline.contract.page import (
     Action,
+    Choice,
     Day,
     IncidentPage,
     ListedStream,
@@ -68,6 +69,7 @@ def listed(name, found, rng=None, level=2_000_000, **facts):
         "topics": name,
         "table": f"s3a://lake/raw/{name}",
         "status": found,
+        "warning": None,
         "retention_seconds": WEEK,
         "days": days(rng, level) if found and found.last_run else (),
         "ledger": Look(asked_at=ago(seconds=4), problem=None),
@@ -233,6 +235,7 @@ def runs(number, dag="orders"):
                 updated_at=ago(minutes=10 * at + 1),
                 reason="lost a chunk in May" if lane == "backfill" else None,
                 url=f"/dags/{dag}/runs/{name}",
+                incidents=(),
             )
         )
     return RunPage(runs=tuple(found), more=True)
@@ -243,15 +246,16 @@ def actions(name):
     to = f"dags/{name}"
     passed = {"topic": name, "partition": 4, "start_offset": 3_300_000, "end_offset": 3_420_000}
     asked = f"{to}/runs/asked/tasks/resolve_reset/required_actions"
-    return tuple(
+    answer = Action(
+        title=f"Answer incident-31: {name}-5, retention_loss",
+        url=asked,
+        fill=None,
+        note="The run waits for an answer on Airflow's page",
+        incident="incident-31",
+    )
+    return answer, *(
         Action(title=title, url=url, fill=fill and json.dumps(fill), note=note)
         for title, url, fill, note in (
-            (
-                f"Answer incident-31: {name}-5, retention_loss",
-                asked,
-                None,
-                "The run waits for an answer on Airflow's page",
-            ),
             ("Land what is new", to, None, "Trigger, single run"),
             (
                 "Land offsets that were passed over",
@@ -269,6 +273,27 @@ def actions(name):
     )
 
 
+def unasked(name, *incidents):
+    """The answers to incidents that no run asks about, as the page's API words them."""
+    return tuple(
+        Action(
+            title=f"Answer {one.id}: {name}-{one.partition}, {one.kind}",
+            url="dags/tideline_resolve",
+            fill=None,
+            note="Choose at the incident above, or trigger this Dag",
+            command=f"tideline resolve '/srv/data platform/streams/{name}.yaml' --incident {one.id}"
+            " --choice accept_loss --reason TEXT",
+            incident=one.id,
+            choices=[
+                Choice(choice=choice, meaning=VERDICTS[one.kind].choices[choice])
+                for choice in one.choices
+                if choice != "fail"
+            ],
+        )
+        for one in incidents
+    )
+
+
 class World:
     """All answers; a test changes what it needs."""
 
@@ -276,6 +301,10 @@ class World:
         self.refreshing = False
         self.refused = {}  # path -> (status, error, message)
         self.tasks = _TASKS
+        self.airflows = []  # what Airflow says of runs
+        self.sent = []  # what the page has had Airflow run
+        self.taken = (200, {"dag_run_id": "sent", "state": "queued"})
+        self.sent_state = "success"
         self.streams = many(40)
         self.partitions = partitions_of("orders")
         self.page = self.orders()

@@ -25,6 +25,12 @@ class Reader:
     def __init__(self, page, url):
         self.page = page
         self.url = url
+        self.clicks = 0
+
+    def click(self, what):
+        """And count it."""
+        self.clicks += 1
+        what.click()
 
     def open_stream(self, name):
         """Its own page, from Airflow's navigation."""
@@ -33,7 +39,7 @@ class Reader:
         row = listed.get_by_role("row").filter(has_text=name)
         expect(row).to_contain_text(re.compile("waiting|halted"))
         print(f"\n{name}: the list says: {' '.join(row.inner_text().split())}")
-        row.get_by_role("link", name=name).click()
+        self.click(row.get_by_role("link", name=name))
         self.shown = self.page.frame_locator("iframe")
 
     def reads(self, *texts):
@@ -45,11 +51,30 @@ class Reader:
 
     def answers(self, choice, reason):
         """By Airflow's own form, where the page's first action leads."""
-        self.shown.locator(".actions a").first.click()
+        self.click(self.shown.locator(".actions a").first)
         self.page.wait_for_url("**/required_actions")
         self.page.locator("[name=element_comment]").fill(reason)
-        self.page.get_by_role("button", name=choice).click()
-        print(f"answers {choice}: {reason}")
+        self.click(self.page.get_by_role("button", name=choice))
+        print(f"answers {choice}: {reason}, after {self.clicks} clicks")
+
+    def decides(self, choice, reason):
+        """On the page itself: no run waits with a form."""
+        incident = self.shown.locator("article.incident.open")
+        self.click(incident.get_by_role("button", name=choice, exact=True))
+        self.page.keyboard.type(reason)  # the field has the focus
+        self.click(incident.get_by_role("button", name=f"Record {choice}"))
+        expect(incident).to_contain_text(f"{choice} by admin")
+        print(f"decides {choice}: {reason}, after {self.clicks} clicks")
+
+    def triggers_a_run(self, name):
+        """In Airflow's own form, where the decided incident leads."""
+        self.click(self.shown.locator("article.incident.open .answerway a"))
+        self.page.wait_for_url(f"**/dags/{name}")
+        self.click(self.page.get_by_role("button", name="Trigger").first)
+        self.page.get_by_role("dialog").wait_for()
+        self.click(self.page.get_by_role("button", name="Trigger").last)
+        expect(self.page.get_by_role("dialog")).to_have_count(0)
+        print(f"has triggered a run, after {self.clicks} clicks")
 
     def sees(self, name, text):
         """The stream's page, until it says so."""
@@ -124,3 +149,35 @@ def test_a_topic_that_is_gone(harness, client, stack, page):
     assert head(stream) == {}
     (closed,) = closed_incidents(stream)
     assert closed.decision.choice == "retire"
+
+
+def test_a_default_stream(harness, client, stack, page, shots):
+    """Its file says nothing about resets: its run fails, and the page answers in three clicks."""
+    topic = harness.create("default", partitions=1)
+    harness.send(10, "default")
+    stream = started(harness, client, "default", kafka={"topics": [topic]})
+    client.trigger("default", "lands")
+    assert client.wait_for_run("default", "lands") == "success"
+    harness.send(40, "default")
+    harness.delete_records(before=30, suffix="default")
+    client.trigger("default", "halts")
+    assert client.wait_for_run("default", "halts") == "failed"
+    assert "decide on the Dag's tab Stream" in client.log(
+        "default", "halts", "detect_earliest_reset"
+    )
+    client.wait_for_dag("tideline_resolve")
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("default")
+    reader.reads("retention_loss", "[10, 30)", "20 records", "go on at the log start")
+    expect(reader.shown.locator("#runs")).to_contain_text("halted")
+    page.screenshot(path=shots / "default-halted.png")
+    reader.decides("accept_loss", "they were tests")
+    assert reader.clicks <= 4
+    page.screenshot(path=shots / "default-decided.png")
+    reader.triggers_a_run("default")
+    (run,) = {r["dag_run_id"] for r in client.runs("default")} - {"lands", "halts"}
+    assert client.wait_for_run("default", run) == "success"
+    reader.sees("default", "up to date")
+    assert head(stream) == {(topic, 0): 50}
+    (closed,) = closed_incidents(stream)
+    assert (closed.decision.by, closed.decision.reason) == ("admin", "they were tests")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_world import AWAY, ago, many
+from tests.browser.page_world import AWAY, ago, at_stake, many, unasked
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
@@ -14,6 +14,7 @@ NAMES = (
     "many",
     "many-dark",
     "incident",
+    "decide",
     "coverage",
     "coverage-dark",
     "runs",
@@ -55,6 +56,18 @@ def test_one_stream(visitor, shots):
     page.locator("#coverage").scroll_into_view_if_needed()
     page.evaluate("document.querySelector('#coverage').scrollIntoView()")
     shoot(page, shots, "coverage")
+
+
+def test_a_decision(visitor, world, shots):
+    """An incident about which no run asks: a choice is made, and the reason is being written."""
+    incident = at_stake()
+    actions = (*unasked("orders", incident), *world.page.actions[1:])
+    status = world.page.status.model_copy(update={"state": "halted"})
+    world.page = world.orders(actions=actions, status=status)
+    page = visitor.stream()
+    page.get_by_role("button", name="accept_loss").click()
+    page.keyboard.type("the producer keeps a copy")
+    shoot(page, shots, "decide")
 
 
 def test_zoomed(visitor, shots):

@@ -11,7 +11,7 @@ import yaml
 from tests.dags.parsing import connected, parsed, parsing_processes
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
 from tideline.model.decoding import Redriven
-from tideline.stream.files import PRESETS
+from tideline.stream.files import PRESETS, find_stream
 
 ROOT = Path(__file__).parents[2]
 KAFKA = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}'
@@ -139,6 +139,34 @@ def test_a_name_in_two_files_is_refused_where_it_stands_second(parse, streams):
     dags = parse(streams)
     assert len(dags["orders"]["tasks"]) == 6
     assert "orders is in another file already" in dags["zweite.refused"]["doc"]
+    assert "zweite.yml also says stream: orders; orders.yaml is" in dags["orders"]["doc"]
+
+
+@pytest.mark.parametrize(
+    ("names", "counts"),
+    [
+        (["b.yaml", "a.yaml"], "a.yaml"),
+        (["a.yaml", "orders.yml", "b.yml"], "orders.yml"),
+        (["orders.yml", "orders.yaml"], "orders.yaml"),
+    ],
+)
+def test_dags_commands_and_the_page_take_the_same_of_several_files(tmp_path, names, counts):
+    """And all of them say which one; a table must not be another one on the page."""
+    from tideline.airflow.stream_dags import stream_dags
+    from tideline.page.sources import _StreamFiles
+
+    for name in names:
+        table = f"table: {{uri: /data/{name}}}\n"
+        (tmp_path / name).write_text(f"stream: orders\nkafka: {{topics: [orders]}}\n{table}")
+    (dag, *refused) = stream_dags(None, tmp_path)
+    shown = _StreamFiles(tmp_path).streams()["orders"]
+    assert dag.description == f"orders -> /data/{counts}"
+    assert find_stream("orders", tmp_path).table.uri == f"/data/{counts}"
+    assert (shown.path.name, shown.stream.table.uri) == (counts, f"/data/{counts}")
+    assert f"{counts} is what counts" in shown.warning
+    assert shown.warning in dag.doc_md
+    assert all(f"{counts} is what counts" in other.doc_md for other in refused)
+    assert len(refused) == len(names) - 1
 
 
 def test_a_task_s_own_process_reads_its_own_file_alone(parse, streams):
@@ -157,6 +185,7 @@ def test_the_shipped_stream_parses(parse):
 
 
 OPERATIONS = {
+    "tideline_resolve": ["resolve_incidents"],
     "tideline_audit": ["audit_stream"],
     "tideline_rewind": ["rewind_stream"],
     "tideline_maintenance": ["maintain_stream"],
@@ -170,6 +199,7 @@ def test_operations_are_dags_by_hand(parse, streams):
     assert {name: dag["tasks"] for name, dag in dags.items()} == OPERATIONS
     assert {dag["schedule"] for dag in dags.values()} == {"NullTimetable"}
     assert dags["tideline_rewind"]["max_active_runs"] == 1
+    assert dags["tideline_resolve"]["params"] == ["choice", "incident", "reason", "stream"]
     form = ["accept_loss", "confirm", "reason", "stream", "to_run"]
     assert dags["tideline_rewind"]["params"] == form
     assert dags["tideline_maintenance"]["params"] == ["dry_run", "stream"]

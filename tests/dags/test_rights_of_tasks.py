@@ -12,6 +12,7 @@ FILE = """\
 stream: orders
 kafka: {topics: [orders]}
 table: {uri: /data/lake/orders}
+ledger_uri: LEDGER
 decode:
   value: {format: json}
   table: {uri: /data/lake/orders_decoded}
@@ -27,13 +28,14 @@ FORMS = {
     "tideline_redrive": {},
     "tideline_rewind": {"to_run": "one", "reason": "why", "confirm": "orders"},
 }
+DECISION = {"incident": "incident-1", "choice": "fail", "reason": "why"}
 
 
 @pytest.fixture
 def streams(tmp_path, monkeypatch):
     """A folder with one stream that names its people; its connection cannot be used."""
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "http"}')
-    (tmp_path / "orders.yaml").write_text(FILE)
+    (tmp_path / "orders.yaml").write_text(FILE.replace("LEDGER", f"{tmp_path}/ledger"))
     return tmp_path
 
 
@@ -86,6 +88,16 @@ def test_a_loss_is_an_approver_s_to_accept(streams):
     (task,) = operation_dags(streams)["tideline_rewind"].tasks
     form = {"stream": "orders", **FORMS["tideline_rewind"], "accept_loss": True}
     assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
+
+
+def test_a_decision_is_an_approver_s(streams):
+    """As in the form of `resolve_reset`: an operator is none, where approvers are named."""
+    (task,) = operation_dags(streams)["tideline_resolve"].tasks
+    form = {"stream": "orders", **DECISION}
+    assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
+    assert "names no user" in refusal(task, run_by(None, form))
+    assert "does not say by whom" in refusal(task, run_by("carol", form, clears=1))
+    assert "incident: got 'incident-1'; allowed: none" in refusal(task, run_by("carol", form))
 
 
 def test_a_dag_s_author_has_chosen_the_stream(streams):

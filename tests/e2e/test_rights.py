@@ -15,6 +15,11 @@ from tideline.wiring import open_ledger
 DOCS = Path(__file__).parents[2] / "docs" / "rights.md"
 USERS = ("nobody", "vera", "olga", "admin")
 DAGS = {
+    "resolve": (
+        "tideline_resolve",
+        "resolve_incidents",
+        {"incident": "no-such-incident", "choice": "fail", "reason": "a test"},
+    ),
     "audit": ("tideline_audit", "audit_stream", {}),
     "rewind": (
         "tideline_rewind",
@@ -98,8 +103,10 @@ def ready(client, *operations):
 def test_only_those_whom_the_file_names_rewind_and_decide(harness, client, users):
     """Airflow lets everybody trigger and answer who may do it with any Dag; then we look."""
     stream = asking(harness, client, "named", people("admin"))
-    ready(client, "rewind")
+    ready(client, "rewind", "resolve")
     before = head(stream)
+    assert operated(client, users["olga"], "named", "resolve", "decided-by-olga")() == REFUSED
+    assert operated(client, users["vera"], "named", "resolve", "by-vera")().endswith("403")
     assert operated(client, users["olga"], "named", "rewind", "by-olga")() == REFUSED
     assert operated(client, users["vera"], "named", "rewind", "by-vera")().endswith("403")
 

@@ -14,7 +14,26 @@ LOGS = "tests/steps/test_identities_of_logs.py"
 DETECTION = "tests/unit/test_detection.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
 TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
+DECIDING = "tests/dags/test_deciding.py"
 MUTANTS = (
+    Mutant(
+        "a form's choice is one that the class allows",
+        "if decision.choice not in known.finding.choices:",
+        "if False:",
+        DECIDING,
+    ),
+    Mutant(
+        "a form decides about open incidents only",
+        "            if known is None:\n                raise not_open",
+        "            if known is None:\n                continue\n                raise not_open",
+        DECIDING,
+    ),
+    Mutant(
+        "a decision by tideline_resolve is an approver's",
+        "    user = _sender(stream, dag_run)\n    require_approver(stream, user)",
+        "    user = _sender(stream, dag_run)",
+        "tests/dags/test_rights_of_tasks.py",
+    ),
     Mutant(
         "rows that a refusal left in doubt are verified where the cluster answers (R6)",
         "if incident.finding.kind not in VERIFIED_FIRST:",

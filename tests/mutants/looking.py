@@ -3,7 +3,38 @@
 from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
+LOOKOUT = "tests/unit/test_lookout.py"
 MUTANTS = (
+    Mutant(
+        "of two files of one stream the one that is named like it counts",
+        "key=lambda item: (item[0].stem != item[1].stream, item[0])",
+        "key=lambda item: item[0]",
+        "tests/dags/test_dags.py",
+    ),
+    Mutant(
+        "a run that halts keeps how long retention leaves what is unread",
+        "    if triage.halting or triage.asking:  # retention",
+        "    if False:  # retention",
+        "tests/steps/test_halting.py",
+    ),
+    Mutant(
+        "a question that hangs keeps no turn",
+        "            done.wait(self._turn)",
+        "            done.wait()",
+        LOOKOUT,
+    ),
+    Mutant(
+        "only so many questions are under way",
+        "            self._room.acquire()\n",
+        "",
+        LOOKOUT,
+    ),
+    Mutant(
+        "a service that hangs is said to",
+        "if begun is None or self._clock() - begun < PATIENCE_SECONDS:",
+        "if True:",
+        LOOKOUT,
+    ),
     Mutant(
         "a topic that refuses is not up to date",
         "if said := seen.refusal or seen.fault:",

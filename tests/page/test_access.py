@@ -15,6 +15,7 @@ EVERYBODY = {"anonymous": 401, "norah": 200, "vera": 200, "admin": 200}
 SHOWN = {"anonymous": 401, "norah": 403, "vera": 200, "admin": 200}
 HIDDEN = {"anonymous": 401, "norah": 403, "vera": 403, "admin": 200}
 VALUES = {"name": "main.js", "topic": "orders", "partition": "0", "offset": "0"}
+VALUES |= {"page": "page.md", "folder": "how-to", "part": "approve.md"}
 
 
 def routes():
@@ -73,6 +74,11 @@ def test_other_methods_are_refused(callers, method):
         "/assets/..%2fapp.py",
         "/assets/%2e%2e%2fapp.py",
         "/assets/app.py",
+        "/docs/../README.md",
+        "/docs/..%2fREADME.md",
+        "/docs/%2e%2e/README.md",
+        "/docs/how-to/..%2fpage.md",
+        "/docs/stream.schema.json",
         "/nothing",
     ],
 )

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from shlex import split
 
 import pytest
 from fastapi.testclient import TestClient
@@ -162,8 +163,8 @@ def test_the_page_and_the_command_line_agree(api, stream, harness, capsys, monke
     assert api.get(f"/streams/{stream.stream}/records/{'/'.join(place)}").json() == told
 
 
-def test_an_incident_leads_to_airflow_s_own_form(api, stream):
-    """The run that asks, or the command that answers where no form does."""
+def test_an_incident_leads_to_airflow_s_own_form(api, stream, harness):
+    """The run that asks; where none does, the Dag that decides, and the command with its file."""
     found = write_ledger(stream)
     topic = stream.kafka.topics[0]
     finding = Finding("retention_loss", "4", "6", topic, found, 0, (OffsetRange(4, 6),))
@@ -171,7 +172,11 @@ def test_an_incident_leads_to_airflow_s_own_form(api, stream):
     ledger.update(lambda s: s.with_incidents([finding], "scheduled__1+00:00", NOW))
     answer = settled(api, f"/streams/{stream.stream}")
     assert answer["status"]["state"] == "halted"
-    assert answer["actions"][0]["fill"].startswith(f"tideline resolve {stream.stream}.yaml")
+    first = answer["actions"][0]
+    assert (first["url"], first["incident"]) == ("dags/tideline_resolve", "incident-1")
+    assert [c["choice"] for c in first["choices"]] == ["accept_loss"]
+    file = str(harness.folder / f"{stream.stream}.yaml")
+    assert split(first["command"])[:4] == ["tideline", "resolve", file, "--incident"]
     ledger.update(lambda s: s.with_question(s.open_incidents, "scheduled__1+00:00"))
     shown = wait_until_asked(api, stream)
     assert shown["actions"][0]["url"] == (
@@ -213,6 +218,20 @@ def test_runs_are_the_newest_first_and_a_shell_s_run_has_no_page(api, stream):
         ("one", f"dags/{stream.stream}/runs/one"),
     ]
     assert api.get(f"/streams/{stream.stream}/runs?count=2").json()["more"] is True
+
+
+def test_a_run_that_halts_says_at_which_incidents(api, stream):
+    """Its record stays a proposal, which is no word for it."""
+    found = write_ledger(stream)
+    topic = stream.kafka.topics[0]
+    finding = Finding("retention_loss", "4", "6", topic, found, 0, (OffsetRange(4, 6),))
+    ledger = open_ledger(stream)
+    ledger.update(lambda s: s.with_run(RunRecord("halts", "live", "proposed", "d", NOW)))
+    (run,) = api.get(f"/streams/{stream.stream}/runs").json()["runs"]
+    assert (run["status"], run["incidents"]) == ("proposed", [])
+    ledger.update(lambda s: s.with_incidents([finding], "halts", NOW))
+    (run,) = api.get(f"/streams/{stream.stream}/runs").json()["runs"]
+    assert run["incidents"] == ["incident-1"]
 
 
 def test_brokers_that_are_away_leave_what_they_said_last(api, stream, harness, monkeypatch):

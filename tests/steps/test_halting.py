@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.worlds.build import NOW
 from tideline.errors import AttemptFenced, BadInput, ReplayUnavailable, ResetDetected, ServiceAway
 from tideline.pipeline.steps import advance_offsets, verify_ranges
 
@@ -40,6 +41,20 @@ def test_what_contradicts_the_ledger_halts_every_run(landed, fault):
     assert (landed.incident.run_id, landed.submits) == ("first", 1)
     found = landed.incident.finding
     assert (found.lost_start or 0, found.lost_end or 0) == lost
+
+
+@pytest.mark.parametrize("policy", ["fail", "approve"])
+def test_a_stream_that_halts_goes_on_telling_how_long_retention_leaves_it(landed, policy):
+    """While somebody decides, what is unread grows old: its oldest readable record is measured."""
+    landed.configure(on_reset=policy)
+    landed.cluster.topics["orders"].config["retention.ms"] = "60000"
+    deleted(landed)
+    landed.send_at(*[NOW] * 5)
+    landed.expire(150)
+    landed.halts()
+    (left,) = landed.ledger().read().head.headroom
+    assert (left.partition, left.next_offset, left.written_at) == (0, 150, NOW)
+    assert left.retention_ms == 60_000
 
 
 def test_a_recreated_topic_is_told_by_its_ids(landed):

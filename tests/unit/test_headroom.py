@@ -10,7 +10,7 @@ HOUR = timedelta(hours=1)
 
 
 def test_only_what_is_unread_and_still_there_is_asked_about():
-    """Up to date, already lost, re-created: nothing to measure; the furthest behind goes first."""
+    """Up to date, re-created: nothing to measure; where retention came, its log's start is next."""
     positions = [position(100, n) for n in range(4)]
     now = observation(
         topic(
@@ -22,6 +22,7 @@ def test_only_what_is_unread_and_still_there_is_asked_about():
     )
     assert list(unread_places(positions, now).items()) == [
         (("orders", 3), 100),
+        (("orders", 2), 120),
         (("orders", 0), 100),
     ]
     assert list(unread_places(positions, now, most=1)) == [("orders", 3)]

@@ -1,12 +1,13 @@
 """Slow services: asked once at a time, never too soon, and nobody waits for them."""
 
 import threading
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.page.sources import Lookout
+from tideline.page.sources import PATIENCE_SECONDS, Lookout
+from tideline.page.workers import Workers
 
 
 class Later(Executor):
@@ -110,21 +111,62 @@ def test_the_last_answer_stays_with_its_age_when_a_service_is_away(pool):
     assert (look.look("k").value, look.look("k").problem) == ("b", None)
 
 
-def test_keys_do_not_wait_for_each_other():
-    """A cluster that does not answer takes one thread, and the others' answers come."""
-    held, done = threading.Event(), threading.Event()
+def test_who_does_not_answer_is_said_to_after_a_while_and_not_asked_again(pool):
+    """It counts from when it was asked, and not from when somebody looked; what it says, counts."""
+    clock = [0]
+    held, begun = threading.Event(), threading.Event()
 
     def ask(key):
-        if key == "slow":
-            held.wait(30)
-        else:
-            done.set()
-        return key
+        begun.set()
+        return held.wait(30) and key
 
-    with ThreadPoolExecutor(2) as pool:
-        look = Lookout(ask, pool, 10)
-        look.look("slow")
-        look.look("quick")
-        assert done.wait(30)
-        assert look.look("slow").is_pending
-        held.set()
+    look = Lookout(ask, pool, 1, clock=lambda: clock[0])
+    look.look("k")
+    clock[0] = 100  # it waited for its turn
+    asking = threading.Thread(target=pool.run)
+    asking.start()
+    assert begun.wait(30)
+    assert (look.look("k").problem, look.look("k").is_pending) == (None, True)
+    clock[0] += PATIENCE_SECONDS
+    late = look.look("k")
+    assert (late.is_pending, pool.waiting) == (False, [])
+    assert late.problem == f"no answer within {PATIENCE_SECONDS} s; it is still waited for"
+    held.set()
+    asking.join(30)
+    assert (look.look("k").value, look.look("k").problem) == ("k", None)
+
+
+@pytest.fixture
+def held():
+    """What hangs waits for it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_those_that_hang_give_their_turn_away(held):
+    """However many there are, the others' answers come, and theirs as well when they come."""
+    workers = Workers("test", at_once=2, turn_seconds=0.01, most=10)
+    hanging = [workers.submit(held.wait, 30) for _ in range(8)]
+    assert workers.submit(str, 7).result(30) == "7"
+    assert not any(future.done() for future in hanging)
+    held.set()
+    assert [future.result(30) for future in hanging] == [True] * 8
+    with pytest.raises(ZeroDivisionError):
+        workers.submit(lambda: 1 / 0).result(30)
+
+
+def test_so_many_that_hang_and_no_more(held):
+    """A server has only so much room for threads; what was given up meanwhile is not begun."""
+    workers = Workers("test", at_once=2, turn_seconds=0.01, most=3)
+    begun = [threading.Event() for _ in range(3)]
+    for event in begun:
+        workers.submit(lambda e: e.set() or held.wait(30), event)
+    assert all(event.wait(30) for event in begun)
+    late, given_up = workers.submit(str, 7), workers.submit(str, 8)
+    given_up.cancel()
+    with pytest.raises(TimeoutError):
+        late.result(0.1)
+    held.set()
+    assert late.result(30) == "7"
+    assert given_up.cancelled()

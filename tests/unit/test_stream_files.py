@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
+from tideline.model.verdicts import POLICIES
 from tideline.stream.files import parse_stream, read_stream, types_in
 from tideline.stream.stream import Stream, tables_of
 
@@ -64,6 +65,18 @@ BROKEN = {
         4,
         "table",
         "connection: only with s3a:// addresses",
+    ),
+    "a policy that not every class allows": (
+        GOOD + "on_reset: accept_loss\n",
+        6,
+        "on_reset",
+        "allowed for all classes: fail, approve; or keys: a class each",
+    ),
+    "a list of policies": (
+        GOOD + "on_reset: [approve]\n",
+        6,
+        "on_reset",
+        "valid dictionary",
     ),
     "policy of another class": (
         GOOD + "on_reset:\n  retention_loss: retire\n",
@@ -549,3 +562,10 @@ def test_of_many_problems_twenty_are_shown(tmp_path):
     assert refused.value.message.endswith("and 4981 more")
     assert len(refused.value.message) < 20_000
     assert len(refused.value.problems) == 5001
+
+
+@pytest.mark.parametrize("word", ["fail", "approve"])
+def test_one_word_is_the_policy_of_all_classes(word):
+    """No class is left out, whatever classes there are."""
+    policies = parse_stream(GOOD + f"on_reset: {word}\n", "orders.yaml").on_reset.model_dump()
+    assert policies == dict.fromkeys(POLICIES, word)

@@ -21,7 +21,9 @@ from tests.wheel.venvs import Venv
 from tideline.launch.local_driver import end_drivers
 from tideline.launch.runtime import cache_folder
 
-_OPERATIONS = {"tideline_audit", "tideline_maintenance", "tideline_redrive", "tideline_rewind"}
+_OPERATIONS = {
+    f"tideline_{name}" for name in ("resolve", "audit", "maintenance", "redrive", "rewind")
+}
 _DAG_FILE = """\
 from tideline.airflow.dags import operation_dags, stream_dags
 globals().update(stream_dags({folder!r}) | operation_dags({folder!r}))

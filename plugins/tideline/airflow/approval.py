@@ -50,17 +50,42 @@ def require_operator(stream: Stream, dag_run: Any, *, from_form: bool = False) -
     Raises:
         NotEntitled: They may not, or nobody is known who might.
     """
-    user, operators = acting_user(dag_run), stream.airflow.operators
-    if operators is None:
-        return user
-    if from_form and user is None:
+    operators = stream.airflow.operators
+    user = acting_user(dag_run) if operators is None or not from_form else _sender(stream, dag_run)
+    if operators is not None and user is not None and user not in operators:
+        raise _refused(stream, f"user {user} is not among airflow.operators of its file", user)
+    return user
+
+
+def require_decider(stream: Stream, dag_run: Any) -> str | None:
+    """Make sure that whoever has sent a run's form may decide about losses of a stream.
+
+    Returns:
+        The user; None where nobody has triggered the run.
+
+    Raises:
+        NotEntitled: They may not, or nobody is known who might.
+    """
+    if stream.airflow.deciders is None:
+        return acting_user(dag_run)
+    user = _sender(stream, dag_run)
+    require_approver(stream, user)
+    return user
+
+
+def _sender(stream: Stream, dag_run: Any) -> str:
+    """Who has filled in a run's form.
+
+    Raises:
+        NotEntitled: Nobody is known who has.
+    """
+    user = acting_user(dag_run)
+    if user is None:
         raise _refused(stream, "Airflow names no user who has triggered this run", user)
     # A cleared run goes on naming the user who triggered it, whoever has cleared it.
-    if from_form and (getattr(dag_run, "clear_number", None) or 0) > 0:
+    if (getattr(dag_run, "clear_number", None) or 0) > 0:
         problem = "this run was cleared, and Airflow does not say by whom: trigger a new one"
         raise _refused(stream, problem, user)
-    if user is not None and user not in operators:
-        raise _refused(stream, f"user {user} is not among airflow.operators of its file", user)
     return user
 
 

@@ -18,6 +18,7 @@ from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from tideline.airflow import operations
 from tideline.airflow import stream_dags as streams
+from tideline.model.verdicts import VERDICTS, valid_choices
 
 
 def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
@@ -38,7 +39,7 @@ def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
 
 
 def operation_dags(folder: str | Path | None = None) -> dict[str, DAG]:
-    """The Dags `tideline_audit`, `tideline_rewind`, `tideline_maintenance`, `tideline_redrive`.
+    """The Dags `tideline_resolve`, `..._audit`, `..._rewind`, `..._maintenance`, `..._redrive`.
 
     Their forms name a stream. Airflow allows each id once: call it in one Dag file only.
 
@@ -97,6 +98,26 @@ def _text(description: str) -> Param:
 
 
 OPERATIONS: Mapping[str, Operation] = {
+    "tideline_resolve": Operation(
+        description="Decide about open incidents of a stream",
+        task_id="resolve_incidents",
+        operator=operations.ResolveIncidents,
+        notes="""Records who decided what; the stream's next run, or the halted one cleared, carries
+it out. The stream's page shows the incidents, what is at stake and what each choice does, and fills
+this form in.
+""",
+        form={
+            "incident": _text("Ids of open incidents, with commas between them."),
+            "choice": Param(
+                type="string",
+                enum=sorted({c for kind in VERDICTS for c in valid_choices(kind)}),
+                description="fail leaves them open.",
+            ),
+            "reason": _text("Why; kept in the ledger."),
+        },
+        # It has no schedule; paused, it would keep a decision waiting that the page has sent.
+        settings={"is_paused_upon_creation": False},
+    ),
     "tideline_audit": Operation(
         description="Compare a stream's ledger, table and broker",
         task_id="audit_stream",

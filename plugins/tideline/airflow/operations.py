@@ -1,4 +1,4 @@
-"""Tasks beside the runs: audit, rewind or maintain a stream, redrive its quarantined records."""
+"""Tasks beside the runs: decide about incidents, audit, rewind, maintain, redrive a stream."""
 
 from __future__ import annotations
 
@@ -9,25 +9,34 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
-from tideline.airflow.approval import NOBODY, require_approver, require_operator
+from tideline.airflow.approval import (
+    NOBODY,
+    require_approver,
+    require_decider,
+    require_operator,
+)
 from tideline.airflow.step_operators import translated_errors
 from tideline.contract.building import build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
 from tideline.errors import BadInput
+from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
+from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_time
 from tideline.model.wording import key_shown, shown
+from tideline.operations.deciding import decide
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import require_clean
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.stream.files import find_stream
-from tideline.wiring import find_store, open_run, open_tables
+from tideline.wiring import find_store, open_ledger, open_run, open_tables
 
 Folder = str | Path | None
 Form = Mapping[str, type | tuple[type, ...]]
 """The keys that a run's conf may have, each with its type or types."""
 
+RESOLVE_FORM: Form = {"stream": str, "incident": str, "choice": str, "reason": str}
 REWIND_FORM: Form = {
     "stream": str,
     "to_run": str,
@@ -84,6 +93,32 @@ class AuditStream(BaseOperator):
         context["outlet_events"][self.alias].add(audited, extra=event)
         self.log.info("clean: %s rows, table version %s", audit.rows, audit.table_version)
         return event
+
+
+class ResolveIncidents(BaseOperator):
+    """Records a decision about open incidents; the stream's next run carries it out.
+
+    Args:
+        folder: Folder of stream files; None: `streams_folder` says which.
+    """
+
+    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.folder = folder
+
+    def execute(self, context: Any) -> list[str]:
+        """Check the form, and decide; the ids of the incidents."""
+        dag_run = context["dag_run"]
+        with translated_errors():
+            form = dag_run.conf or {}
+            check_form(form, RESOLVE_FORM, needed=RESOLVE_FORM)
+            stream = find_stream(form["stream"], self.folder)
+            by = require_decider(stream, dag_run)
+            decision = Decision(form["choice"], by or NOBODY, now(), form["reason"])
+            decided = decide(open_ledger(stream), _listed(form["incident"]), decision)
+        for incident in decided:
+            self.log.info("%s: %s by %s", incident, decision.choice, decision.by)
+        return [incident.incident_id for incident in decided]
 
 
 class RewindStream(BaseOperator):
@@ -226,7 +261,12 @@ def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
         if wrong := [item for item in given if not isinstance(item, str)]:
             raise BadInput(f"the run's conf: class: got {shown(wrong[0])}; allowed: text")
         return tuple(given)
-    return tuple((given or "").replace(",", " ").split())
+    return _listed(given or "")
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """The words of a text with commas or spaces between them."""
+    return tuple(text.replace(",", " ").split())
 
 
 def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) -> None:

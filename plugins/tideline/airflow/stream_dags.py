@@ -26,7 +26,7 @@ from tideline.airflow.operators import (
     VerifyRanges,
 )
 from tideline.errors import StreamFileError
-from tideline.stream.files import find_stream, read_stream, stream_paths
+from tideline.stream.files import by_name, find_stream, read_stream, stream_paths
 from tideline.stream.settings import OPERATION_DAGS
 from tideline.stream.stream import Stream
 
@@ -57,7 +57,7 @@ def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DA
 
 
 def _all_dags(folder: str | Path | None) -> list[DAG]:
-    """A Dag per file. If two files name one stream, the file named like the stream wins.
+    """A Dag per file; of files that name one stream, `by_name` says which one is its Dag.
 
     Good streams come first: a refused file's Dag takes an id that none of them has.
     """
@@ -69,20 +69,16 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
         except StreamFileError as error:
             problems.append((path.stem, str(error)))
     dags: dict[str, DAG] = {}
-    named: set[str] = set()
-    # Whatever order a process lists files in, all of them agree on the one that wins.
-    for path, stream in sorted(streams, key=lambda item: item[0].stem != item[1].stream):
-        if stream.stream in named:
-            what = f"{path}: stream {stream.stream} is in another file already"
+    for name, file in by_name(streams).items():
+        for path in file.others:
+            what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
             problems.append((f"{path.stem}.refused", what))
-            continue
-        named.add(stream.stream)
         try:
-            dags[stream.stream] = build_dag(stream)
+            dags[name] = build_dag(file.stream, file.warning)
         except Exception as error:  # whatever it is, the other streams go on
-            log.exception("%s", path)
-            what = f"{path}: no Dag can be made of it: {type(error).__name__}: {error}"
-            problems.append((path.stem, what[:_LONGEST]))
+            log.exception("%s", file.path)
+            what = f"{file.path}: no Dag can be made of it: {type(error).__name__}: {error}"
+            problems.append((file.path.stem, what[:_LONGEST]))
     for name, problem in problems:
         dag = _refused(name, problem, dags)
         dags[dag.dag_id] = dag
@@ -114,8 +110,11 @@ class RefusedStream(BaseOperator):
         raise StreamFileError(self.message)
 
 
-def build_dag(stream: Stream) -> DAG:
-    """One stream's Dag: plan, detect, resolve, ingest, verify, advance; then decode, if asked."""
+def build_dag(stream: Stream, warning: str | None = None) -> DAG:
+    """One stream's Dag: plan, detect, resolve, ingest, verify, advance; then decode, if asked.
+
+    `warning` stands first in its notes.
+    """
     settings = stream.airflow
     timetable = None
     if stream.schedule is not None:
@@ -136,7 +135,7 @@ def build_dag(stream: Stream) -> DAG:
             "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
         },
         params=_form(),
-        doc_md=_documentation(stream),
+        doc_md=_documentation(stream, warning),
         # By the module's names alone: of two Dags of one id that register themselves, any may win.
         auto_register=False,
     ) as dag:
@@ -237,8 +236,9 @@ def _asset_uri(table_uri: str) -> str:
     return f"file://{table_uri}" if table_uri.startswith("/") else table_uri
 
 
-def _documentation(stream: Stream) -> str:
-    return f"""Lands **{_topics(stream)}** in `{stream.table.uri}`.
+def _documentation(stream: Stream, warning: str | None) -> str:
+    above = f"**Two files**: {warning}.\n\n" if warning is not None else ""
+    return f"""{above}Lands **{_topics(stream)}** in `{stream.table.uri}`.
 
 Ledger: `{stream.ledger_location}`.
 A run reads at most {stream.limits.max_records_per_run:,} offsets.

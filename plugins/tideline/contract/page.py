@@ -30,13 +30,15 @@ class Day(Shape):
 class ListedStream(Shape):
     """A stream of the list; without a status where its ledger has never answered.
 
-    `retention_seconds` is how long the topic that is reached first keeps records.
+    `retention_seconds` is how long the topic that is reached first keeps records. `warning` says
+    which file counts where several name the stream; null where one does.
     """
 
     stream: str
     topics: str
     table: str
     status: StreamStatus | None
+    warning: str | None
     retention_seconds: float | None
     days: tuple[Day, ...]
     ledger: Look
@@ -106,22 +108,36 @@ class PartitionPage(Shape):
     refreshing: bool
 
 
+class Choice(Shape):
+    """A valid decision, and what it does."""
+
+    choice: str
+    meaning: str
+
+
 class Action(Shape):
     """Where Airflow's own form for something is, and what to fill in there.
 
     `url` is relative to Airflow's root; `fill` is what the form wants, as JSON; null for nothing.
+    `command` does the same in a shell; null where no command is told.
+    `incident` is the open one that it answers, and `choices` are the decisions if the form has them
+    as `choice`; null and empty for all other actions.
     """
 
     title: str
     url: str
     fill: str | None
     note: str
+    command: str | None = None
+    incident: str | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 class StreamPage(ListedStream):
     """One stream: its place in the list, and what only its own page shows.
 
-    `docs` is the address of these docs as a site, for links to the runbook; null where none is set.
+    `docs` is the address of these docs as a site, for links to the runbook: `docs` where the page
+    shows them itself, null where there are none.
     """
 
     refreshing: bool
@@ -135,11 +151,15 @@ class StreamPage(ListedStream):
 
 
 class PageRun(RunSummary):
-    """A run, when its record last changed, and where Airflow shows it; null outside of Airflow."""
+    """A run, when its record last changed, and where Airflow shows it; null outside of Airflow.
+
+    `incidents` are the open ones that keep it from going on.
+    """
 
     updated_at: IsoTime
     reason: str | None
     url: str | None
+    incidents: tuple[str, ...]
 
 
 class RunPage(Shape):

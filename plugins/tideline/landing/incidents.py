@@ -88,6 +88,8 @@ def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
         texts.append(f"{incident}{affected_text(incident, affected)} {how_to_decide(incident)}")
     if len(halting) > _SHOWN:
         texts.append(f"and {len(halting) - _SHOWN} more: tideline incident FILE lists them")
+    if run.can_ask and any(i.finding.executable for i in halting):
+        texts.append("In Airflow: decide on the Dag's tab Stream, or trigger tideline_resolve.")
     raise ResetDetected("\n".join(texts), incidents=halting)
 
 

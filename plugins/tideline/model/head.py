@@ -50,12 +50,12 @@ def reaches_text(topic: str, partition: int, next_offset: int, seconds_left: flo
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """When retention may reach one partition's next offset.
+    """When retention may reach the oldest unread record of one partition.
 
     Args:
         topic: Topic name.
         partition: Partition number.
-        next_offset: The oldest unread offset.
+        next_offset: The oldest unread offset that is readable.
         written_at: Timestamp of the first record in the batch there, UTC-aware; None if unknown.
         retention_ms: The topic's `retention.ms`, in milliseconds; None if time deletes nothing.
     """

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tideline import __version__
 from tideline.errors import BadInput, TidelineError, Transient
+from tideline.page import docs
 from tideline.page.routes import LOGGED_IN, everybody, readers
 from tideline.page.sources import Sources
 
@@ -62,6 +63,18 @@ def asset(name: str) -> Response:
     return _file(name)
 
 
+@files.get("/docs/{page}", include_in_schema=False)
+def page_of_docs(page: str) -> Response:
+    """A page of the checkout's docs."""
+    return _of_docs(page)
+
+
+@files.get("/docs/{folder}/{part}", include_in_schema=False)
+def part_of_docs(folder: str, part: str) -> Response:
+    """A page or a picture in a folder of the docs."""
+    return _of_docs(f"{folder}/{part}")
+
+
 @files.get("/api/v1/openapi.json", include_in_schema=False)
 def description(request: Request) -> JSONResponse:
     """The API, as OpenAPI describes it."""
@@ -74,6 +87,14 @@ def _file(name: str) -> Response:
     if path.name != name or path.suffix not in _TYPES or not path.is_file():
         raise HTTPException(404, f"no file {name}")
     return FileResponse(path, media_type=_TYPES[path.suffix])
+
+
+def _of_docs(name: str) -> Response:
+    if name not in docs.names():
+        raise HTTPException(404, "no such page")
+    if name.endswith(".md"):
+        return HTMLResponse(docs.render(name))
+    return FileResponse(docs.FOLDER / name)
 
 
 def openapi(app: FastAPI) -> dict[str, object]:

@@ -31,6 +31,7 @@ from tideline.model.run import RunRecord
 from tideline.model.status import Band, BandKind, LogBands, Standing
 from tideline.rules.positions import mark_named
 from tideline.rules.status import doubt
+from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
 Place = tuple[str | None, int]
@@ -62,16 +63,21 @@ class StreamView:
     """A stream, and what is known of its services.
 
     Args:
-        stream: From its file.
+        file: The stream, and the files that name it.
         ledger: Its ledger's state.
         brokers: The last observation of its cluster, of all topics of all streams there.
         facts: What follows from both; None where the ledger has never answered.
     """
 
-    stream: Stream
+    file: StreamFile
     ledger: Seen[LedgerState]
     brokers: Seen[Observation]
     facts: StreamFacts | None
+
+    @property
+    def stream(self) -> Stream:
+        """From its file."""
+        return self.file.stream
 
     @property
     def is_pending(self) -> bool:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote as shell_quoted
 from typing import Any
 from urllib.parse import quote
 
@@ -22,12 +24,15 @@ from tideline.model.head import Headroom
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
 from tideline.model.status import LogBands, Standing, Status
+from tideline.model.verdicts import VERDICTS
+from tideline.page import docs
 from tideline.page.bands import StreamFacts, StreamView, lag_spread
 from tideline.rules.status import summarize
 from tideline.stream.stream import Stream
 
 DOCS = "TIDELINE_DOCS"
-"""Variable with the address of the docs' site; `make docs` builds it."""
+"""Variable with the address of the docs' site; `make docs` builds it. Without it the page itself
+shows a checkout's docs."""
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
 _NO_HEADROOM = float("inf")
@@ -55,8 +60,8 @@ def build_stream(view: StreamView) -> page.StreamPage:
         cluster_id=head.cluster_id if head is not None else None,
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
-        actions=() if view.facts is None else _actions_for(view.facts),
-        docs=os.environ.get(DOCS) or None,
+        actions=() if view.facts is None else _actions_for(view.facts, view.file.path),
+        docs=os.environ.get(DOCS) or ("docs" if docs.names() else None),
     )
 
 
@@ -70,6 +75,7 @@ def _facts(view: StreamView) -> dict[str, Any]:
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
         "status": None if status is None else StreamStatus.of(status),
+        "warning": view.file.warning,
         "retention_seconds": None if head is None else _retention(head.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
         "ledger": page.Look.of(view.ledger),
@@ -158,11 +164,30 @@ def _log(log: LogBands) -> page.Log:
     )
 
 
-def build_run(stream: str, record: RunRecord) -> page.PageRun:
-    """A run, and where Airflow shows it."""
+def build_run(stream: Stream, record: RunRecord, state: LedgerState) -> page.PageRun:
+    """A run, what keeps it from going on, and where Airflow shows it."""
     return page.PageRun.of(
-        build_summary(record), record, record.request, url=_run_url(stream, record)
+        build_summary(record),
+        record,
+        record.request,
+        url=_run_url(stream.stream, record),
+        incidents=[i.incident_id for i in _holding(stream, record, state)],
     )
+
+
+def _holding(stream: Stream, record: RunRecord, state: LedgerState) -> Iterable[Incident]:
+    """The open incidents that a run halts at (R8)."""
+    if record.status == "planned" and record.plan is not None:
+        return state.incidents_of_plan(record.plan.plan_id)
+    if record.status != "proposed" or record.lane != "live":
+        return ()
+    return [
+        i
+        for i in state.live_incidents()
+        if record.run_id in (i.run_id, i.asked_in)
+        or stream.on_incident == "halt"
+        or not i.finding.is_narrow
+    ]
 
 
 def _run_url(stream: str, record: RunRecord) -> str | None:
@@ -171,31 +196,36 @@ def _run_url(stream: str, record: RunRecord) -> str | None:
     return None if by is not None and by.startswith(_SHELL) else _run_page(stream, record.run_id)
 
 
-def _actions_for(facts: StreamFacts) -> list[Action]:
+def _actions_for(facts: StreamFacts, file: Path) -> list[Action]:
     """What a person can do about a stream now, the most urgent first."""
     stream, state = facts.stream, facts.state
-    answers = [_answer(stream, i) for i in state.open_incidents if not i.is_decided]
-    return [*answers, *_readings(facts), *_operations(stream, state)]
+    asked = (i for i in state.open_incidents if not i.is_decided and i.finding.executable)
+    return [*(_answer(stream, file, i) for i in asked), *_readings(facts), *_operations(facts)]
 
 
-def _answer(stream: Stream, incident: Incident) -> Action:
+def _answer(stream: Stream, file: Path, incident: Incident) -> Action:
     finding = incident.finding
     title = f"Answer {incident.incident_id}: {finding.place}, {finding.kind}"
-    if incident.asked_in is None:  # its policy is not `approve`: no form is open
-        choices = " or ".join(finding.choices)
+    if incident.asked_in is not None:
+        asked_in = _run_page(stream.stream, incident.asked_in)
         return Action(
             title=title,
-            url=_run_page(stream.stream, incident.run_id),
-            fill=f"tideline resolve {stream.stream}.yaml --incident {incident.incident_id}"
-            f" --choice {finding.choices[-1]} --reason ",
-            note=f"No form asks: answer in a shell with {choices}, then clear the run or wait for"
-            " the next one",
+            url=f"{asked_in}/tasks/resolve_reset/required_actions",
+            fill=None,
+            note="The run waits for an answer on Airflow's page",
+            incident=incident.incident_id,
         )
+    # Its policy is not `approve`: no run waits with a form.
+    texts = VERDICTS[finding.kind].choices
     return Action(
         title=title,
-        url=f"{_run_page(stream.stream, incident.asked_in)}/tasks/resolve_reset/required_actions",
+        url="dags/tideline_resolve",
         fill=None,
-        note="The run waits for an answer on Airflow's page",
+        note="Choose at the incident above, or trigger this Dag",
+        command=f"tideline resolve {shell_quoted(str(file))} --incident {incident.incident_id}"
+        f" --choice {finding.executable[0]} --reason TEXT",
+        incident=incident.incident_id,
+        choices=[page.Choice(choice=c, meaning=texts[c]) for c in finding.executable],
     )
 
 
@@ -218,8 +248,8 @@ def _readings(facts: StreamFacts) -> Iterator[Action]:
         )
 
 
-def _operations(stream: Stream, state: LedgerState) -> Iterator[Action]:
-    head = state.head
+def _operations(facts: StreamFacts) -> Iterator[Action]:
+    stream, head = facts.stream, facts.state.head
     if head.commits:
         newest = head.commits[-1].run_id
         yield Action(

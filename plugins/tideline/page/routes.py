@@ -19,13 +19,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from tideline.contract import page
 from tideline.contract.answers import Explained
 from tideline.contract.building import build_incident
-from tideline.errors import BadInput, ServiceAway
+from tideline.errors import BadInput
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
 from tideline.model.status import Explanation
 from tideline.page import building
 from tideline.page.bands import StreamView
-from tideline.page.sources import Sources
+from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
 from tideline.rules.status import explain
 
 LOGGED_IN = Depends(get_user)
@@ -43,8 +43,6 @@ Readable = Annotated[set[str], Depends(_readable)]
 Answer = TypeVar("Answer")
 everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])
 readers = APIRouter(prefix="/api/v1/streams/{dag_id}", dependencies=[MAY_READ])
-_WAIT_SECONDS = 8
-"""For what only the ledger's history tells; meanwhile the server goes on with other requests."""
 
 DagId = Annotated[str, Path(description="The stream's name: its Dag has the same.")]
 Count = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
@@ -83,17 +81,20 @@ def partitions(
 
 @readers.get("/runs")
 async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPage:
-    """The newest runs: the open ones, then the closed ones."""
+    """The newest runs of which the ledger has a record: the open ones, then the closed ones."""
+    stream = (await asyncio.to_thread(_view, request, dag_id)).stream
 
     def newest(ledger: Ledger) -> page.RunPage:
         closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
-        still_open = list(ledger.read().runs.values())[::-1]
+        state = ledger.read()
+        still_open = list(state.runs.values())[::-1]
         found = [
             *still_open,
             *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
         ]
         return page.RunPage(
-            runs=[building.build_run(dag_id, r) for r in found[:count]], more=len(found) > count
+            runs=[building.build_run(stream, r, state) for r in found[:count]],
+            more=len(found) > count,
         )
 
     return await _from_history(request, dag_id, newest)
@@ -153,7 +154,7 @@ def _view(request: Request, dag_id: str) -> StreamView:
 async def _from_history(
     request: Request, dag_id: str, question: Callable[[Ledger], Answer]
 ) -> Answer:
-    """A ledger's answer, if it comes in time.
+    """A ledger's answer, if it comes in time; the server goes on with other requests.
 
     Raises:
         BadInput: There is no such stream.
@@ -162,13 +163,12 @@ async def _from_history(
     sources = _sources(request)
     if dag_id not in await asyncio.to_thread(sources.names):
         raise _unknown(dag_id)
-    asked = asyncio.wrap_future(sources.ask(dag_id, question))
+    asked = sources.ask(dag_id, question)
     try:
-        return await asyncio.wait_for(asked, _WAIT_SECONDS)
+        return await asyncio.wait_for(asyncio.wrap_future(asked), PATIENCE_SECONDS)
     except TimeoutError as error:
-        raise ServiceAway(
-            f"the ledger of {dag_id} has not answered within {_WAIT_SECONDS} s; try again"
-        ) from error
+        sources.give_up(dag_id, asked)
+        raise not_answered(dag_id) from error
 
 
 def _unknown(dag_id: str) -> BadInput:

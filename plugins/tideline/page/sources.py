@@ -11,19 +11,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from tideline.errors import StreamFileError, TidelineError
+from tideline.errors import ServiceAway, StreamFileError, TidelineError
 from tideline.kafka.settings import KafkaSettings, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
 from tideline.page.bands import Seen, StreamFacts, StreamView
-from tideline.stream.files import read_stream, stream_paths
+from tideline.page.workers import Workers
+from tideline.stream.files import StreamFile, by_name, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
@@ -38,9 +39,11 @@ _LIST_EVERY = 30
 """Of a ledger in the list, which asks all of them."""
 _FILES_EVERY = 5
 _BROKER_PATIENCE_MS = 8000
-# Threads: services that are away keep so many, and the others' answers come.
-_LEDGERS_AT_ONCE = 4
-_CLUSTERS_AT_ONCE = 4
+PATIENCE_SECONDS = 8
+"""Whoever looks is told after so long that a service does not answer."""
+_AT_ONCE = 4
+_TURN_SECONDS = 1
+_MOST_WAITING = 64
 
 
 class Sources:
@@ -56,8 +59,10 @@ class Sources:
         self._facts: dict[str, StreamFacts] = {}
         self._looks: dict[str, tuple[Observation, Mapping[str, LedgerState]]] = {}
         """By connection: the last observation, and what ledgers were known before it."""
-        self._pool = ThreadPoolExecutor(_LEDGERS_AT_ONCE, "tideline-ledgers")
-        clusters = ThreadPoolExecutor(_CLUSTERS_AT_ONCE, "tideline-brokers")
+        self._late: dict[str, Future[Any]] = {}
+        """By stream: a question that somebody has waited for in vain."""
+        self._pool = Workers("tideline-ledgers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
+        clusters = Workers("tideline-brokers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
         self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
         self._brokers = Lookout(self._observe, clusters, _BROKERS_EVERY)
         # Each look connects, and kafka-python tells it in twenty lines.
@@ -78,21 +83,33 @@ class Sources:
 
     def view(self, name: str) -> StreamView | None:
         """One stream; None if there is none of that name. It never waits for a service."""
-        stream = self._files.streams().get(name)
-        return None if stream is None else self._view(stream, _LEDGER_EVERY)
+        file = self._files.streams().get(name)
+        return None if file is None else self._view(file, _LEDGER_EVERY)
 
     def ask(self, name: str, question: Callable[[Ledger], Answer]) -> Future[Answer]:
         """Ask the ledger of a stream that there is something that its state does not tell.
 
         The question reads the ledger in a thread of its own.
+
+        Raises:
+            ServiceAway: An earlier question is not answered yet that `give_up` was told of.
         """
-        stream = self._files.streams()[name]
+        late = self._late.get(name)
+        if late is not None and not late.done():
+            raise not_answered(name)
+        stream = self._files.streams()[name].stream
         return self._pool.submit(lambda: question(self._ledger(stream)))
 
-    def _view(self, stream: Stream, every: float) -> StreamView:
+    def give_up(self, name: str, asked: Future[Any]) -> None:
+        """Let no more questions wait for a stream's ledger until this one is answered."""
+        if not asked.done():  # one that had no turn yet was cancelled, and tells nothing
+            self._late[name] = asked
+
+    def _view(self, file: StreamFile, every: float) -> StreamView:
+        stream = file.stream
         ledger = self._ledgers.look(stream.stream, every)
         brokers = self._brokers.look(stream.kafka.connection)
-        return StreamView(stream, ledger, brokers, self._work_out(stream, ledger, brokers))
+        return StreamView(file, ledger, brokers, self._work_out(stream, ledger, brokers))
 
     def _work_out(
         self, stream: Stream, ledger: Seen[LedgerState], brokers: Seen[Observation]
@@ -118,7 +135,7 @@ class Sources:
         return known[1]
 
     def _read_ledger(self, name: str) -> LedgerState:
-        stream = self._files.streams()[name]
+        stream = self._files.streams()[name].stream
         try:
             ledger = self._ledger(stream)
             known, state = self._read.get(name, (None, None))
@@ -137,7 +154,8 @@ class Sources:
 
         topics: set[str] = set()
         states: dict[str, LedgerState] = {}
-        for name, stream in self._files.streams().items():
+        for name, file in self._files.streams().items():
+            stream = file.stream
             if stream.kafka.connection == connection:
                 topics |= set(stream.kafka.topics)
                 state = self._ledgers.known(name)
@@ -148,6 +166,12 @@ class Sources:
             found = cluster.observe(topics, {})
         self._looks[connection] = found, states
         return found
+
+
+def not_answered(name: str) -> ServiceAway:
+    """Why there is no answer of a stream's ledger."""
+    text = f"the ledger of {name} has not answered within {PATIENCE_SECONDS} s; try again"
+    return ServiceAway(text)
 
 
 def _less_patient(settings: KafkaSettings) -> KafkaSettings:
@@ -164,11 +188,11 @@ class _StreamFiles:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._parsed: dict[Path, tuple[tuple[int, int], Stream | None]] = {}
-        self._streams: Mapping[str, Stream] = {}
+        self._streams: Mapping[str, StreamFile] = {}
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
-    def streams(self) -> Mapping[str, Stream]:
+    def streams(self) -> Mapping[str, StreamFile]:
         with self._lock:
             now = time.monotonic()
             if self._read_at is None or now - self._read_at >= _FILES_EVERY:
@@ -176,7 +200,7 @@ class _StreamFiles:
                 self._read_at = now
             return self._streams
 
-    def _read(self) -> Mapping[str, Stream]:
+    def _read(self) -> Mapping[str, StreamFile]:
         parsed = {}
         for path in stream_paths(self._folder):
             try:
@@ -187,10 +211,7 @@ class _StreamFiles:
             known = self._parsed.get(path)
             parsed[path] = known if known and known[0] == stamp else (stamp, _accepted(path))
         self._parsed = parsed
-        # As for Dags: of two files that name one stream, the one named like it counts.
-        found = [(path, s) for path, (_, s) in parsed.items() if s is not None]
-        order = sorted(found, key=lambda item: item[0].stem == item[1].stream)
-        return {stream.stream: stream for _, stream in order}
+        return by_name((path, s) for path, (_, s) in parsed.items() if s is not None)
 
 
 def _accepted(path: Path) -> Stream | None:
@@ -223,6 +244,7 @@ class Lookout(Generic[Key, Value]):
         self._clock = clock
         self._seen: dict[Key, Seen[Value]] = {}
         self._asked: dict[Key, float] = {}
+        self._begun: dict[Key, float] = {}
         self._lock = threading.Lock()
 
     def look(self, key: Key, every_seconds: float | None = None) -> Seen[Value]:
@@ -234,7 +256,9 @@ class Lookout(Generic[Key, Value]):
         with self._lock:
             seen = self._seen.get(key, Seen())
             asked = self._asked.get(key)
-            if seen.is_pending or (asked is not None and self._clock() - asked < wait):
+            if seen.is_pending:
+                return self._if_late(key, seen)
+            if asked is not None and self._clock() - asked < wait:
                 return seen
             # Both before the lock is free: whoever looks next finds that somebody asks.
             self._asked[key] = self._clock()
@@ -242,11 +266,20 @@ class Lookout(Generic[Key, Value]):
         self._pool.submit(self._go, key)
         return seen
 
+    def _if_late(self, key: Key, seen: Seen[Value]) -> Seen[Value]:
+        """What is known; with a problem where the service takes too long. It is not asked again."""
+        begun = self._begun.get(key)
+        if begun is None or self._clock() - begun < PATIENCE_SECONDS:
+            return seen
+        problem = f"no answer within {PATIENCE_SECONDS} s; it is still waited for"
+        return replace(seen, problem=problem, is_pending=False)
+
     def known(self, key: Key) -> Value | None:
         """The last answer; nobody is asked."""
         return self._seen.get(key, Seen()).value
 
     def _go(self, key: Key) -> None:
+        self._begun[key] = self._clock()
         try:
             value = self._ask(key)
         except TidelineError as error:
@@ -257,6 +290,8 @@ class Lookout(Generic[Key, Value]):
         else:
             with self._lock:
                 self._seen[key] = Seen(value, datetime.now(UTC))
+        finally:
+            self._begun.pop(key, None)
 
     def _note(self, key: Key, problem: str) -> None:
         with self._lock:

@@ -193,6 +193,12 @@ def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan:
     return latest.open_live_run() is not None or not latest.head.stands_at(seen.head)
 
 
+def keep_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> None:
+    """Keep in the ledger how long retention leaves what is unread, for a run that halts."""
+    if measured := _warned_headroom(run, head, proposal):
+        run.ledger.update(lambda latest: latest.with_head(replace(latest.head, headroom=measured)))
+
+
 def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
     """Retention headroom as it is now; warns where it is scarce."""
     measured = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)

@@ -35,7 +35,7 @@ from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.pipeline.decisions import accept_gaps
-from tideline.pipeline.freezing import freeze_backfill, freeze_live
+from tideline.pipeline.freezing import freeze_backfill, freeze_live, keep_headroom
 from tideline.pipeline.proposing import stable_proposal
 from tideline.pipeline.recovery import replan
 from tideline.rules.advance import noted
@@ -80,6 +80,8 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
     if run.request.lane == "backfill":
         return freeze_backfill(run, state, proposal, findings)
     triage = triage_incidents(run, relevant_incidents(run, state, findings))
+    if triage.halting or triage.asking:  # retention goes on while somebody decides
+        keep_headroom(run, state.head, proposal)
     if triage.halting:
         halt(run, triage.halting)
     if triage.asking or triage.decided:

@@ -203,10 +203,10 @@ def late_rows(head: Head, verified: Iterable[VerifiedRange]) -> tuple[Coordinate
 def unread_places(
     positions: Iterable[PartitionPosition], observation: Observation, most: int | None = None
 ) -> dict[TopicPartition, int]:
-    """The next offsets of partitions with unread records, the largest lag first.
+    """The oldest readable offsets of partitions with unread records, the largest lag first.
 
-    Partitions that did not answer, have another topic id, or have lost their next offset to
-    retention are left out.
+    That is the next offset, or the log's start where retention has taken the next one already: it
+    goes on there. Partitions that did not answer or have another topic id are left out.
 
     Args:
         most: Maximum number of partitions; None for all.
@@ -219,9 +219,10 @@ def unread_places(
         seen = topic.partition(position.partition)
         if seen is None or seen.high_watermark is None or seen.log_start_offset is None:
             continue
-        if seen.log_start_offset <= position.next_offset < seen.high_watermark:
+        first = max(seen.log_start_offset, position.next_offset)
+        if first < seen.high_watermark:
             lag = seen.high_watermark - position.next_offset
-            behind.append((lag, position.topic_partition, position.next_offset))
+            behind.append((lag, position.topic_partition, first))
     behind.sort(key=lambda item: -item[0])
     return {partition: offset for _, partition, offset in behind[:most]}
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -99,10 +99,50 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
     return sorted([*found.glob("*.yaml"), *found.glob("*.yml")])
 
 
+@dataclass(frozen=True, slots=True)
+class StreamFile:
+    """A stream, and the files that name it.
+
+    Args:
+        stream: As the file has it that counts.
+        path: That file.
+        others: The other files that name the stream; they count for nothing.
+    """
+
+    stream: Stream
+    path: Path
+    others: tuple[Path, ...] = ()
+
+    @property
+    def warning(self) -> str | None:
+        """Which file counts, where several name the stream; None where one does."""
+        if not self.others:
+            return None
+        names = first_few((path.name for path in self.others), 3)
+        return f"{names} also says stream: {self.stream.stream}; {self.path.name} is what counts"
+
+
+def by_name(streams: Iterable[tuple[Path, Stream]]) -> dict[str, StreamFile]:
+    """The streams of accepted files by name, for Dags, commands and the page alike.
+
+    Where several files name one stream, the one that is named like it counts; without such a one,
+    the first by name, whatever order they come in.
+    """
+    found: dict[str, StreamFile] = {}
+    for path, stream in sorted(streams, key=lambda item: (item[0].stem != item[1].stream, item[0])):
+        known = found.get(stream.stream)
+        found[stream.stream] = (
+            StreamFile(stream, path)
+            if known is None
+            else replace(known, others=(*known.others, path))
+        )
+    return found
+
+
 def find_stream(name: str, folder: str | Path | None = None) -> Stream:
     """The stream with that name.
 
-    If two files define it, the file with that name counts, as it does for Dags.
+    If two files define it, the one that counts is as `by_name` says.
 
     Args:
         name: Of the stream.

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
@@ -147,6 +147,10 @@ class Limits(Section):
     )
 
 
+_FOR_ALL = ("fail", "approve")
+"""The policies that every class allows."""
+
+
 def _policy(kind: FindingClass) -> Any:
     cause = VERDICTS[kind].cause
     return Field("fail", description=f"{cause[0].upper()}{cause[1:]}.")
@@ -172,6 +176,21 @@ class OnReset(Section):
 
 # the policy of a finding is looked up by its class
 assert set(OnReset.model_fields) == set(POLICIES)
+
+
+def _for_each_class(value: Any) -> Any:
+    """A word for all classes as a policy for each."""
+    if not isinstance(value, str):
+        return value
+    if value not in _FOR_ALL:
+        raise ValueError(f"allowed for all classes: {', '.join(_FOR_ALL)}; or keys: a class each")
+    return dict.fromkeys(OnReset.model_fields, value)
+
+
+Policies = Annotated[
+    OnReset, BeforeValidator(_for_each_class, json_schema_input_type=Literal[_FOR_ALL] | OnReset)
+]
+"""A policy for each class of findings; one word stands for all of them."""
 
 
 class Spark(Section):

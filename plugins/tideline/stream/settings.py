@@ -36,7 +36,13 @@ def given_twice(values: Iterable[str]) -> list[str]:
 Address = Annotated[str, AfterValidator(safe_uri)]
 
 
-OPERATION_DAGS = ("tideline_audit", "tideline_rewind", "tideline_maintenance", "tideline_redrive")
+OPERATION_DAGS = (
+    "tideline_resolve",
+    "tideline_audit",
+    "tideline_rewind",
+    "tideline_maintenance",
+    "tideline_redrive",
+)
 """Ids of the Dags that work on any stream; no stream may be called so."""
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
 RoleName = Annotated[str, Field(min_length=1, max_length=64)]

@@ -25,7 +25,7 @@ from tideline.model.addresses import (
 )
 from tideline.model.maintenance import TableRole
 from tideline.stream.decoding import Decode, Maintenance, Registry
-from tideline.stream.landing import Kafka, Limits, Name, OnReset, Spark, Start, Table
+from tideline.stream.landing import Kafka, Limits, Name, OnReset, Policies, Spark, Start, Table
 from tideline.stream.settings import (
     OPERATION_DAGS,
     TEN_YEARS,
@@ -53,7 +53,11 @@ class Stream(Section):
         description="Where the first run begins; resolved once, later runs ignore it.",
     )
     limits: Limits = Limits()
-    on_reset: OnReset = OnReset()
+    on_reset: Policies = Field(
+        OnReset(),
+        description="The policy for each class of findings: fail, ask a person (approve), or always"
+        " decide so. fail or approve alone stands for all classes.",
+    )
     on_incident: Literal["halt", "proceed"] = Field(
         "halt", description="With proceed, other partitions go on while an incident is open."
     )

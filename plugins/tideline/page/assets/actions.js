@@ -7,19 +7,25 @@ import { airflowLink } from "./links.js";
 
 /**
  * @param {Element} body
- * @param {Object[]} actions Action: title, url, fill, note.
+ * @param {Object[]} actions Action: title, url, fill, note, command.
  */
 export function showActions(body, actions) {
   update(body, h("ul", { class: "actions" }, actions.map(action)));
 }
 
-function action({ title, url, fill, note }) {
+function action({ title, url, fill, note, command }) {
   return h("li", { "data-key": `${title} ${url}` },
     h("div", { class: "way" }, airflowLink(url, title)),
     note && h("p", { class: "dim" }, note),
-    fill !== null && h("div", { class: "values" },
-      h("pre", { tabindex: "0", "aria-label": `Values to fill in: ${title}` }, pretty(fill)),
-      h("button", { type: "button", "aria-label": `Copy the values: ${title}`, onclick: copy }, "Copy")));
+    fill !== null && copied("values", title, pretty(fill)),
+    command && [h("p", { class: "dim" }, "In a shell:"), copied("command", title, command)]);
+}
+
+/** A text with a button that copies it; it wraps, so that all of it is seen. */
+function copied(what, title, text) {
+  return h("div", { class: "values" },
+    h("pre", { tabindex: "0", "aria-label": `The ${what}: ${title}` }, text),
+    h("button", { type: "button", "aria-label": `Copy the ${what}: ${title}`, onclick: copy }, "Copy"));
 }
 
 function pretty(fill) {

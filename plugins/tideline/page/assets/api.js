@@ -1,5 +1,5 @@
 /**
- * The page's API and Airflow's own, both asked with the cookie of the login. Only GET.
+ * The page's API and Airflow's own, both asked with the cookie of the login. Only `trigger` changes anything.
  * @module
  */
 
@@ -16,7 +16,7 @@ export class ApiError extends Error {
   }
 }
 
-async function get(url) {
+async function get(url, more = {}) {
   let answer;
   try {
     answer = await fetch(url, {
@@ -24,6 +24,7 @@ async function get(url) {
       headers: { Accept: "application/json" },
       redirect: "error",
       signal: AbortSignal.timeout(PATIENCE_MS),
+      ...more,
     });
   } catch (problem) {
     const late = problem.name === "TimeoutError";
@@ -31,7 +32,8 @@ async function get(url) {
   }
   const body = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body;
-  throw new ApiError(answer.status, body?.error ?? "Unknown", body?.message ?? `the server answered ${answer.status}`);
+  const said = body?.message ?? (typeof body?.detail === "string" ? body.detail : null);
+  throw new ApiError(answer.status, body?.error ?? "Unknown", said ?? `the server answered ${answer.status}`);
 }
 
 function at(path, query = {}) {
@@ -64,3 +66,18 @@ export const explain = (stream, topic, partition, offset) =>
 /** What Airflow itself says of a run's tasks. @param {string} dag @param {string} run @returns {Promise<Object>} */
 export const tasks = (dag, run) =>
   get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}/taskInstances?limit=100`, AIRFLOW));
+
+/** What Airflow itself says of the newest runs. @param {string} dag @param {number} count @returns {Promise<Object>} */
+export const airflowRuns = (dag, count) =>
+  get(new URL(`api/v2/dags/${part(dag)}/dagRuns?order_by=-run_after&limit=${count}`, AIRFLOW));
+
+/** @param {string} dag @param {string} run @returns {Promise<Object>} What Airflow says of a run. */
+export const run = (dag, run) => get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}`, AIRFLOW));
+
+/** Have Airflow run a Dag, as its own form does. @param {string} dag @param {Object} conf @returns {Promise<Object>} */
+export const trigger = (dag, conf) =>
+  get(new URL(`api/v2/dags/${part(dag)}/dagRuns`, AIRFLOW), {
+    method: "POST",
+    headers: { Accept: "application/json", "Content-Type": "application/json" },
+    body: JSON.stringify({ conf, logical_date: null }),
+  });

@@ -88,10 +88,10 @@ export function curve(given) {
   return h(
     "span",
     { class: "curve", title },
-    s(
+    step > 0 && s(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", "aria-hidden": "true" },
-      s("polygon", { class: "rows", points: `0,${height} ${rows.join(" ")} ${step ? width : 1},${height}` }),
+      s("polygon", { class: "rows", points: `0,${height} ${rows.join(" ")} ${width},${height}` }),
       s("polyline", { class: "bytes", points: points("bytes").join(" ") }),
     ),
     h("span", { class: "text" }, `${short(mean)} rows`, h("br"), size(bytes)),

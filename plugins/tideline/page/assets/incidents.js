@@ -2,15 +2,23 @@
  * Incidents: what was found, what is at stake, the choices, who decided.
  * @module
  */
+import { answerForm, isChosenHere } from "./decide.js";
 import { h, update } from "./dom.js";
 import { count, exact, plural, range, time } from "./format.js";
 import { airflowLink, runbookLink } from "./links.js";
 import { badge } from "./states.js";
 
-/** @param {Element} body @param {Object[]} incidents Incident @param {Object} page StreamPage */
-export function showOpen(body, incidents, page) {
-  update(body, incidents.map((one) => h("article", { class: "incident open", "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
-    h("div", { class: "title" }, title(one), h("span", { class: "dim" }, "open since ", time(one.opened_at))), details(one, page))));
+/** @param {Element} body @param {Object} page StreamPage @param {() => void} refresh Ask the ledger anew. */
+export function showOpen(body, page, refresh) {
+  const again = () => showOpen(body, page, refresh);
+  update(body, page.incidents.map((one) => h("article", { class: "incident open", "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
+    h("div", { class: "title" }, title(one), h("span", { class: "dim" }, "open since ", time(one.opened_at))), details(one, page),
+    one.decision ? carriedOut(page) : answerForm(one, page, again, refresh))));
+}
+
+function carriedOut(page) {
+  const now = page.schedule ? "The next run carries it out; or trigger one: " : "The next run carries it out. There is no schedule, so trigger one: ";
+  return h("p", { class: "answerway" }, now, airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.dag_id));
 }
 
 /** @param {Element} body @param {Object[]} incidents Incident @param {boolean} more @param {Object} page StreamPage */
@@ -42,7 +50,7 @@ function details(one, page) {
       fact("Found", one.actual),
       one.detail && fact("Detail", one.detail),
       fact("At stake", stake(one)),
-      one.closed_at === null && one.decision === null && fact("Choices", choices(one)),
+      one.closed_at === null && one.decision === null && !isChosenHere(one, page) && fact("Choices", choices(one)),
       one.decision && fact("Decision", decision(one)),
       one.outcome && fact("Outcome", one.outcome),
       one.removed_in_version !== null && fact("Rows removed in", `table version ${count(one.removed_in_version)}`),

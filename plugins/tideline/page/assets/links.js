@@ -29,16 +29,18 @@ function address(url) {
 }
 
 /**
- * An entry of the runbook: a link where the address of the docs' site is known, otherwise its path.
- * @param {string|null} site
+ * An entry of the runbook: a link to the docs' site, or to the page's own copy; otherwise its path.
+ * @param {string|null} site Its address; `docs` is the copy.
  * @param {string} entry `docs/incidents-and-errors.md#retention_loss`
  * @param {string} name
  * @returns {Node}
  */
 export function runbookLink(site, entry, name) {
+  const open = (href) => h("a", { href, target: "_blank", rel: "noopener" }, name);
+  if (site === "docs" && /^docs\/[\w/-]+\.md(#[\w-]+)?$/.test(entry)) return open(entry);
   if (!/^https?:\/\//.test(site ?? "")) return h("code", {}, entry);
   const page = entry.replace(/^docs\//, "").replace(/\.md(#|$)/, "/$1");
-  return h("a", { href: `${site.replace(/\/+$/, "")}/${page}`, target: "_blank", rel: "noopener" }, name);
+  return open(`${site.replace(/\/+$/, "")}/${page}`);
 }
 
 /** @param {string} name @returns {HTMLAnchorElement} The page of one stream. */

@@ -56,6 +56,7 @@ function stateCell(one) {
     stateBadge(stateOf(one)),
     look.problem && h("span", { class: "sub warn", title: look.problem }, `${whose} away`, seen),
     doubt && h("span", { class: "sub warn", title: doubt }, doubt),
+    one.warning && h("span", { class: "sub warn", title: one.warning }, one.warning),
   ];
 }
 

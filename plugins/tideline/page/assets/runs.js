@@ -11,7 +11,11 @@ import { badge } from "./states.js";
 import { row, table } from "./table.js";
 
 const STATUSES = {
-  proposed: ["proposed", "dim", "○"],
+  halted: ["halted", "bad", "■"],
+  failed: ["failed", "bad", "×"],
+  running: ["running", "info", "▶"],
+  queued: ["queued", "dim", "○"],
+  proposed: ["planning", "dim", "○"],
   planned: ["planned", "warn", "▲"],
   done: ["done", "good", "●"],
   nothing_to_do: ["nothing to do", "dim", "○"],
@@ -25,13 +29,57 @@ let last = null;
 
 const COLUMNS = [
   { id: "named", label: "Run", cell: nameCell },
-  { id: "status", label: "Status", cell: ({ status }) => badge(...(STATUSES[status] ?? [status, "dim", "?"])) },
+  { id: "status", label: "Status", cell: statusCell },
   { id: "lane", label: "Lane", cell: ({ lane }) => (lane === "live" ? "live" : badge(lane, "info")) },
   { id: "offsets", label: "Offsets", number: true, cell: ({ offsets }) => count(offsets) },
   { id: "rows", label: "Rows", number: true, cell: ({ rows }) => count(rows) },
   { id: "version", label: "Table version", number: true, cell: ({ table_version }) => count(table_version) },
   { id: "at", label: "Changed", cell: ({ updated_at }) => time(updated_at) },
 ];
+
+function statusCell({ status, why }) {
+  const [text, tone, mark] = STATUSES[status] ?? [status, "dim", "?"];
+  return [badge(text, tone, mark), why && h("span", { class: "sub" }, why)];
+}
+
+/**
+ * The ledger's runs with what Airflow adds: those that failed or halted, of which the ledger may keep no record.
+ * @param {Object} answer RunPage
+ * @param {Object[]|null} known Airflow's DagRuns, the newest first; null where Airflow does not tell.
+ * @param {Object[]} incidents Incident: open and closed ones.
+ * @param {string} dag
+ * @returns {Object} RunPage
+ */
+export function withAirflows(answer, known, incidents, dag) {
+  const states = new Map((known ?? []).map((run) => [run.dag_run_id, run]));
+  const ours = answer.runs.map((run) => judged(run, states.get(run.run_id)));
+  const oldest = answer.more ? (ours.at(-1)?.updated_at ?? "") : "";
+  const recorded = new Set(ours.map(({ run_id }) => run_id));
+  const theirs = [...states.values()]
+    .filter(({ dag_run_id, state, run_after }) => !recorded.has(dag_run_id) && state !== "success" && run_after >= oldest)
+    .map((run) => unrecorded(run, incidents, dag));
+  const at = ({ updated_at }) => -Date.parse(updated_at);
+  return { ...answer, untold: known === null, runs: theirs.length ? [...ours, ...theirs].sort((one, other) => at(one) - at(other)) : ours };
+}
+
+function judged(run, airflows) {
+  if (run.status !== "proposed" && run.status !== "planned") return run;
+  if (run.incidents.length) return { ...run, status: "halted", why: `at ${few(run.incidents)}` };
+  return airflows?.state === "failed" ? { ...run, status: "failed", why: "see its tasks" } : run;
+}
+
+function unrecorded({ dag_run_id, state, end_date, run_after, run_type, triggering_user_name: by }, incidents, dag) {
+  const at = end_date ?? run_after;
+  const open = incidents.filter(({ opened_at, closed_at }) => opened_at <= at && (closed_at === null || closed_at >= at));
+  const halted = state === "failed" && open.length > 0;
+  return {
+    run_id: dag_run_id, status: halted ? "halted" : state, why: halted ? `while ${few(open.map(({ id }) => id))} was open` : state === "failed" ? "see its tasks" : null,
+    lane: run_type === "backfill" ? "backfill" : "live", plan_id: null, offsets: null, rows: null, table_version: null, by: by ?? null,
+    ranges: [], updated_at: at, reason: null, url: `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(dag_run_id)}`,
+  };
+}
+
+const few = (ids) => (ids.length > 3 ? `${ids.slice(0, 3).join(", ")} and ${ids.length - 3} more` : ids.join(", "));
 
 /**
  * @param {Element} body
@@ -49,6 +97,7 @@ export function showRuns(body, answer, page, onMore) {
   rows(made.body, lines, ({ run, details }) => `${details ? "+" : ""}${run.run_id}`, stamp, build);
   update(made.foot,
     !answer.runs.length && h("p", { class: "dim" }, "No run has left a record yet."),
+    answer.untold && h("p", { class: "dim" }, "Airflow does not tell which runs have failed."),
     answer.more && h("button", { type: "button", onclick: onMore }, "Show more runs"));
 }
 

@@ -8,10 +8,10 @@ import { announce, h, update } from "./dom.js";
 import { buildExplain } from "./explain.js";
 import { showFacts } from "./facts.js";
 import { showClosed, showOpen } from "./incidents.js";
-import { doubtNotice, errorNotice, lookNotice, showNotices } from "./notices.js";
+import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
 import { keepFresh } from "./refresh.js";
-import { showRuns } from "./runs.js";
+import { showRuns, withAirflows } from "./runs.js";
 import { reveal, section } from "./sections.js";
 import { STATES, stateOf } from "./states.js";
 import { showAsked, showTop } from "./top.js";
@@ -28,6 +28,7 @@ export function showStream(name) {
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
+  view.refresh = refresh;
   view.moreRuns = () => {
     view.runs += 40;
     refresh();
@@ -63,21 +64,21 @@ function buildPage() {
 }
 
 async function load(view) {
-  const [page, partitions, runs, incidents] = await Promise.allSettled([
-    api.stream(view.name),
-    view.partitions.load(),
-    api.runs(view.name, view.runs),
-    api.incidents(view.name, INCIDENTS),
-  ]);
+  // These wait for the ledger's history, which may take long: what is known is shown before.
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), api.airflowRuns(view.name, view.runs)]);
+  const [page, partitions] = await Promise.allSettled([api.stream(view.name), view.partitions.load()]);
   view.loading.hidden = true;
+  if (page.status === "fulfilled") showPage(view, page.value);
+  tellProblems(view, page);
+  if (view.page) within(view.parts.partitions, partitions, view.partitions.show);
+  const [runs, incidents, airflows] = await history;
   for (const { status, reason } of [page, partitions, runs, incidents]) {
     if (status === "rejected" && reason.status === undefined) console.error(reason);
   }
-  if (page.status === "fulfilled") showPage(view, page.value);
-  tellProblems(view, page);
   if (!view.page) return false;
-  within(view.parts.partitions, partitions, view.partitions.show);
-  within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, value, view.page, view.moreRuns));
+  const known = airflows.value?.dag_runs ?? null;
+  const all = incidents.value?.incidents ?? view.page.incidents;
+  within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, withAirflows(value, known, all, view.page.dag_id), view.page, view.moreRuns));
   within(view.parts.closed, incidents, (value) => {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
     reveal(view.parts.closed, value.incidents.some(({ closed_at }) => closed_at));
@@ -92,7 +93,7 @@ function showPage(view, page) {
   view.at = new Date().toISOString();
   showFacts(view.parts.facts, page);
   reveal(view.parts.facts);
-  showOpen(view.parts.open, page.incidents, page);
+  showOpen(view.parts.open, page, view.refresh);
   reveal(view.parts.open, page.incidents.length > 0);
   showActions(view.parts.actions, page.actions);
   reveal(view.parts.actions, page.actions.length > 0);
@@ -106,6 +107,7 @@ function tellProblems(view, page) {
   const shown = view.page;
   showNotices(
     failed,
+    shown?.warning && notice("warn", "Two files.", h("span", { class: "why" }, shown.warning)),
     shown && lookNotice(shown.ledger, "The ledger cannot be asked", "What is shown"),
     shown && lookNotice(shown.brokers, "The brokers cannot be asked", "What is shown of logs, lag and headroom"),
     shown && shown.brokers.asked_at && doubtNotice(shown.status),

@@ -1,0 +1,65 @@
+"""A person's decision about open incidents; a run carries it out (R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tideline.errors import BadInput
+from tideline.failpoints import reach
+from tideline.ledger.ledger import Ledger
+from tideline.ledger.state import LedgerState
+from tideline.model.incident import Decision, Incident
+from tideline.model.wording import first_few, reason_problem, shown
+
+
+def decide(
+    ledger: Ledger, incident_ids: Collection[str], decision: Decision
+) -> tuple[Incident, ...]:
+    """Record one decision about open incidents, about all of them or about none.
+
+    Args:
+        incident_ids: Of the incidents; they may be of several classes that share the choice.
+
+    Returns:
+        The incidents with the decision.
+
+    Raises:
+        BadInput: One of them is not open, or allows no such choice; or the reason is none.
+    """
+    if not decision.reason.strip():
+        raise BadInput("reason: got nothing; allowed: the reason for the decision, in words")
+    if problem := reason_problem(decision.reason):
+        raise BadInput(f"reason: {problem}")
+
+    def record(state: LedgerState) -> LedgerState:
+        for incident_id in incident_ids:
+            known = state.open_incident(incident_id)
+            if known is None:
+                raise not_open(ledger, state, incident_id)
+            if decision.choice not in known.finding.choices:
+                raise BadInput(
+                    f"choice: got {shown(decision.choice)} for {known.incident_id}, which is"
+                    f" {known.finding.kind}; allowed: {', '.join(known.finding.choices)}"
+                )
+            state = state.with_decision(incident_id, decision)
+        return state
+
+    decided = ledger.update(record)
+    reach("resolve:answered")
+    return tuple(i for i in decided.open_incidents if i.incident_id in set(incident_ids))
+
+
+def not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
+    """What is wrong with the id of an incident that is not open: it is closed, or there is none."""
+    closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
+    if closed is not None:
+        return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
+    open_ids = first_few((i.incident_id for i in state.open_incidents), 20) or "none is open"
+    return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
+
+
+def closed_line(incident: Incident) -> str:
+    """A closed incident in one line: what was decided, by whom, and the outcome."""
+    finding, decision = incident.finding, incident.decision
+    by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
+    return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"

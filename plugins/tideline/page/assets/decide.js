@@ -1,0 +1,102 @@
+/**
+ * Decide about an incident where no run waits with a form: Airflow is asked for a run of the Dag that
+ * records it, with the reader's own login and rights.
+ * @module
+ */
+import * as api from "./api.js";
+import { announce, h } from "./dom.js";
+import { plural } from "./format.js";
+import { airflowLink } from "./links.js";
+
+const DAG = "tideline_resolve";
+const ASK_MS = 1_000;
+const PATIENCE = 60; // how often a run is asked for before the reader is sent to it
+
+const drafts = new Map(); // incident id -> { choice, told }; told: null, "sending", an Error, or { run, state }
+
+/** @param {Object} one Incident @param {Object} page StreamPage @returns {boolean} Whether its choices have buttons. */
+export const isChosenHere = (one, page) => page.actions.some(({ incident, choices }) => incident === one.id && choices.length > 0);
+
+/**
+ * @param {Object} one Incident, open and undecided.
+ * @param {Object} page StreamPage
+ * @param {() => void} again Draw the incidents anew.
+ * @param {() => void} refresh Ask the ledger anew.
+ */
+export function answerForm(one, page, again, refresh) {
+  const way = page.actions.find(({ incident }) => incident === one.id);
+  if (!way) return null;
+  if (!way.choices.length) return h("p", { class: "answerway" }, airflowLink(way.url, "Answer in Airflow's form"));
+  const draft = drafts.get(one.id) ?? { choice: null, told: null };
+  const change = (part) => {
+    drafts.set(one.id, { ...draft, ...part });
+    again();
+  };
+  const send = (event) => {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget);
+    const incident = [one, ...(fields.has("alike") ? alike(one, page) : [])].map(({ id }) => id).join(",");
+    record({ stream: page.stream, incident, choice: draft.choice, reason: fields.get("reason").trim() }, change, refresh);
+  };
+  return h("form", { class: "decide", "data-key": `decide ${one.id}`, "aria-label": `Decide about ${one.id}`, onsubmit: send },
+    h("div", { class: "ways" }, way.choices.map(({ choice, meaning }) => button(one, choice, meaning, draft, change))),
+    draft.choice && reason(one, page, draft),
+    told(draft.told));
+}
+
+function button(one, choice, meaning, draft, change) {
+  const choose = () => {
+    change({ choice, told: null });
+    document.getElementById(`reason-${one.id}`).focus();
+  };
+  return h("div", { class: "way", "data-key": choice },
+    h("button", { type: "button", "aria-pressed": String(draft.choice === choice), disabled: draft.told === "sending", onclick: choose }, choice),
+    h("span", { class: "dim" }, meaning));
+}
+
+function reason(one, page, draft) {
+  const id = `reason-${one.id}`;
+  const others = alike(one, page).length;
+  return h("div", { class: "reason", "data-key": "reason" },
+    h("div", { class: "field" },
+      h("label", { for: id }, "Why; kept in the ledger"),
+      h("input", { id, name: "reason", required: true, maxlength: 2000, pattern: ".*\\S.*", autocomplete: "off" })),
+    others > 0 && h("label", { class: "alike" }, h("input", { type: "checkbox", name: "alike" }), `and ${plural(others, "other")} of ${one.topic ?? "the stream"} of this class`),
+    h("button", { type: "submit", class: "main", disabled: draft.told === "sending" }, `Record ${draft.choice}`));
+}
+
+function alike(one, page) {
+  return page.incidents.filter((other) => other.id !== one.id && other.class === one.class && other.topic === one.topic && isChosenHere(other, page));
+}
+
+async function record(form, change, refresh) {
+  change({ told: "sending" });
+  try {
+    const { dag_run_id: run } = await api.trigger(DAG, form);
+    for (let asked = 0; asked < PATIENCE; asked += 1) {
+      const { state } = await api.run(DAG, run);
+      change({ choice: form.choice, told: { run, state } });
+      if (state === "success" || state === "failed") break;
+      await new Promise((done) => setTimeout(done, ASK_MS));
+    }
+    refresh();
+  } catch (problem) {
+    change({ choice: form.choice, told: problem });
+  }
+}
+
+const WORDS = {
+  success: "Recorded; the next run carries it out. ",
+  failed: "It was not recorded; the run's log says why. ",
+  other: "Airflow has taken it; it is recorded when this run is through. ",
+};
+
+function told(what) {
+  if (what === null) return null;
+  if (what === "sending") return h("p", { class: "dim", role: "status" }, "Asking Airflow…");
+  if (what instanceof Error) return h("p", { class: "over", role: "alert" }, `It was not recorded: ${what.message}`);
+  const text = WORDS[what.state] ?? WORDS.other;
+  announce(text);
+  const url = `dags/${DAG}/runs/${encodeURIComponent(what.run)}`;
+  return h("p", { class: what.state === "failed" ? "over" : null, role: "status" }, text, airflowLink(url, "This run"));
+}

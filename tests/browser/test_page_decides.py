@@ -1,0 +1,125 @@
+"""An incident about which no run asks is answered on the page, by a run of Airflow's."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.page_world import at_stake, unasked
+from tideline.contract.page import StreamPage
+from tideline.model.verdicts import valid_choices
+
+pytestmark = pytest.mark.slow
+DAG_RUNS = "/api/v2/dags/tideline_resolve/dagRuns"
+
+
+@pytest.fixture
+def halted(world):
+    """Three incidents of a default stream: two of one topic and class, one of another class."""
+    first = at_stake()
+    second = first.model_copy(update={"id": "incident-32", "partition": 6})
+    cut = {"kind": "truncation", "choices": valid_choices("truncation")}
+    other = first.model_copy(update={"id": "incident-33", **cut})
+    incidents = (first, second, other)
+    actions = (*unasked("orders", *incidents), *world.page.actions[1:])
+    status = world.page.status.model_copy(update={"state": "halted", "open_incidents": 3})
+    world.page = world.orders(incidents=incidents, actions=actions, status=status)
+    return world
+
+
+def card(page, incident="incident-31"):
+    return page.locator("article.incident").filter(has_text=incident).first
+
+
+def test_three_clicks_from_the_list_to_a_decision(visitor, halted):
+    """Stream, choice, record; what Airflow is sent is what its own form would send."""
+    halted.streams = [StreamPage.model_validate(halted.page)]
+    clicks = []
+
+    def click(what):
+        clicks.append(what)
+        what.click()
+
+    page = visitor.streams()
+    click(page.get_by_role("link", name="orders"))
+    shown = card(page)
+    expect(shown).to_contain_text("go on at the log start")
+    click(shown.get_by_role("button", name="accept_loss"))
+    page.keyboard.type("they were tests")  # the field has the focus
+    click(shown.get_by_role("button", name="Record accept_loss"))
+    expect(shown).to_contain_text("Recorded; the next run carries it out.")
+    form = {"stream": "orders", "incident": "incident-31", "choice": "accept_loss"}
+    conf = {**form, "reason": "they were tests"}
+    assert halted.sent == [(DAG_RUNS, {"conf": conf, "logical_date": None})]
+    assert len(clicks) == 3
+
+
+def test_a_refresh_keeps_what_is_written_and_the_decision_is_shown(visitor, halted):
+    """The page asks again while somebody writes; then the incident has a decision."""
+    page = visitor.stream()
+    card(page).get_by_role("button", name="accept_loss").click()
+    page.keyboard.type("they were")
+    visitor.refreshed(page)
+    page.keyboard.type(" tests")
+    expect(card(page).get_by_label("Why")).to_have_value("they were tests")
+    decided = {"decision": "accept_loss", "decided_by": "ann", "reason": "they were tests"}
+    first, *others = halted.page.incidents
+    halted.page = halted.orders(incidents=(first.model_copy(update=decided), *others))
+    visitor.refreshed(page)
+    expect(card(page)).to_contain_text("accept_loss by ann")
+    expect(card(page)).to_contain_text("The next run carries it out; or trigger one: orders")
+    expect(card(page).locator("form")).to_have_count(0)
+
+
+def test_like_incidents_are_answered_together(visitor, halted):
+    """Those of the topic and the class; no other one."""
+    page = visitor.stream()
+    expect(card(page, "incident-33").get_by_role("button")).to_have_count(2)
+    card(page).get_by_role("button", name="accept_loss").click()
+    page.keyboard.type("they were tests")
+    card(page).get_by_label("and 1 other of orders of this class").check()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(card(page)).to_contain_text("Recorded")
+    ((_, body),) = halted.sent
+    assert body["conf"]["incident"] == "incident-31,incident-32"
+
+
+@pytest.mark.parametrize(
+    ("taken", "state", "said"),
+    [
+        ((403, {"detail": "Forbidden"}), None, "It was not recorded: Forbidden"),
+        ((404, {"detail": "The Dag was not found"}), None, "It was not recorded: The Dag was not"),
+        (None, "failed", "It was not recorded; the run's log says why."),
+        (None, "queued", "Airflow has taken it; it is recorded when this run is through."),
+    ],
+)
+def test_what_is_not_recorded_is_said(visitor, halted, taken, state, said):
+    """Airflow refuses, or the Dag does, or nobody runs it."""
+    visitor.expected.append(str(taken[0]) if taken else "nothing")
+    halted.taken = taken or halted.taken
+    halted.sent_state = state
+    page = visitor.stream()
+    card(page).get_by_role("button", name="accept_loss").click()
+    page.keyboard.type("they were tests")
+    page.keyboard.press("Enter")
+    expect(card(page)).to_contain_text(said)
+    if taken is None:
+        link = card(page).get_by_role("link", name="This run")
+        assert link.get_attribute("href").endswith("/dags/tideline_resolve/runs/sent")
+
+
+def test_without_a_reason_nothing_is_sent(visitor, halted):
+    """The browser asks for it."""
+    page = visitor.stream()
+    card(page).get_by_role("button", name="accept_loss").click()
+    page.keyboard.type("  ")
+    card(page).get_by_role("button", name="Record accept_loss").click()
+    expect(card(page).get_by_label("Why")).to_be_focused()
+    assert halted.sent == []
+
+
+def test_a_run_that_asks_is_answered_in_its_own_form(visitor):
+    """Else it would go on waiting."""
+    page = visitor.stream()
+    link = card(page).get_by_role("link", name="Answer in Airflow's form")
+    assert link.get_attribute("href").endswith("/resolve_reset/required_actions")
+    expect(card(page).locator("form")).to_have_count(0)

@@ -1,0 +1,137 @@
+"""Nothing that matters is left out, called by a wrong word, or cut off."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.page_world import ago, at_stake, listed, now, run_of, runs, status, unasked
+from tideline.contract.page import Day
+
+pytestmark = pytest.mark.slow
+OLD = "the brokers were asked before the ledger's last change"
+CUT = """all => all.filter(
+  one => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight).length"""
+OUTSIDE = """all => all.map(badge => [badge, badge.closest('td, th, div')]).filter(
+  ([badge, cell]) => badge.getBoundingClientRect().right > cell.getBoundingClientRect().right + 0.5)
+  .map(([badge]) => badge.textContent)"""
+
+
+def airflows(run_id, state, ended):
+    """A run as Airflow tells it."""
+    at = ended.isoformat().replace("+00:00", "Z")
+    facts = {"run_after": at, "end_date": at, "run_type": "scheduled"}
+    return {"dag_run_id": run_id, "state": state, "triggering_user_name": None, **facts}
+
+
+def line(page, text):
+    return page.locator(".runs tbody tr").filter(has_text=text)
+
+
+def test_failed_and_halted_runs_stand_among_the_others(visitor, world):
+    """The ledger keeps no record of them, or one that reads as if all were well."""
+    planned = runs(1).runs[0]
+    world.airflows = [
+        airflows(planned.run_id, "failed", ago(minutes=2)),
+        airflows("during", "failed", ago(minutes=70)),  # incident-31 is open for two hours
+        airflows("before", "failed", ago(minutes=150)),
+        airflows("other", "success", ago(minutes=151)),
+        airflows("goes-on", "running", ago(minutes=0)),
+    ]
+    page = visitor.stream()
+    page.get_by_role("button", name="Show more runs").click()
+    expect(line(page, "during")).to_contain_text("halted")
+    expect(line(page, "during")).to_contain_text("while incident-31 was open")
+    expect(line(page, "before")).to_contain_text("failed")
+    expect(line(page, "goes-on")).to_contain_text("running")
+    expect(page.locator(".runs tbody tr .badge.bad")).to_have_count(3)
+    expect(line(page, "other")).to_have_count(0)
+    names = page.locator(".runs tbody th .runname").all_text_contents()
+    assert names.index("goes-on") < names.index("during") < names.index("before")
+
+
+def test_a_run_that_halts_is_not_called_a_proposal(visitor, world, monkeypatch):
+    """Its record is one; the incidents that it halts at say what it is."""
+    held = runs(1).runs[0].model_copy(update={"status": "proposed", "incidents": ("incident-31",)})
+    answer = type(world).answer
+
+    def answered(self, parts, query):
+        found = answer(self, parts, query)
+        return found.model_copy(update={"runs": (held,)}) if parts[2:] == ["runs"] else found
+
+    monkeypatch.setattr(type(world), "answer", answered)
+    page = visitor.stream()
+    expect(page.locator(".runs td.status .badge")).to_have_text("■halted")
+    expect(page.locator(".runs td.status")).to_contain_text("at incident-31")
+    expect(page.locator("#runs")).not_to_contain_text("propos")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_reasons_are_seen_whole(visitor, world, width):
+    """The reason is what a person looks for: no part of it hides in a title."""
+    doubted = status("doubted", "behind", offset_lag=7, is_measured=False, problem=OLD)
+    warned = "b.yaml also says stream: two; a.yaml is what counts"
+    world.streams = [
+        listed("doubted", doubted),
+        listed("two", status("two", "up_to_date"), warning=warned),
+    ]
+    page = visitor.streams(width=width)
+    expect(page.locator(".sub.warn")).to_have_text([OLD, warned])
+    assert page.eval_on_selector_all(".sub.warn", CUT) == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_is_to_be_copied_is_seen_and_copied_whole(visitor, world, width):
+    """Commands with the path of their file, and JSON, in a column of 300 pixels."""
+    world.page = world.orders(actions=(*unasked("orders", at_stake()), *world.page.actions[1:]))
+    grants = {"permissions": ["clipboard-read", "clipboard-write"]}
+    page = visitor.stream(width=width, **grants)
+    texts = page.locator(".actions pre")
+    expect(texts).to_have_count(3)
+    assert page.eval_on_selector_all(".actions pre", CUT) == 0
+    page.get_by_role("button", name="Copy the command: Answer incident-31").click()
+    expect(page.locator("#live")).to_have_text("copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == world.page.actions[0].command
+    assert copied.startswith("tideline resolve '/srv/data platform/streams/orders.yaml' --incident")
+
+
+def test_no_badge_leaves_its_place_on_a_telephone(visitor, world):
+    """Whatever it says."""
+    world.streams = [listed(s, status(s, s, open_incidents=120)) for s in ("waiting", "never_run")]
+    page = visitor.stream(width=390)
+    expect(page.locator(".runs .badge").filter(has_text="nothing to do").first).to_be_visible()
+    assert page.eval_on_selector_all(".badge", OUTSIDE) == []
+    assert visitor.streams(width=390).eval_on_selector_all(".badge", OUTSIDE) == []
+
+
+def test_one_day_is_no_curve(visitor, world):
+    """A new stream has landed on one day: its numbers are shown, and no sliver beside them."""
+    today = Day(day=f"{now():%Y-%m-%d}", rows=1_200, bytes=99_000)
+    up = status("new", "up_to_date", last_run=run_of(3))
+    world.streams = [listed("new", up, days=(today,)), listed("old", up)]
+    page = visitor.streams()
+    fresh = page.get_by_role("row").filter(has_text="new →")
+    expect(fresh).to_contain_text("1.2 k rows")
+    assert fresh.locator("svg").count() == 0
+    assert page.get_by_role("row").filter(has_text="old →").locator("svg").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("docs", "href"),
+    [
+        ("docs", "/tideline/docs/incidents-and-errors.md#retention_loss"),
+        ("https://docs.example/t/", "https://docs.example/t/incidents-and-errors/#retention_loss"),
+    ],
+)
+def test_the_runbook_is_a_link(visitor, world, docs, href):
+    """To the docs' site; to the page's own copy where none is named, as under `make up`."""
+    world.page = world.orders(docs=docs)
+    page = visitor.stream()
+    link = page.locator(".incident.open .runbook a")
+    assert link.evaluate("a => a.href").endswith(href)
+
+
+def test_two_files_of_one_stream_are_said(visitor, world):
+    """Above everything: what is shown may not be what its author wrote."""
+    warned = "b.yaml also says stream: orders; orders.yaml is what counts"
+    world.page = world.orders(warning=warned)
+    expect(visitor.stream().locator("#notices")).to_contain_text(warned)
