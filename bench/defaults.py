@@ -5,8 +5,6 @@ from __future__ import annotations
 AS_IT_COMES = {
     "spark.databricks.delta.snapshotPartitions": "50",
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "268435456b",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.maxConcurrentOutputFileWriters": "0",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.parquet.outputTimestampType": "INT96",
@@ -17,4 +15,4 @@ AS_IT_COMES = {
     ),
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
 }
-"""Spark's and Delta's defaults of all that our session sets."""
+"""Spark's and Delta's defaults of all that our session sets, but for our functions' catalog."""
