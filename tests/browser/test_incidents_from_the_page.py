@@ -1,4 +1,4 @@
-"""Three incidents, answered by somebody who has the page and Airflow's forms, and no shell.
+"""Incidents, runs and windows, by somebody who has the page and Airflow's forms, and no shell.
 
 What a person reads is asserted, and printed as a transcript; they go where the page's links lead.
 """
@@ -6,10 +6,14 @@ What a person reads is asserted, and printed as a transcript; they go where the 
 import re
 
 import pytest
+from airflow_client.client.api.backfill_api import BackfillApi
 from playwright.sync_api import expect
 
 from devstack.airflow_harness import started
-from tests.worlds.streams import closed_incidents, head
+from devstack.process import wait_until
+from tests.browser.pages import pick_time
+from tests.worlds.backfills import Backfilled
+from tests.worlds.streams import closed_incidents, head, table_rows
 
 pytestmark = pytest.mark.slow
 
@@ -32,12 +36,12 @@ class Reader:
         self.clicks += 1
         what.click()
 
-    def open_stream(self, name):
+    def open_stream(self, name, state="waiting|halted"):
         """Its own page, from Airflow's navigation."""
         self.page.goto(f"{self.url}/plugin/tideline")
         listed = self.page.frame_locator("iframe")
         row = listed.get_by_role("row").filter(has_text=name)
-        expect(row).to_contain_text(re.compile("waiting|halted"))
+        expect(row).to_contain_text(re.compile(state))
         print(f"\n{name}: the list says: {' '.join(row.inner_text().split())}")
         self.click(row.get_by_role("link", name=name))
         self.shown = self.page.frame_locator("iframe")
@@ -181,3 +185,51 @@ def test_a_default_stream(harness, client, stack, page, shots):
     assert head(stream) == {(topic, 0): 50}
     (closed,) = closed_incidents(stream)
     assert (closed.decision.by, closed.decision.reason) == ("admin", "they were tests")
+
+
+def test_a_run_s_offsets_are_read_again(harness, client, stack, page):
+    """From the list to the cleared task: the same offsets, and one copy."""
+    topic = harness.create("cleared", partitions=1)
+    harness.send(10, "cleared")
+    stream = started(harness, client, "cleared", kafka={"topics": [topic]})
+    client.trigger("cleared", "lands")
+    assert client.wait_for_run("cleared", "lands") == "success"
+    before = client.tasks("cleared", "lands")["ingest_ranges"]["start_date"]
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("cleared", "up to date")
+    reader.click(reader.shown.get_by_role("link", name="Read the newest run"))
+    page.wait_for_url("**/tasks/ingest_ranges*")
+    reader.click(page.get_by_role("button", name="to clear"))
+    reader.click(page.get_by_role("dialog").get_by_role("button", name="Confirm"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    print(f"has cleared the task, after {reader.clicks} clicks")
+
+    def is_read_again():
+        task = client.tasks("cleared", "lands")["ingest_ranges"]
+        return task["state"] == "success" and task["start_date"] != before
+
+    wait_until(is_read_again, "it is not read again", 300)
+    assert client.wait_for_run("cleared", "lands") == "success"
+    assert len(table_rows(stream)) == 10
+    assert reader.clicks <= 4
+
+
+def test_a_window_is_landed_from_the_page(harness, client, stack, page):
+    """From the list to Airflow's own form of backfills."""
+    scenario = Backfilled.build(harness, client, "windows", 2)
+    reader = Reader(page, stack.airflow.url)
+    reader.open_stream("windows", ".*")
+    reader.click(reader.shown.get_by_role("link", name="Land a window again"))
+    page.wait_for_url("**/dags/windows")
+    reader.click(page.get_by_role("button", name="Trigger").first)
+    page.get_by_role("dialog").wait_for()
+    reader.click(page.get_by_text("Backfill", exact=True).last)
+    for number, at in enumerate((scenario.first, scenario.last)):
+        pick_time(page, number, at)
+        reader.clicks += 1
+    expect(page.get_by_role("dialog").first).to_contain_text("2 runs will be triggered")
+    reader.click(page.get_by_role("button", name="Run Backfill"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    print(f"has started a backfill, after {reader.clicks} clicks")
+    (backfill,) = client.api(BackfillApi).list_backfills("windows").backfills
+    client.wait_for_backfill(backfill.id, 600)

@@ -254,9 +254,9 @@ def _operations(facts: StreamFacts) -> Iterator[Action]:
         newest = head.commits[-1].run_id
         yield Action(
             title="Read the newest run's offsets again",
-            url=_run_page(stream.stream, newest),
+            url=f"{_run_page(stream.stream, newest)}/tasks/ingest_ranges",
             fill=None,
-            note="Clear ingest_ranges: the same offsets are read, and one copy stays",
+            note="Clear this task: the same offsets are read, and one copy stays",
         )
         yield Action(
             title="Rewind to after the newest run",
