@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
+EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
     Mutant(
         "a topic that refuses is not up to date",
@@ -39,5 +40,23 @@ MUTANTS = (
         "is_measured=all(s.is_observed for s in followed) if followed else problem is None,",
         "is_measured=True,",
         LOOKING,
+    ),
+    Mutant(
+        "what an open incident is about is not called unread",
+        "if (incident := self._about(self._open_incidents)) is not None:",
+        "if (incident := self._about(())) is not None:",
+        EXPLAINING,
+    ),
+    Mutant(
+        "an offset past the log's end is refused",
+        "if found.offset >= end:",
+        "if found.offset > end:",
+        EXPLAINING,
+    ),
+    Mutant(
+        "what Kafka has deleted is not called unread",
+        "if found.offset < start:",
+        "if False:",
+        EXPLAINING,
     ),
 )

@@ -29,12 +29,12 @@ from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, reason_problem, shown
-from tideline.operations.reading import audit_stream
+from tideline.operations import reading
 from tideline.page.bands import standings
 from tideline.rules.audit import TypedAudit
 from tideline.rules.incidents import affected_text, affected_versions, how_to_decide, where_to_read
 from tideline.rules.positions import mark_followed
-from tideline.rules.status import doubt, explain, summarize
+from tideline.rules.status import doubt, summarize
 from tideline.stream.files import Problem, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run
@@ -123,24 +123,16 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     """What became of one record.
 
     Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
-    no row there; on its way; or not read yet.
+    no row there; at stake in an open incident; on its way; deleted; or not read yet. The brokers
+    are asked only about what the ledger has not landed.
     """
     place = TopicPartition(options.topic, options.partition)
     if options.partition < 0 or options.offset < 0:
         raise BadInput(
             f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
         )
-    ledger = open_ledger(read_stream(options.file))
-    state = ledger.read()
-    found = explain(
-        place,
-        options.offset,
-        state.head,
-        state.runs.values(),
-        state.decoding,
-        ledger.recent_runs(),
-        ledger.recent_incidents(),
-    )
+    with open_run(read_stream(options.file), "explain", RunRequest()) as run:
+        found = reading.explain_record(run, place, options.offset)
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
@@ -177,7 +169,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
     """Compare ledger, table and broker."""
     stream = read_stream(options.file)
     with open_run(stream, "audit", RunRequest()) as run:
-        result, findings = audit_stream(run)
+        result, findings = reading.audit_stream(run)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
     flaws = {kind: getattr(answer, kind) for kind in kinds}
