@@ -9,10 +9,12 @@ import json
 import os
 import pwd
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from tideline.contract.answers import Failure
 from tideline.contract.building import build_failure
@@ -40,9 +42,24 @@ class Output:
             json.dump(answer.data(), sys.stdout)
             sys.stdout.write("\n")
             return
-        for line in lines:
-            # Brackets in a text are no markup: `[10, 30)`.
-            self._console.print(line, markup=not isinstance(line, str))
+        for line in _plain(lines):
+            self._console.print(line)
+
+    @contextmanager
+    def meanwhile(self) -> Iterator[Callable[..., None]]:
+        """Until the answer is there, show a terminal these lines, each time in place of the last.
+
+        Yields:
+            What takes the lines; it does nothing where there is no terminal.
+        """
+        if self.as_json or not self._console.is_terminal:
+            yield lambda *_: None
+            return
+        # Imported here: only a terminal needs it.
+        from rich.live import Live
+
+        with Live(console=self._console, transient=True, auto_refresh=False) as live:
+            yield lambda *lines: live.update(Group(*_plain(lines)), refresh=True)
 
     def error(self, error: TidelineError, failure: Failure | None = None) -> None:
         """Print why a command failed.
@@ -54,6 +71,11 @@ class Output:
         if self.as_json:
             self.answer(failure or build_failure(error))
         print(with_entries(error), file=sys.stderr)
+
+
+def _plain(lines: Iterable[str | Table]) -> list[Text | Table]:
+    """Brackets in a text are no markup: `[10, 30)`."""
+    return [Text(line) if isinstance(line, str) else line for line in lines]
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

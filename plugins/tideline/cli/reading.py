@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
+
+from rich.table import Table
 
 from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
@@ -41,6 +44,7 @@ from tideline.wiring import open_ledger, open_run
 
 _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
+_ASKED = "the brokers are being asked"
 _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
 
 
@@ -74,44 +78,72 @@ def status(options: argparse.Namespace, output: Output) -> int:
 
     Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
     oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
-    not tell, as the last run saw it, with the reason below.
+    not tell, at least as much as the last run saw, with the reason below. On a terminal the
+    ledgers' answer is shown until the brokers have answered.
     """
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
-    found = [_status(stream, now) for stream in streams]
-    answer = Statuses(streams=[StreamStatus.of(s) for s in found])
-    lines = [
+    states = [open_ledger(stream).read() for stream in streams]
+    found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
+    silent: dict[str, str] = {}
+    with output.meanwhile() as show:
+        for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
+            show(*_shown(found, now))
+            observation, problem = _observed(stream, state, silent)
+            found[number] = _status(stream, state, observation, problem, now)
+    output.answer(Statuses(streams=[StreamStatus.of(s) for s in found]), *_shown(found, now))
+    return 0
+
+
+def _observed(
+    stream: Stream, state: LedgerState, silent: dict[str, str]
+) -> tuple[Observation | None, str | None]:
+    """What the brokers say, or why they do not; nobody waits twice for those that are silent.
+
+    Args:
+        silent: By connection, what was said of its brokers; added to.
+    """
+    connection = stream.kafka.connection
+    if connection in silent:
+        return None, silent[connection]
+    try:
+        with open_run(stream, "status", RunRequest()) as run:
+            return observe_topics(run, mark_followed(state.head, stream.kafka)), None
+    except (Transient, BadInput) as error:
+        if isinstance(error, Transient):
+            silent[connection] = error.message
+        return None, error.message
+
+
+def _status(
+    stream: Stream,
+    state: LedgerState,
+    observation: Observation | None,
+    problem: str | None,
+    now: datetime,
+) -> Status:
+    head = mark_followed(state.head, stream.kafka)
+    found = standings(head, observation, stream.kafka.isolation_level)
+    if observation is not None:
+        problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
+    return summarize(stream.stream, head, state.decoding, state.open_incidents, found, problem, now)
+
+
+def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
+    problems = [
         f"{s.stream}: {s.problem}{'' if s.is_measured else '; lag as the last run saw it'}"
         for s in found
         if s.problem
     ]
-    output.answer(answer, grid(_HEADINGS, (_row(s, now) for s in found)), *lines)
-    return 0
-
-
-def _status(stream: Stream, now: datetime) -> Status:
-    with open_run(stream, "status", RunRequest()) as run:
-        state = run.ledger.read()
-        head = mark_followed(state.head, stream.kafka)
-        observation: Observation | None = None
-        try:
-            observation = observe_topics(run, head)
-        except (Transient, BadInput) as error:
-            problem: str | None = error.message
-        found = standings(head, observation, stream.kafka.isolation_level)
-        if observation is not None:
-            problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
-        return summarize(
-            stream.stream, head, state.decoding, state.open_incidents, found, problem, now
-        )
+    return [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
 
 
 def _row(status: Status, now: datetime) -> list[object]:
-    unread, left = status.oldest_unread_at, status.headroom_seconds
+    unread, left, lag = status.oldest_unread_at, status.headroom_seconds, status.offset_lag
     return [
         status.stream,
         status.state.replace("_", " "),
-        status.offset_lag,
+        None if lag is None else f"{lag:,}" if status.is_measured else f">= {lag:,}",
         None if unread is None else f"{duration_text((now - unread).total_seconds())} ago",
         None if left is None else duration_text(left) if left > 0 else "overdue",
         status.last_run,
