@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
+ALIKE = "tests/unit/test_alike.py"
 EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
     Mutant(
@@ -58,5 +59,17 @@ MUTANTS = (
         "if found.offset < start:",
         "if False:",
         EXPLAINING,
+    ),
+    Mutant(
+        "a group's answer decides nothing that nobody has seen",
+        "if len(alike) != count:",
+        "if False:",
+        ALIKE,
+    ),
+    Mutant(
+        "a group is of one class (R8)",
+        "key = (found.kind, found.topic,",
+        "key = (found.topic,",
+        ALIKE,
     ),
 )

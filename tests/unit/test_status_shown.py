@@ -70,8 +70,8 @@ def test_lag_that_nobody_has_measured_is_a_lower_bound(silent, files, monkeypatc
 
 def test_a_connection_that_is_missing_hides_no_stream(files, monkeypatch, capsys):
     """The ledger answers, and what is wrong stands below."""
-    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka"}')
     assert main(["status", str(files[0])]) == 0
     shown = capsys.readouterr().out
     assert "up to date  >= 0" in shown
-    assert "AIRFLOW_CONN_KAFKA_DEFAULT" in shown
+    assert "orders: connection kafka_default" in shown

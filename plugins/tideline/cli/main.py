@@ -141,6 +141,9 @@ def _add_decision_commands(add: AddCommand) -> None:
     incident.add_argument("id", nargs="?", metavar="ID")
     resolve = add("resolve", reading.resolve, "decide about an incident")
     resolve.add_argument("--incident", required=True, metavar="ID")
+    text = "and all open ones of its topic and class; N is how many they are together, so that none"
+    text += " is decided that you have not seen"
+    resolve.add_argument("--all", type=int, metavar="N", help=text)
     resolve.add_argument("--choice", required=True, metavar="CHOICE")
     resolve.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
     resolve.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")

@@ -31,11 +31,17 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, reason_problem, shown
+from tideline.model.wording import duration_text, first_few, not_among, reason_problem, shown
 from tideline.operations import reading
 from tideline.page.bands import standings
 from tideline.rules.audit import TypedAudit
-from tideline.rules.incidents import affected_text, affected_versions, how_to_decide, where_to_read
+from tideline.rules.incidents import (
+    affected_text,
+    affected_versions,
+    grouped,
+    how_to_decide,
+    where_to_read,
+)
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
 from tideline.stream.files import Problem, read_stream, stream_paths
@@ -44,6 +50,7 @@ from tideline.wiring import open_ledger, open_run
 
 _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
+_FAIL = "it stays open, and nothing is landed there until somebody decides otherwise"
 _ASKED = "the brokers are being asked"
 _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
 
@@ -242,8 +249,9 @@ def incident(options: argparse.Namespace, output: Output) -> int:
         shown = (_by_id(ledger, options.id),)
     closed_runs = list(ledger.closed_runs()) if shown else []
     details = [build_incident_details(i, affected_versions(closed_runs, i)) for i in shown]
-    lines = [line for i in shown for line in _lines(closed_runs, i)] or ["no open incident"]
-    output.answer(Incidents(incidents=details), *lines)
+    groups = grouped(shown)
+    lines = [line for group in groups for line in _lines(closed_runs, group)]
+    output.answer(Incidents(incidents=details), *(lines or ["no open incident"]))
     return 0
 
 
@@ -263,15 +271,33 @@ def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
     return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
 
 
-def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
+def _lines(closed_runs: list[RunRecord], group: Sequence[Incident]) -> list[str]:
+    """What a person has to know of incidents that are alike, and how to answer them at once."""
+    known, finding, count = group[0], group[0].finding, len(group)
     if known.closed_at is not None:
         return [f"closed: {_closed_line(known)}", str(known)]
-    lines = [f"{known}{affected_text(known, affected_versions(closed_runs, known))}"]
+    touched = [affected_text(i, affected_versions(closed_runs, i)) for i in group[:_SHOWN]]
+    lines = [f"{known}{touched[0]}"]
+    if count > 1:
+        lines = [
+            f"{finding.topic}: {finding.kind}: {count} incidents: {finding.cause}."
+            f" Next: {finding.next_step}."
+        ]
+        every = zip(group, touched, strict=False)
+        lines += [f"  {i.incident_id}: {_at_stake(i)}.{text}" for i, text in every]
+        lines += [f"  and {count - _SHOWN} more"] if count > _SHOWN else []
     if known.decision is not None:
         lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
-    choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
-    lines += [f"  {choice}: {text}" for choice, text in choices.items()]
-    return [*lines, f"  {how_to_decide(known)}", f"  {where_to_read(known)}"]
+    meanings = VERDICTS[finding.kind].choices
+    lines += [f"  {choice}: {meanings.get(choice, _FAIL)}" for choice in finding.choices]
+    if finding.executable:
+        lines += [f"  {how_to_decide(known, n)}" for n in sorted({1, count}, reverse=True)]
+    return [*lines, f"  {where_to_read(known)}"]
+
+
+def _at_stake(incident: Incident) -> str:
+    finding = incident.finding
+    return f"{finding.place}: {finding.at_stake or f'found {finding.actual}'}"
 
 
 def _closed_line(incident: Incident) -> str:
@@ -295,26 +321,54 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
 
+    answered: list[str] = []
+
     def decide(state: LedgerState) -> LedgerState:
         known = state.open_incident(options.incident)
         if known is None:
             raise _not_open(ledger, state, options.incident)
         if options.choice not in known.finding.choices:
             raise BadInput(
-                f"--choice: got {options.choice!r} for {known.incident_id}, which is"
-                f" {known.finding.kind}; allowed: {', '.join(known.finding.choices)}"
+                f"--choice: {not_among(options.choice, known.finding.choices)};"
+                f" {known.incident_id} is {known.finding.kind}"
             )
-        return state.with_decision(known.incident_id, decision)
+        answered[:] = [i.incident_id for i in _meant(known, state, options.all)]
+        for incident_id in answered:
+            state = state.with_decision(incident_id, decision)
+        return state
 
-    decided = ledger.update(decide).open_incident(options.incident)
+    after = ledger.update(decide)
     reach("resolve:answered")
-    assert decided is not None
-    effect = "the incident stays open"
-    if decided.is_decided:
-        meaning = VERDICTS[decided.finding.kind].choices[options.choice]
+    decided = [i for i in after.open_incidents if i.incident_id in answered]
+    first = next(i for i in decided if i.incident_id == options.incident)
+    effect = _FAIL
+    if first.is_decided:
+        meaning = VERDICTS[first.finding.kind].choices[options.choice]
         effect = f"{meaning}. Takes effect when the halted run is cleared, or in the next run"
+    shown = [build_incident(i) for i in decided]
     output.answer(
-        Resolution(incident=build_incident(decided)),
-        f"{decided.incident_id}: {options.choice} by {by}: {effect}",
+        Resolution(incident=build_incident(first), incidents=shown),
+        f"{first_few(answered, _SHOWN)}: {options.choice} by {by}: {effect}",
     )
     return 0
+
+
+def _meant(known: Incident, state: LedgerState, count: int | None) -> Sequence[Incident]:
+    """The incidents that a decision about one answers.
+
+    Args:
+        count: How many are alike, by whoever decides; None: only that one is meant.
+
+    Raises:
+        BadInput: It is another number by now: nobody has seen all of them.
+    """
+    if count is None:
+        return (known,)
+    alike = next(group for group in grouped(state.open_incidents) if known in group)
+    if len(alike) != count:
+        raise BadInput(
+            f"--all: got {count}; {len(alike)} open incidents are like {known.incident_id}:"
+            f" {first_few((i.incident_id for i in alike), _SHOWN)}. Look again:"
+            " tideline incident FILE"
+        )
+    return alike

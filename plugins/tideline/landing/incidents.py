@@ -15,7 +15,7 @@ from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchPlan
-from tideline.rules.incidents import affected_text, affected_versions, how_to_decide
+from tideline.rules.incidents import affected_text, affected_versions, grouped, how_to_decide
 from tideline.rules.positions import is_set_aside
 from tideline.rules.reset_detection import Triage, triage
 
@@ -88,6 +88,8 @@ def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
         texts.append(f"{incident}{affected_text(incident, affected)} {how_to_decide(incident)}")
     if len(halting) > _SHOWN:
         texts.append(f"and {len(halting) - _SHOWN} more: tideline incident FILE lists them")
+    if len(grouped(halting)) < len(halting):
+        texts.append("One command answers those that are alike: tideline incident FILE shows it.")
     raise ResetDetected("\n".join(texts), incidents=halting)
 
 
