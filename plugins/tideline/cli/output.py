@@ -93,6 +93,22 @@ def grid_of(columns: Sequence[str], items: Iterable[object]) -> Table:
     return grid(columns, ([getattr(item, name) for name in columns] for item in items))
 
 
+def first_lines(prefix: str, items: Iterable[object], most: int = 5) -> list[str]:
+    """A line for each of the first things, and one that says how many there are beside."""
+    every = list(items)
+    lines = [f"{prefix}{item}" for item in every[:most]]
+    return lines if len(every) <= most else [*lines, f"{prefix}and {len(every) - most:,} more"]
+
+
+def first_rows(
+    columns: Sequence[str], items: Sequence[object], most: int = 20
+) -> list[str | Table]:
+    """`grid_of` the first of them, if there are any, and a line that says how many are beside."""
+    if len(items) <= most:
+        return [grid_of(columns, items)] if items else []
+    return [grid_of(columns, items[:most]), f"and {len(items) - most:,} more; --json has them all"]
+
+
 def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:
     """The partitions whose next offsets expire first, at most `most` of them."""
     return [

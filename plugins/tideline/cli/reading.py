@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
 from tideline.contract.building import (
     build_audit,
@@ -196,7 +196,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         f"ledger {answer.location}, version {answer.version}",
         grid_of(positions, answer.head),
         *headroom_lines(answer.headroom),
-        *(f"open: {incident}" for incident in state.open_incidents),
+        *first_lines("open: ", state.open_incidents),
         *(f"closed: {_closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
         grid_of(runs, answer.plans[-_SHOWN:]),
@@ -222,7 +222,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
         *([grid(("flaw", *columns), rows)] if rows else []),
         *(f"damaged: {file}" for file in result.damaged),
         *_typed_lines(result.typed),
-        *(str(finding) for finding in findings),
+        *first_lines("", findings),
         f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
     )
     return 0 if answer.clean else AuditNotClean.exit_code

@@ -15,7 +15,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
@@ -83,12 +83,12 @@ def plan(options: argparse.Namespace, output: Output) -> int:
         )
     output.answer(
         answer,
-        grid_of(_COLUMNS, answer.ranges),
+        *first_rows(_COLUMNS, answer.ranges),
         *headroom_lines(answer.headroom),
-        *(str(notice) for notice in result.notices),
-        *(str(finding) for finding in result.findings),
-        *(f"deleted from Kafka: {gone}" for gone in result.proposal.gone),
-        *(f"open: {incident}" for incident in result.incidents),
+        *first_lines("", result.notices),
+        *first_lines("", result.findings),
+        *first_lines("deleted from Kafka: ", result.proposal.gone),
+        *first_lines("open: ", result.incidents),
         summary,
     )
     if result.halts:
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.error(error, _failure(error, stream, run_id, request))
         return error.exit_code
     answer = build_run(record, context.decoded)
-    lines = [grid_of((*_COLUMNS, "rows"), answer.ranges)] if answer.ranges else []
+    lines = first_rows((*_COLUMNS, "rows"), answer.ranges)
     summary = "nothing to do"
     if record.superseded_by is not None:
         summary = f"nothing to do: superseded by {record.superseded_by}"
