@@ -10,11 +10,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from inspect import getdoc
+from typing import Any
 
 from tideline import __version__
 from tideline.cli import reading, starting, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
+from tideline.model.wording import did_you_mean, not_among, shown
 
 Answer = Callable[[argparse.Namespace, Output], int]
 """Executes a command; returns the exit status."""
@@ -29,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(arguments)
+    options, others = parser.parse_known_args(arguments)
+    if others:
+        known = [name for name in options.parser._option_string_actions if name.startswith("--")]
+        options.parser.error(f"arguments: {not_among(others[0].partition('=')[0], known)}")
     _log_to_stderr(options.verbose)
     # As an exception, so that `with` and `finally` release leases and stop child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -52,9 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which word was meant, where one of a few was mistyped."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        text = not_among(str(value), action.choices)
+        if isinstance(action, argparse._SubParsersAction):  # nobody reads seventeen names in a line
+            near = did_you_mean(str(value), action.choices).rstrip(";")
+            text = f"got {shown(str(value))}{near}\n`tideline --help` lists the commands"
+        raise argparse.ArgumentError(action, text)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tideline",
         description="Land Kafka topics in Delta tables, in bounded and verified batches.",
         epilog="exit status: 0 done or nothing to do, 1 a bug of Tideline, 2 bad input,"
@@ -73,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
             "--json", dest="output", action="store_const", const="json", help=text_of_json
         )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
-        command.set_defaults(answer=answer)
+        command.set_defaults(answer=answer, parser=command)
         return command
 
     def add_for_stream(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:

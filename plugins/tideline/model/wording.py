@@ -69,6 +69,13 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return f", did you mean {' or '.join(near)}?" if near else ";"
 
 
+def said_by_system(error: OSError | ValueError) -> str:
+    """Why a file cannot be read or written, without Python's names and numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "not text in UTF-8" if isinstance(error, UnicodeError) else str(error)
+
+
 def key_shown(key: object) -> str:
     """A key that somebody gave, for messages: as `shown`, without its quotation marks."""
     text = shown(key)
