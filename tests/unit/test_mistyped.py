@@ -24,8 +24,8 @@ def orders(tmp_path):
 
 def test_a_command_is_recognized_and_not_all_seventeen_are_printed(capsys):
     """A word that is near none leads to the help."""
-    text = said(capsys, "statuss")
-    assert "argument COMMAND: got 'statuss', did you mean status?" in text
+    text = said(capsys, "statusx")
+    assert "argument COMMAND: got 'statusx', did you mean status?" in text
     assert "move-ledger" not in text
     text = said(capsys, "xyz")
     assert "got 'xyz'\n`tideline --help` lists the commands" in text

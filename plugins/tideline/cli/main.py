@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from inspect import getdoc
-from typing import Any
+from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import reading, starting, writing
@@ -209,8 +209,20 @@ def _add_request(command: argparse.ArgumentParser) -> None:
     )
 
 
+class _ToStderr(logging.StreamHandler[TextIO]):
+    """To standard error as it is now: what shows progress there puts lines above its own."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None:
+        """It stays what it is."""
+
+
 def _log_to_stderr(verbose: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING, format="%(message)s")
     logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python logs each broker that does not answer; our message says it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -22,6 +22,7 @@ from tideline.contract.shapes import StreamStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
 from tideline.failpoints import reach
 from tideline.landing.observing import observe_topics
+from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
@@ -207,7 +208,8 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
 def audit(options: argparse.Namespace, output: Output) -> int:
     """Compare ledger, table and broker."""
     stream = read_stream(options.file)
-    with open_run(stream, "audit", RunRequest()) as run:
+    doing = working(f"reading the tables of {stream.stream}, and asking its brokers")
+    with open_run(stream, "audit", RunRequest()) as run, doing:
         result, findings = reading.audit_stream(run)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")

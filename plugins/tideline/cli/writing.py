@@ -32,7 +32,7 @@ from tideline.contract.building import (
 from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
-from tideline.launch.progress import ProgressLine
+from tideline.launch.progress import ProgressLine, working
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.decoding import DecodeRecord
@@ -174,7 +174,7 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
     run_id = options.run_id or _new_run_id()
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         decode_batch(context)
     lines = _decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
@@ -190,7 +190,7 @@ def redrive(options: argparse.Namespace, output: Output) -> int:
 
     stream = read_stream(options.file)
     run_id = options.run_id or _new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
     answer = build_redriven(run_id, redriven)
     output.answer(
@@ -258,7 +258,9 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
     stream = read_stream(options.file)
-    with open_run(stream, "maintain", RunRequest(by=os_user())) as run:
+    request = RunRequest(by=os_user())
+    doing = working(f"reading and merging files of {stream.stream}'s tables")
+    with open_run(stream, "maintain", request) as run, doing:
         upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)
     answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
     summary = "done" if answer.status == "done" else "nothing to do"
