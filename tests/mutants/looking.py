@@ -4,6 +4,8 @@ from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
 LOOKOUT = "tests/unit/test_lookout.py"
+ALIKE = "tests/unit/test_alike.py"
+EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
     Mutant(
         "of two files of one stream the one that is named like it counts",
@@ -70,5 +72,35 @@ MUTANTS = (
         "is_measured=all(s.is_observed for s in followed) if followed else problem is None,",
         "is_measured=True,",
         LOOKING,
+    ),
+    Mutant(
+        "what an open incident is about is not called unread",
+        "if (incident := self._about(self._open_incidents)) is not None:",
+        "if (incident := self._about(())) is not None:",
+        EXPLAINING,
+    ),
+    Mutant(
+        "an offset past the log's end is refused",
+        "if found.offset >= end:",
+        "if found.offset > end:",
+        EXPLAINING,
+    ),
+    Mutant(
+        "what Kafka has deleted is not called unread",
+        "if found.offset < start:",
+        "if False:",
+        EXPLAINING,
+    ),
+    Mutant(
+        "a group's answer decides nothing that nobody has seen",
+        "if len(alike) != count:",
+        "if False:",
+        ALIKE,
+    ),
+    Mutant(
+        "a group is of one class (R8)",
+        "key = (found.kind, found.topic,",
+        "key = (found.topic,",
+        ALIKE,
     ),
 )

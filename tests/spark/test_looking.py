@@ -47,11 +47,14 @@ def test_a_stream_is_told_in_a_line_and_a_record_in_another(
     assert line() == ("behind", 20, "first", 0)
     assert outcome(29) == ("landed", "first", 1)
     assert outcome(30) == ("unread", None, None)
-    assert outcome(0, partition=1) == ("unread", None, None)
+    nowhere = ("explain", file, harness.topic())
+    assert main([*nowhere, "1", "0"]) == 2
+    assert "offset: got 0; allowed: none" in capsys.readouterr().err
     harness.delete_records(40)
     with pytest.raises(ResetDetected):
         harness.run(stream, "second", spark)
     assert line() == ("halted", 20, "first", 1)
+    assert outcome(39) == ("at_stake", None, None)
     monkeypatch.setenv("TIDELINE_STREAMS", str(harness.folder))
     away = {"request_timeout_ms": 500, "default_api_timeout_ms": 1500}
     harness.connect(f"127.0.0.1:{free_ports(1)[0]}", **away)

@@ -273,7 +273,8 @@ def test_an_incident_with_what_it_touches():
     assert (untouched["doubtful"], untouched["affected_versions"]) == ([], [])
     assert (untouched["topic"], untouched["decision"], untouched["closed_at"]) == (None, None, None)
     assert "unverified" not in touched
-    assert_fits("resolve", answers.Resolution(incident=parts.build_incident(OPEN)).data())
+    shown = parts.build_incident(OPEN)
+    assert_fits("resolve", answers.Resolution(incident=shown, incidents=[shown]).data())
 
 
 def test_an_audit():

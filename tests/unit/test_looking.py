@@ -66,7 +66,7 @@ CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
 
 def explained(offset, state=HEAD, open_runs=(), closed_runs=CLOSED_RUNS, incidents=(CLOSED,)):
     newest_first = closed_runs[::-1]
-    return explain(PLACE, offset, state, open_runs, DECODED, newest_first, incidents)
+    return explain(PLACE, offset, state, open_runs, (), DECODED, newest_first, incidents)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_below_a_cut_an_older_generation_is_meant():
 
 def test_nothing_is_made_up_where_nothing_is_known():
     """A partition that nobody follows, and a run that history has forgotten."""
-    found = explain(TopicPartition("else", 0), 1, HEAD, (), DECODED, (), ())
+    found = explain(TopicPartition("else", 0), 1, HEAD, (), (), DECODED, (), ())
     assert (found.outcome, found.topic_id, found.next_offset) == ("not_followed", None, None)
     assert (explained(0, closed_runs=()).outcome, explained(0, closed_runs=()).run_id) == (
         "landed",

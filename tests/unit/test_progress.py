@@ -1,10 +1,13 @@
-"""The line that shows how far Spark is."""
+"""What shows how far long work is."""
 
 import io
+import logging
+import re
 
 import pytest
+from rich.console import Console
 
-from tideline.launch.progress import ProgressLine, progress_text
+from tideline.launch.progress import ProgressLine, progress_text, working
 
 
 @pytest.mark.parametrize(
@@ -31,23 +34,56 @@ def test_it_says_how_far_how_fast_and_how_long(facts, text):
     assert progress_text(*facts) == text
 
 
-def test_each_text_replaces_the_one_before_and_nothing_is_left():
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), force_terminal=True, width=120, _environ={})
+
+
+def plain(console):
+    """What was written, without the terminal's commands."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
+
+
+def test_each_text_replaces_the_one_before_and_nothing_is_left(console):
     """The rate counts from the first tasks on, without Spark's start."""
-    terminal, times = io.StringIO(), iter([100.0, 102.0, 103.0])
-    line = ProgressLine(terminal, lambda: next(times))
+    times = iter([100.0, 102.0, 103.0])
+    line = ProgressLine(console, lambda: next(times))
     line.begin(2, 400)
     line.update(0, 2, 50)
     line.update(1, 2, 250)
     line.begin(1, 10)
     line.update(0, 1, 5)
     line.end()
-    shown = terminal.getvalue().split("\r\x1b[2K")
-    assert shown == [
-        "",
+    shown = plain(console)
+    steps = (
         "waiting for Spark",
         "0 of 2 partitions done, 50 of 400 offsets read",
         "1 of 2 partitions done, 250 of 400 offsets read, 100 a second, at most 2 s left",
         "waiting for Spark",
         "0 of 1 partitions done, 5 of 10 offsets read",
-        "",
-    ]
+    )
+    at = [shown.index(steps[0])]
+    for step in steps[1:]:
+        at.append(shown.index(step, at[-1] + 1))
+    assert console.file.getvalue().endswith("\x1b[1A\x1b[2K")
+
+
+def test_colours_obey_no_color(monkeypatch):
+    """The convention of no-color.org."""
+    for set_to, has_colour in ((None, True), ("1", False)):
+        environ = {"TERM": "xterm-256color"} | ({"NO_COLOR": set_to} if set_to else {})
+        console = Console(file=io.StringIO(), force_terminal=True, width=120, _environ=environ)
+        line = ProgressLine(console)
+        line.begin(1, 10)
+        line.update(0, 1, 5)
+        line.end()
+        colours = re.findall(r"\x1b\[(?:3[0-7]|38;5;\d+)m", console.file.getvalue())
+        assert bool(colours) == has_colour
+
+
+def test_without_a_terminal_it_is_a_plain_line(caplog, capsys):
+    """Nobody wants a thousand frames in the log of a scheduler."""
+    with caplog.at_level(logging.INFO, "tideline"), working("reading the tables"):
+        pass
+    assert caplog.messages == ["reading the tables"]
+    assert "\x1b" not in capsys.readouterr().err

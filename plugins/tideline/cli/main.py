@@ -10,11 +10,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from inspect import getdoc
+from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import reading, starting, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
+from tideline.model.wording import did_you_mean, not_among, shown
 
 Answer = Callable[[argparse.Namespace, Output], int]
 """Executes a command; returns the exit status."""
@@ -29,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(arguments)
+    options, others = parser.parse_known_args(arguments)
+    if others:
+        known = [name for name in options.parser._option_string_actions if name.startswith("--")]
+        options.parser.error(f"arguments: {not_among(others[0].partition('=')[0], known)}")
     _log_to_stderr(options.verbose)
     # As an exception, so that `with` and `finally` release leases and stop child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -52,9 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which word was meant, where one of a few was mistyped."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        text = not_among(str(value), action.choices)
+        if isinstance(action, argparse._SubParsersAction):  # nobody reads seventeen names in a line
+            near = did_you_mean(str(value), action.choices).rstrip(";")
+            text = f"got {shown(str(value))}{near}\n`tideline --help` lists the commands"
+        raise argparse.ArgumentError(action, text)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tideline",
         description="Land Kafka topics in Delta tables, in bounded and verified batches.",
         epilog="exit status: 0 done or nothing to do, 1 a bug of Tideline, 2 bad input,"
@@ -73,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
             "--json", dest="output", action="store_const", const="json", help=text_of_json
         )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
-        command.set_defaults(answer=answer)
+        command.set_defaults(answer=answer, parser=command)
         return command
 
     def add_for_stream(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
@@ -141,6 +159,9 @@ def _add_decision_commands(add: AddCommand) -> None:
     incident.add_argument("id", nargs="?", metavar="ID")
     resolve = add("resolve", reading.resolve, "decide about an incident")
     resolve.add_argument("--incident", required=True, metavar="ID")
+    text = "and all open ones of its topic and class; N is how many they are together, so that none"
+    text += " is decided that you have not seen"
+    resolve.add_argument("--all", type=int, metavar="N", help=text)
     resolve.add_argument("--choice", required=True, metavar="CHOICE")
     resolve.add_argument("--reason", required=True, metavar="TEXT", help="why; kept in the ledger")
     resolve.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")
@@ -188,8 +209,20 @@ def _add_request(command: argparse.ArgumentParser) -> None:
     )
 
 
+class _ToStderr(logging.StreamHandler[TextIO]):
+    """To standard error as it is now: what shows progress there puts lines above its own."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None:
+        """It stays what it is."""
+
+
 def _log_to_stderr(verbose: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING, format="%(message)s")
     logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python logs each broker that does not answer; our message says it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -9,10 +9,12 @@ import json
 import os
 import pwd
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from tideline.contract.answers import Failure
 from tideline.contract.building import build_failure
@@ -40,9 +42,24 @@ class Output:
             json.dump(answer.data(), sys.stdout)
             sys.stdout.write("\n")
             return
-        for line in lines:
-            # Brackets in a text are no markup: `[10, 30)`.
-            self._console.print(line, markup=not isinstance(line, str))
+        for line in _plain(lines):
+            self._console.print(line)
+
+    @contextmanager
+    def meanwhile(self) -> Iterator[Callable[..., None]]:
+        """Until the answer is there, show a terminal these lines, each time in place of the last.
+
+        Yields:
+            What takes the lines; it does nothing where there is no terminal.
+        """
+        if self.as_json or not self._console.is_terminal:
+            yield lambda *_: None
+            return
+        # Imported here: only a terminal needs it.
+        from rich.live import Live
+
+        with Live(console=self._console, transient=True, auto_refresh=False) as live:
+            yield lambda *lines: live.update(Group(*_plain(lines)), refresh=True)
 
     def error(self, error: TidelineError, failure: Failure | None = None) -> None:
         """Print why a command failed.
@@ -54,6 +71,11 @@ class Output:
         if self.as_json:
             self.answer(failure or build_failure(error))
         print(with_entries(error), file=sys.stderr)
+
+
+def _plain(lines: Iterable[str | Table]) -> list[Text | Table]:
+    """Brackets in a text are no markup: `[10, 30)`."""
+    return [Text(line) if isinstance(line, str) else line for line in lines]
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -69,6 +91,22 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 def grid_of(columns: Sequence[str], items: Iterable[object]) -> Table:
     """A table of objects, whose attributes are the columns."""
     return grid(columns, ([getattr(item, name) for name in columns] for item in items))
+
+
+def first_lines(prefix: str, items: Iterable[object], most: int = 5) -> list[str]:
+    """A line for each of the first things, and one that says how many there are beside."""
+    every = list(items)
+    lines = [f"{prefix}{item}" for item in every[:most]]
+    return lines if len(every) <= most else [*lines, f"{prefix}and {len(every) - most:,} more"]
+
+
+def first_rows(
+    columns: Sequence[str], items: Sequence[object], most: int = 20
+) -> list[str | Table]:
+    """`grid_of` the first of them, if there are any, and a line that says how many are beside."""
+    if len(items) <= most:
+        return [grid_of(columns, items)] if items else []
+    return [grid_of(columns, items[:most]), f"and {len(items) - most:,} more; --json has them all"]
 
 
 def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:

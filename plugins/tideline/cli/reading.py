@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from rich.table import Table
+
+from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
 from tideline.contract.building import (
     build_audit,
@@ -19,6 +22,7 @@ from tideline.contract.shapes import StreamStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
 from tideline.failpoints import reach
 from tideline.landing.observing import observe_topics
+from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
@@ -28,19 +32,27 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, reason_problem, shown
-from tideline.operations.reading import audit_stream
+from tideline.model.wording import duration_text, first_few, not_among, reason_problem, shown
+from tideline.operations import reading
 from tideline.page.bands import standings
 from tideline.rules.audit import TypedAudit
-from tideline.rules.incidents import affected_text, affected_versions, how_to_decide, where_to_read
+from tideline.rules.incidents import (
+    affected_text,
+    affected_versions,
+    grouped,
+    how_to_decide,
+    where_to_read,
+)
 from tideline.rules.positions import mark_followed
-from tideline.rules.status import doubt, explain, summarize
+from tideline.rules.status import doubt, summarize
 from tideline.stream.files import Problem, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run
 
 _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
+_FAIL = "it stays open, and nothing is landed there until somebody decides otherwise"
+_ASKED = "the brokers are being asked"
 _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
 
 
@@ -74,44 +86,72 @@ def status(options: argparse.Namespace, output: Output) -> int:
 
     Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
     oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
-    not tell, as the last run saw it, with the reason below.
+    not tell, at least as much as the last run saw, with the reason below. On a terminal the
+    ledgers' answer is shown until the brokers have answered.
     """
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
-    found = [_status(stream, now) for stream in streams]
-    answer = Statuses(streams=[StreamStatus.of(s) for s in found])
-    lines = [
+    states = [open_ledger(stream).read() for stream in streams]
+    found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
+    silent: dict[str, str] = {}
+    with output.meanwhile() as show:
+        for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
+            show(*_shown(found, now))
+            observation, problem = _observed(stream, state, silent)
+            found[number] = _status(stream, state, observation, problem, now)
+    output.answer(Statuses(streams=[StreamStatus.of(s) for s in found]), *_shown(found, now))
+    return 0
+
+
+def _observed(
+    stream: Stream, state: LedgerState, silent: dict[str, str]
+) -> tuple[Observation | None, str | None]:
+    """What the brokers say, or why they do not; nobody waits twice for those that are silent.
+
+    Args:
+        silent: By connection, what was said of its brokers; added to.
+    """
+    connection = stream.kafka.connection
+    if connection in silent:
+        return None, silent[connection]
+    try:
+        with open_run(stream, "status", RunRequest()) as run:
+            return observe_topics(run, mark_followed(state.head, stream.kafka)), None
+    except (Transient, BadInput) as error:
+        if isinstance(error, Transient):
+            silent[connection] = error.message
+        return None, error.message
+
+
+def _status(
+    stream: Stream,
+    state: LedgerState,
+    observation: Observation | None,
+    problem: str | None,
+    now: datetime,
+) -> Status:
+    head = mark_followed(state.head, stream.kafka)
+    found = standings(head, observation, stream.kafka.isolation_level)
+    if observation is not None:
+        problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
+    return summarize(stream.stream, head, state.decoding, state.open_incidents, found, problem, now)
+
+
+def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
+    problems = [
         f"{s.stream}: {s.problem}{'' if s.is_measured else '; lag as the last run saw it'}"
         for s in found
         if s.problem
     ]
-    output.answer(answer, grid(_HEADINGS, (_row(s, now) for s in found)), *lines)
-    return 0
-
-
-def _status(stream: Stream, now: datetime) -> Status:
-    with open_run(stream, "status", RunRequest()) as run:
-        state = run.ledger.read()
-        head = mark_followed(state.head, stream.kafka)
-        observation: Observation | None = None
-        try:
-            observation = observe_topics(run, head)
-        except (Transient, BadInput) as error:
-            problem: str | None = error.message
-        found = standings(head, observation, stream.kafka.isolation_level)
-        if observation is not None:
-            problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
-        return summarize(
-            stream.stream, head, state.decoding, state.open_incidents, found, problem, now
-        )
+    return [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
 
 
 def _row(status: Status, now: datetime) -> list[object]:
-    unread, left = status.oldest_unread_at, status.headroom_seconds
+    unread, left, lag = status.oldest_unread_at, status.headroom_seconds, status.offset_lag
     return [
         status.stream,
         status.state.replace("_", " "),
-        status.offset_lag,
+        None if lag is None else f"{lag:,}" if status.is_measured else f">= {lag:,}",
         None if unread is None else f"{duration_text((now - unread).total_seconds())} ago",
         None if left is None else duration_text(left) if left > 0 else "overdue",
         status.last_run,
@@ -123,24 +163,16 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     """What became of one record.
 
     Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
-    no row there; on its way; or not read yet.
+    no row there; at stake in an open incident; on its way; deleted; or not read yet. The brokers
+    are asked only about what the ledger has not landed.
     """
     place = TopicPartition(options.topic, options.partition)
     if options.partition < 0 or options.offset < 0:
         raise BadInput(
             f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
         )
-    ledger = open_ledger(read_stream(options.file))
-    state = ledger.read()
-    found = explain(
-        place,
-        options.offset,
-        state.head,
-        state.runs.values(),
-        state.decoding,
-        ledger.recent_runs(),
-        ledger.recent_incidents(),
-    )
+    with open_run(read_stream(options.file), "explain", RunRequest()) as run:
+        found = reading.explain_record(run, place, options.offset)
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
@@ -165,7 +197,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         f"ledger {answer.location}, version {answer.version}",
         grid_of(positions, answer.head),
         *headroom_lines(answer.headroom),
-        *(f"open: {incident}" for incident in state.open_incidents),
+        *first_lines("open: ", state.open_incidents),
         *(f"closed: {_closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
         grid_of(runs, answer.plans[-_SHOWN:]),
@@ -176,8 +208,9 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
 def audit(options: argparse.Namespace, output: Output) -> int:
     """Compare ledger, table and broker."""
     stream = read_stream(options.file)
-    with open_run(stream, "audit", RunRequest()) as run:
-        result, findings = audit_stream(run)
+    doing = working(f"reading the tables of {stream.stream}, and asking its brokers")
+    with open_run(stream, "audit", RunRequest()) as run, doing:
+        result, findings = reading.audit_stream(run)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
     flaws = {kind: getattr(answer, kind) for kind in kinds}
@@ -191,7 +224,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
         *([grid(("flaw", *columns), rows)] if rows else []),
         *(f"damaged: {file}" for file in result.damaged),
         *_typed_lines(result.typed),
-        *(str(finding) for finding in findings),
+        *first_lines("", findings),
         f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
     )
     return 0 if answer.clean else AuditNotClean.exit_code
@@ -218,8 +251,9 @@ def incident(options: argparse.Namespace, output: Output) -> int:
         shown = (_by_id(ledger, options.id),)
     closed_runs = list(ledger.closed_runs()) if shown else []
     details = [build_incident_details(i, affected_versions(closed_runs, i)) for i in shown]
-    lines = [line for i in shown for line in _lines(closed_runs, i)] or ["no open incident"]
-    output.answer(Incidents(incidents=details), *lines)
+    groups = grouped(shown)
+    lines = [line for group in groups for line in _lines(closed_runs, group)]
+    output.answer(Incidents(incidents=details), *(lines or ["no open incident"]))
     return 0
 
 
@@ -239,15 +273,33 @@ def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
     return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
 
 
-def _lines(closed_runs: list[RunRecord], known: Incident) -> list[str]:
+def _lines(closed_runs: list[RunRecord], group: Sequence[Incident]) -> list[str]:
+    """What a person has to know of incidents that are alike, and how to answer them at once."""
+    known, finding, count = group[0], group[0].finding, len(group)
     if known.closed_at is not None:
         return [f"closed: {_closed_line(known)}", str(known)]
-    lines = [f"{known}{affected_text(known, affected_versions(closed_runs, known))}"]
+    touched = [affected_text(i, affected_versions(closed_runs, i)) for i in group[:_SHOWN]]
+    lines = [f"{known}{touched[0]}"]
+    if count > 1:
+        lines = [
+            f"{finding.topic}: {finding.kind}: {count} incidents: {finding.cause}."
+            f" Next: {finding.next_step}."
+        ]
+        every = zip(group, touched, strict=False)
+        lines += [f"  {i.incident_id}: {_at_stake(i)}.{text}" for i, text in every]
+        lines += [f"  and {count - _SHOWN} more"] if count > _SHOWN else []
     if known.decision is not None:
         lines.append(f"  decided: {known.decision.choice} by {known.decision.by}")
-    choices = VERDICTS[known.finding.kind].choices if known.finding.decidable else {}
-    lines += [f"  {choice}: {text}" for choice, text in choices.items()]
-    return [*lines, f"  {how_to_decide(known)}", f"  {where_to_read(known)}"]
+    meanings = VERDICTS[finding.kind].choices
+    lines += [f"  {choice}: {meanings.get(choice, _FAIL)}" for choice in finding.choices]
+    if finding.executable:
+        lines += [f"  {how_to_decide(known, n)}" for n in sorted({1, count}, reverse=True)]
+    return [*lines, f"  {where_to_read(known)}"]
+
+
+def _at_stake(incident: Incident) -> str:
+    finding = incident.finding
+    return f"{finding.place}: {finding.at_stake or f'found {finding.actual}'}"
 
 
 def _closed_line(incident: Incident) -> str:
@@ -271,26 +323,54 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
 
+    answered: list[str] = []
+
     def decide(state: LedgerState) -> LedgerState:
         known = state.open_incident(options.incident)
         if known is None:
             raise _not_open(ledger, state, options.incident)
         if options.choice not in known.finding.choices:
             raise BadInput(
-                f"--choice: got {options.choice!r} for {known.incident_id}, which is"
-                f" {known.finding.kind}; allowed: {', '.join(known.finding.choices)}"
+                f"--choice: {not_among(options.choice, known.finding.choices)};"
+                f" {known.incident_id} is {known.finding.kind}"
             )
-        return state.with_decision(known.incident_id, decision)
+        answered[:] = [i.incident_id for i in _meant(known, state, options.all)]
+        for incident_id in answered:
+            state = state.with_decision(incident_id, decision)
+        return state
 
-    decided = ledger.update(decide).open_incident(options.incident)
+    after = ledger.update(decide)
     reach("resolve:answered")
-    assert decided is not None
-    effect = "the incident stays open"
-    if decided.is_decided:
-        meaning = VERDICTS[decided.finding.kind].choices[options.choice]
+    decided = [i for i in after.open_incidents if i.incident_id in answered]
+    first = next(i for i in decided if i.incident_id == options.incident)
+    effect = _FAIL
+    if first.is_decided:
+        meaning = VERDICTS[first.finding.kind].choices[options.choice]
         effect = f"{meaning}. Takes effect when the halted run is cleared, or in the next run"
+    shown = [build_incident(i) for i in decided]
     output.answer(
-        Resolution(incident=build_incident(decided)),
-        f"{decided.incident_id}: {options.choice} by {by}: {effect}",
+        Resolution(incident=build_incident(first), incidents=shown),
+        f"{first_few(answered, _SHOWN)}: {options.choice} by {by}: {effect}",
     )
     return 0
+
+
+def _meant(known: Incident, state: LedgerState, count: int | None) -> Sequence[Incident]:
+    """The incidents that a decision about one answers.
+
+    Args:
+        count: How many are alike, by whoever decides; None: only that one is meant.
+
+    Raises:
+        BadInput: It is another number by now: nobody has seen all of them.
+    """
+    if count is None:
+        return (known,)
+    alike = next(group for group in grouped(state.open_incidents) if known in group)
+    if len(alike) != count:
+        raise BadInput(
+            f"--all: got {count}; {len(alike)} open incidents are like {known.incident_id}:"
+            f" {first_few((i.incident_id for i in alike), _SHOWN)}. Look again:"
+            " tideline incident FILE"
+        )
+    return alike

@@ -18,7 +18,7 @@ from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, said_by_system
 from tideline.stream.files import parse_stream
 
 _SHOWN = 50
@@ -61,7 +61,10 @@ def init(options: argparse.Namespace, output: Output) -> int:
     header = _HEADER.format(topics=", ".join(chosen), file=path)
     text = header + yaml.safe_dump(file, sort_keys=False)
     parse_stream(text, str(path))  # a refused name leaves no file behind
-    path.write_text(text)
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {said_by_system(error)}") from error
     output.answer(
         Begun(file=str(path), stream=name, topics=chosen, table=table),
         f"{path}: stream {name}, {', '.join(chosen)} into {table}",
@@ -115,7 +118,9 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
             folder.mkdir(parents=True, exist_ok=True)
             jars = [Path(shutil.copy(jar, folder)) for jar in jars]
         except OSError as error:
-            raise BadInput(f"--into: {folder} cannot be written: {error}") from error
+            raise BadInput(
+                f"--into: {folder} cannot be written: {said_by_system(error)}"
+            ) from error
     counted = Counter(jar.parent for jar in jars)
     answer = Fetched(jars=[str(jar) for jar in jars])
     output.answer(answer, *(f"{count} jars in {folder}" for folder, count in counted.items()))

@@ -15,7 +15,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from tideline.cli.output import Output, grid, grid_of, headroom_lines, os_user
+from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
@@ -32,7 +32,7 @@ from tideline.contract.building import (
 from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
-from tideline.launch.progress import ProgressLine
+from tideline.launch.progress import ProgressLine, working
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.decoding import DecodeRecord
@@ -83,12 +83,12 @@ def plan(options: argparse.Namespace, output: Output) -> int:
         )
     output.answer(
         answer,
-        grid_of(_COLUMNS, answer.ranges),
+        *first_rows(_COLUMNS, answer.ranges),
         *headroom_lines(answer.headroom),
-        *(str(notice) for notice in result.notices),
-        *(str(finding) for finding in result.findings),
-        *(f"deleted from Kafka: {gone}" for gone in result.proposal.gone),
-        *(f"open: {incident}" for incident in result.incidents),
+        *first_lines("", result.notices),
+        *first_lines("", result.findings),
+        *first_lines("deleted from Kafka: ", result.proposal.gone),
+        *first_lines("open: ", result.incidents),
         summary,
     )
     if result.halts:
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.error(error, _failure(error, stream, run_id, request))
         return error.exit_code
     answer = build_run(record, context.decoded)
-    lines = [grid_of((*_COLUMNS, "rows"), answer.ranges)] if answer.ranges else []
+    lines = first_rows((*_COLUMNS, "rows"), answer.ranges)
     summary = "nothing to do"
     if record.superseded_by is not None:
         summary = f"nothing to do: superseded by {record.superseded_by}"
@@ -174,7 +174,7 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
     run_id = options.run_id or _new_run_id()
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         decode_batch(context)
     lines = _decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
@@ -190,7 +190,7 @@ def redrive(options: argparse.Namespace, output: Output) -> int:
 
     stream = read_stream(options.file)
     run_id = options.run_id or _new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
     answer = build_redriven(run_id, redriven)
     output.answer(
@@ -258,7 +258,9 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
     stream = read_stream(options.file)
-    with open_run(stream, "maintain", RunRequest(by=os_user())) as run:
+    request = RunRequest(by=os_user())
+    doing = working(f"reading and merging files of {stream.stream}'s tables")
+    with open_run(stream, "maintain", request) as run, doing:
         upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)
     answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
     summary = "done" if answer.status == "done" else "nothing to do"

@@ -203,9 +203,10 @@ class Incidents(Shape):
 
 
 class Resolution(Shape):
-    """`tideline resolve`: the incident with the decision."""
+    """`tideline resolve`: the incident with the decision; `incidents` are all that it answers."""
 
     incident: Incident
+    incidents: tuple[Incident, ...]
 
 
 class Audit(Shape):

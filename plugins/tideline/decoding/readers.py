@@ -26,7 +26,7 @@ from tideline.model.decoding import (
     WriterSchema,
 )
 from tideline.model.incident import Finding
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, said_by_system
 from tideline.registry.port import RegistryPort
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 from tideline.stream.decoding import Decode, Part
@@ -333,7 +333,7 @@ def _schema_file(path: Path, format: str) -> WriterSchema:
         text = path.read_text(encoding="utf-8")
         imports = imported_files(path.parent, text) if format == "protobuf" else ()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"schema file {path} cannot be read: {error}") from error
+        raise BadInput(f"schema file {path} cannot be read: {said_by_system(error)}") from error
     return WriterSchema(PLAIN_ID, text, _digest(text), path.name, imports)
 
 

@@ -15,7 +15,7 @@ from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchPlan
-from tideline.rules.incidents import affected_text, affected_versions, how_to_decide
+from tideline.rules.incidents import affected_text, affected_versions, grouped, how_to_decide
 from tideline.rules.positions import is_set_aside
 from tideline.rules.reset_detection import Triage, triage
 
@@ -90,6 +90,8 @@ def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
         texts.append(f"and {len(halting) - _SHOWN} more: tideline incident FILE lists them")
     if run.can_ask and any(i.finding.executable for i in halting):
         texts.append("In Airflow: decide on the Dag's tab Stream, or trigger tideline_resolve.")
+    if len(grouped(halting)) < len(halting):
+        texts.append("One command answers those that are alike: tideline incident FILE shows it.")
     raise ResetDetected("\n".join(texts), incidents=halting)
 
 

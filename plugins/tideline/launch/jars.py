@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from pathlib import Path
 from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.launch.java import PREFIX, build_jar, download_options, find_java, our_jar
 from tideline.launch.programs import spark_variables
+from tideline.launch.progress import working
 from tideline.launch.runtime import cache_folder, own_folder, refuse_foreign, replaced
 from tideline.versions import JAR_SETS, LZ4
 
@@ -336,8 +338,10 @@ def _fetch(names: Sequence[str]) -> None:
     place = own_folder("jars")
     for left in place.glob(f"{_DRAFT}*"):
         shutil.rmtree(left, ignore_errors=True)
-    print(f"fetching the {', '.join(names)} jars into {place}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=place, prefix=_DRAFT) as draft:
+    with (
+        working(f"fetching the {', '.join(names)} jars into {place}"),
+        tempfile.TemporaryDirectory(dir=place, prefix=_DRAFT) as draft,
+    ):
         ready = Path(draft, "jars")
         retrieve(_pinned_module(names), ready, TYPES, Path(draft), AS_THEY_ARE)
         for name in names:
@@ -413,6 +417,7 @@ def _ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     try:
         fetch_for_runs(*sys.argv[1:])
     except TidelineError as error:

@@ -1,34 +1,69 @@
-"""How far Spark is, on one line of a terminal that is written again and again."""
+"""How far long work is, for a person at a terminal. rich draws it, and obeys `NO_COLOR`.
+
+rich is imported here where there is a terminal: a task of Airflow has none, and would wait for it.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tideline.model.wording import duration_text
 
-_AGAIN = "\r\x1b[2K"
-"""To the line's beginning, and clear it (ECMA-48)."""
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+log = logging.getLogger("tideline")
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that work goes on, and for how long; without a terminal it is a line of the log."""
+    if not sys.stderr.isatty():
+        log.info("%s", text)
+        yield
+        return
+    with _bar() as bar:
+        bar.add_task(text, total=None)
+        yield
+
+
+def _bar(console: Console | None = None) -> Progress:
+    """A line of a terminal that is gone when the work has ended."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    text = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold"))
+    columns = (SpinnerColumn(), BarColumn(16), TimeElapsedColumn(), text)
+    return Progress(*columns, console=console or Console(stderr=True), transient=True)
 
 
 class ProgressLine:
     """Shows a person how far a job of a local driver is; of `clock`, only differences count."""
 
     def __init__(
-        self, terminal: TextIO = sys.stderr, clock: Callable[[], float] = time.monotonic
+        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._terminal = terminal
+        self._console = console
         self._clock = clock
+        self._bar: Progress | None = None
         self._partitions = self._offsets = 0
         self._first: tuple[float, int] | None = None
 
     def begin(self, partitions: int, offsets: int) -> None:
         """A job is handed over; Spark may have to start first."""
+        self.end()
         self._partitions, self._offsets = partitions, offsets
         self._first = None
-        self._write("waiting for Spark")
+        self._bar = _bar(self._console)
+        self._bar.add_task("waiting for Spark", total=None)
+        self._bar.start()
 
     def update(self, tasks: int, of_tasks: int, records: int) -> None:
         """It is as far as this."""
@@ -36,16 +71,18 @@ class ProgressLine:
         self._first = self._first or (now, records)  # Spark's start does not count
         seconds, more = now - self._first[0], records - self._first[1]
         rate = more / seconds if seconds > 0 and more else None
-        place = (self._partitions, records, self._offsets)
-        self._write(progress_text(tasks, of_tasks, *place, rate))
+        text = progress_text(tasks, of_tasks, self._partitions, records, self._offsets, rate)
+        if self._bar is not None:
+            (task,) = self._bar.task_ids
+            self._bar.update(
+                task, description=text, total=self._offsets, completed=records, refresh=True
+            )
 
     def end(self) -> None:
         """Leave an empty line to whoever writes next."""
-        self._write("")
-
-    def _write(self, text: str) -> None:
-        self._terminal.write(f"{_AGAIN}{text}")
-        self._terminal.flush()
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 def progress_text(

@@ -16,7 +16,17 @@ from tideline.model.plan import BatchProposal
 
 StreamState = Literal["never_run", "up_to_date", "behind", "waiting", "halted"]
 """`waiting`: a person has been asked. `halted`: an incident is open, and nobody was asked."""
-Outcome = Literal["landed", "no_row", "accepted_loss", "in_flight", "unread", "gap", "not_followed"]
+Outcome = Literal[
+    "landed",
+    "no_row",
+    "accepted_loss",
+    "at_stake",
+    "in_flight",
+    "unread",
+    "deleted",
+    "gap",
+    "not_followed",
+]
 BandKind = Literal["landed", "backfilled", "accepted_loss", "at_stake", "open", "unread", "gap"]
 """`at_stake`: an open incident is about them. `open`: in a frozen plan, and not verified yet.
 `gap`: between verified offsets, and nobody has accounted for them."""
@@ -65,9 +75,10 @@ class Explanation:
     Args:
         outcome: `landed`: its row is in the table. `no_row`: a run has read past it, and the log
             explains why there is none. `accepted_loss`: a person has accepted that it is lost.
-            `in_flight`: an open run is to read it. `unread`: at or above the next offset. `gap`:
-            below it, and no run has verified it: audit the stream. `not_followed`: the ledger has
-            no position of that partition.
+            `at_stake`: an open incident is about it, decided or not. `in_flight`: an open run is
+            to read it. `unread`: at or above the next offset. `deleted`: no run has read it, and
+            the log starts above it by now. `gap`: below the next offset, and no run has verified
+            it: audit the stream. `not_followed`: nobody reads that partition.
         generation: Which filling of the partition the offset belongs to; None where the partition
             is not known.
         next_offset: The first offset not yet ingested; None as above.

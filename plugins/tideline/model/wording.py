@@ -50,6 +50,32 @@ def shown(value: object, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def not_among(value: str, known: Iterable[str], most: int = 20) -> str:
+    """That a name is none of those that there are, for messages, and which ones are near.
+
+    For example `got 'orderz', did you mean orders? allowed: orders, payments`. Every message about
+    a name that somebody typed uses this.
+    """
+    every = list(known)
+    return f"got {shown(value)}{did_you_mean(value, every)} allowed: {first_few(every, most)}"
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """The end of `got VALUE`: a question with the names that are near, a semicolon if none is."""
+    # Imported here: a run needs none.
+    from difflib import get_close_matches
+
+    near = get_close_matches(value, list(known), 3)
+    return f", did you mean {' or '.join(near)}?" if near else ";"
+
+
+def said_by_system(error: OSError | ValueError) -> str:
+    """Why a file cannot be read or written, without Python's names and numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "not text in UTF-8" if isinstance(error, UnicodeError) else str(error)
+
+
 def key_shown(key: object) -> str:
     """A key that somebody gave, for messages: as `shown`, without its quotation marks."""
     text = shown(key)

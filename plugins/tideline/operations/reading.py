@@ -1,23 +1,27 @@
-"""What only looks: the audit of ledger, table and broker; and planning without storing anything."""
+"""What only looks: the audit, what became of a record, and planning without storing anything."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tideline.decoding.verifying import typed_against_raw
-from tideline.errors import AuditNotClean, ServiceAway
+from tideline.errors import AuditNotClean, BadInput, ServiceAway, Transient
 from tideline.landing.context import RunContext, now
 from tideline.landing.incidents import triage_incidents
 from tideline.landing.observing import measure_headroom, observe
 from tideline.ledger import leases
 from tideline.model.incident import Finding, incident_key
-from tideline.model.status import DryRun
+from tideline.model.offsets import TopicPartition
+from tideline.model.status import DryRun, Explanation
+from tideline.model.wording import not_among
 from tideline.pipeline.decisions import ledger_against_table
 from tideline.pipeline.freezing import refuses
 from tideline.pipeline.proposing import draft, findings_of
 from tideline.pipeline.recovery import head_after_recovery
 from tideline.rules.audit import Audit
+from tideline.rules.positions import is_followed
 from tideline.rules.reset_detection import blocked_by
+from tideline.rules.status import explain, with_log
 
 
 def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
@@ -37,6 +41,37 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
     if transient:
         raise ServiceAway(f"the audit needs a stable answer: {' '.join(transient)}")
     return result, findings
+
+
+def explain_record(run: RunContext, place: TopicPartition, offset: int) -> Explanation:
+    """What became of one record; the brokers are asked where the ledger has not landed it.
+
+    Raises:
+        BadInput: The stream has no such topic, the topic no such partition, or the log no such
+            offset.
+    """
+    state = run.ledger.read()
+    head, kafka = state.head, run.stream.kafka
+    known = {p.topic for p in (*head.positions, *head.retired)}
+    if place.topic not in known and not is_followed(place.topic, kafka):
+        raise BadInput(f"topic: {not_among(place.topic, sorted(known | set(kafka.topics)))}")
+    found = explain(
+        place,
+        offset,
+        head,
+        state.runs.values(),
+        state.open_incidents,
+        state.decoding,
+        run.ledger.recent_runs(),
+        run.ledger.recent_incidents(),
+    )
+    if found.outcome not in ("unread", "gap", "not_followed"):
+        return found
+    try:
+        observation = run.kafka.observe({place.topic}, {})
+    except Transient as error:
+        return replace(found, text=f"{found.text}; the brokers were not asked: {error.message}")
+    return with_log(found, observation)
 
 
 def require_clean(run: RunContext) -> Audit:

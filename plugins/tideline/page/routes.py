@@ -131,6 +131,7 @@ async def record(
             offset,
             state.head,
             state.runs.values(),
+            state.open_incidents,
             state.decoding,
             ledger.recent_runs(),
             ledger.recent_incidents(),

@@ -130,15 +130,32 @@ def without_rows(
     )
 
 
-def how_to_decide(incident: Incident) -> str:
-    """The command that answers an incident; empty where nothing can be decided."""
-    choices = [c for c in incident.finding.choices if c != "fail"]
+def how_to_decide(incident: Incident, alike: int = 1) -> str:
+    """The command that answers an incident; empty where nothing can be decided.
+
+    Args:
+        alike: How many incidents are alike, this one among them; one command answers them all.
+    """
+    choices = incident.finding.executable
     if not choices:
         return ""
+    which = incident.incident_id + (f" --all {alike}" if alike > 1 else "")
     return (
-        f"To decide: tideline resolve FILE --incident {incident.incident_id} --choice"
-        f" {'|'.join(choices)} --reason TEXT; then clear the run or wait for the next."
+        f"To decide{f' about all {alike}' if alike > 1 else ''}: tideline resolve FILE --incident"
+        f" {which} --choice {'|'.join(choices)} --reason TEXT; then clear the run or wait for the"
+        " next."
     )
+
+
+def grouped(incidents: Iterable[Incident]) -> list[tuple[Incident, ...]]:
+    """Incidents that one decision may answer, together: of one class and topic, decided alike."""
+    groups: dict[tuple[object, ...], tuple[Incident, ...]] = {}
+    for incident in incidents:
+        found = incident.finding
+        decided = incident.decision.choice if incident.decision and incident.is_decided else None
+        key = (found.kind, found.topic, found.topic_id, found.decidable, found.backfill, decided)
+        groups[key] = (*groups.get(key, ()), incident)
+    return list(groups.values())
 
 
 def where_to_read(incident: Incident) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
+from tideline.errors import BadInput
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
@@ -23,7 +25,7 @@ from tideline.model.offsets import (
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Explanation, Outcome, Standing, Status, StreamState
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, shown
 from tideline.rules.reset_detection import lost_to_retention
 
 
@@ -157,23 +159,61 @@ def explain(
     offset: int,
     head: Head,
     open_runs: Collection[RunRecord],
+    open_incidents: Collection[Incident],
     decoding: Decoding,
     closed_runs: Iterable[RunRecord],
     closed_incidents: Iterable[Incident],
 ) -> Explanation:
-    """What became of the record at an offset of today's log.
+    """What became of the record at an offset of today's log, as the ledger has it.
 
     Args:
         place: Topic and partition, as they are called today.
         closed_runs: Newest first; read as far as the one that landed it.
         closed_incidents: Newest first; read as far as the one in which a loss was accepted.
     """
-    position = next((p for p in head.positions if p.topic_partition == place), None)
+    known = (*head.positions, *reversed(head.retired))
+    position = next((p for p in known if p.topic_partition == place), None)
     if position is None:
         text = "the ledger has no position there: the stream has never read this partition"
         return Explanation(*place, offset, "not_followed", text)
-    record = _Record(position, offset, head, open_runs, decoding)
+    record = _Record(position, offset, head, open_runs, open_incidents, decoding)
     return record.explain(closed_runs, closed_incidents)
+
+
+def with_log(found: Explanation, observation: Observation) -> Explanation:
+    """What the ledger says of an offset that no run has read, and what its log says of it now.
+
+    Raises:
+        BadInput: There is no such topic, partition or offset.
+    """
+    topic = observation.topic(found.topic)
+    if topic is None or (topic.fault or topic.refusal):
+        why = "they were not asked" if topic is None else topic.fault or topic.refusal
+        return _adding(found, f"the brokers do not tell whether it is in the log: {why}")
+    here = f"{found.topic}-{found.partition}"
+    if found.topic_id not in (None, topic.topic_id):
+        return _adding(found, "the topic is gone or was created again, and the next run tells it")
+    if topic.is_absent:
+        raise BadInput(f"topic: got {shown(found.topic)}; the cluster has no such topic")
+    seen = topic.partition(found.partition)
+    if seen is None:
+        every = f"0 to {len(topic.partitions) - 1}"
+        raise BadInput(f"partition: got {found.partition}; allowed for {found.topic}: {every}")
+    start, end = seen.log_start_offset, seen.high_watermark
+    if start is None or end is None:
+        why = seen.fault or seen.refusal
+        return _adding(found, f"the brokers do not tell whether it is in the log: {why}")
+    if found.offset >= end:
+        allowed = f"below {end}, where the log of {here} ends" if end else f"none, {here} is empty"
+        raise BadInput(f"offset: got {found.offset}; allowed: {allowed}")
+    if found.offset < start:
+        text = f"no run has read it, and Kafka has deleted it: the log starts at {start}"
+        return replace(found, outcome="deleted", text=text)
+    return found
+
+
+def _adding(found: Explanation, text: str) -> Explanation:
+    return replace(found, text=f"{found.text}; {text}")
 
 
 class _Record:
@@ -185,6 +225,7 @@ class _Record:
         offset: int,
         head: Head,
         open_runs: Collection[RunRecord],
+        open_incidents: Collection[Incident],
         decoding: Decoding,
     ) -> None:
         self._position = position
@@ -192,6 +233,7 @@ class _Record:
         ((self._identity, _),) = head.generations.split(position.identity, [self._at])
         self._head = head
         self._open_runs = open_runs
+        self._open_incidents = open_incidents
         self._decoded = decoding.covered
 
     def explain(
@@ -202,10 +244,15 @@ class _Record:
             return self._says("accepted_loss", self._decided(closed_incidents))
         if self._is_in(self._head.covered.get(self._identity, ())):
             return self._covered(chain(self._open_runs, closed_runs))
+        if (incident := self._about(self._open_incidents)) is not None:
+            return self._says("at_stake", self._at_stake(incident))
         for record in self._open_runs:
             if record.is_open and record.plan is not None and self._is_planned(record.plan):
                 text = f"run {record.run_id} is to read it; it is not verified yet"
                 return self._says("in_flight", text, record)
+        if self._position not in self._head.positions:
+            text = f"retired at offset {self._position.next_offset}: no run reads on there"
+            return self._says("not_followed", text)
         if self._at.start_offset >= self._position.next_offset:
             away = self._at.start_offset - self._position.next_offset
             return self._says("unread", f"{away} offsets after the next one to be read")
@@ -249,14 +296,28 @@ class _Record:
 
     def _decided(self, incidents: Iterable[Incident]) -> str:
         """The decision of the newest closed incident about this record that has one."""
+        incident = self._about(i for i in incidents if i.decision is not None)
+        if incident is None or incident.decision is None:
+            return "its loss was accepted"
+        decision = incident.decision
+        return f"{incident.incident_id}: {decision.choice} by {decision.by}: {decision.reason}"
+
+    def _at_stake(self, incident: Incident) -> str:
+        finding, decision = incident.finding, incident.decision
+        text = f"{incident.incident_id}: {finding.kind}: {finding.cause}"
+        if decision is None or not incident.is_decided:
+            return f"{text}; nobody has decided"
+        decided = f"{decision.choice} by {decision.by}: {decision.reason}"
+        return f"{text}; {decided}; the next run carries it out"
+
+    def _about(self, incidents: Iterable[Incident]) -> Incident | None:
+        """The first incident with this record at stake."""
+        mine = (self._identity.topic_id, self._identity.partition)
         for incident in incidents:
-            finding, decision = incident.finding, incident.decision
-            here = (finding.topic_id, finding.partition)
-            mine = (self._identity.topic_id, self._identity.partition)
-            if here == mine and self._is_in(finding.intervals) and decision is not None:
-                who = f"{decision.choice} by {decision.by}: {decision.reason}"
-                return f"{incident.incident_id}: {who}"
-        return "its loss was accepted"
+            finding = incident.finding
+            if (finding.topic_id, finding.partition) == mine and self._is_in(finding.intervals):
+                return incident
+        return None
 
     def _is_in(self, offsets: Iterable[OffsetRange]) -> bool:
         return bool(intersect(offsets, [self._at]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -20,7 +21,7 @@ from croniter import CroniterError, croniter
 from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.wording import first_few, shown
+from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.secrecy import may_hold_secret, without_login
 from tideline.stream.decoding import FOLDER
 from tideline.stream.stream import Stream
@@ -177,7 +178,7 @@ def read_stream(path: str | Path) -> Stream:
     try:
         text = _bounded_text(path)
     except (OSError, ValueError) as error:
-        raise _refuse([_of_file(str(path), type(error).__name__, str(error))]) from error
+        raise _refuse([_of_file(str(path), said_by_system(error), _near(Path(path)))]) from error
     return parse_stream(text, str(path))
 
 
@@ -208,6 +209,15 @@ def parse_stream(text: str, file: str) -> Stream:
     if problems or stream is None:
         raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
     return stream
+
+
+def _near(path: Path) -> str:
+    """What is allowed instead of a path that cannot be read, and the stream files that are near."""
+    with suppress(OSError):
+        beside = [p for end in ("*.yaml", "*.yml") for p in path.parent.glob(end)]
+        if near := did_you_mean(path.name, sorted(p.name for p in beside if p != path)).strip(";"):
+            return f"{near.removeprefix(', ')} allowed: the path of a stream file"
+    return "allowed: the path of a stream file"
 
 
 def _bounded_text(path: str | Path) -> str:
@@ -365,7 +375,9 @@ def _allowed(error: Any, location: Location) -> str:
     if kind == "missing":
         return "required"
     if kind == "extra_forbidden":
-        return f"unknown key; allowed: {', '.join(_fields_at(location[:-1]))}"
+        known = _fields_at(location[:-1])
+        near = did_you_mean(str(location[-1]), known)
+        return f"unknown key{near} allowed: {', '.join(known)}"
     if kind in ("literal_error", "enum"):
         return f"allowed: {context['expected']}"
     if kind == "string_pattern_mismatch":

@@ -12,8 +12,10 @@ const OUTCOMES = {
   landed: ["landed", "good", "●"],
   no_row: ["read, no row", "good", "○"],
   accepted_loss: ["accepted as lost", "dim", "×"],
+  at_stake: ["at stake", "bad", "■"],
   in_flight: ["in flight", "warn", "▲"],
   unread: ["unread", "warn", "▲"],
+  deleted: ["deleted, never read", "bad", "×"],
   gap: ["gap", "bad", "■"],
   not_followed: ["not followed", "dim", "?"],
 };

@@ -1,0 +1,62 @@
+"""What a person mistypes is recognized: commands, options, choices, files, keys."""
+
+import pytest
+
+from tideline.cli.main import main
+
+
+def said(capsys, *arguments):
+    """What the command prints about it on standard error; it ends with status 2."""
+    try:
+        status = main([*map(str, arguments)])
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def orders(tmp_path):
+    path = tmp_path / "orders.yaml"
+    path.write_text("stream: orders\nkafka: {topics: [a]}\ntable: {uri: /l}\nschedules: '@daily'\n")
+    return path
+
+
+def test_a_command_is_recognized_and_not_all_seventeen_are_printed(capsys):
+    """A word that is near none leads to the help."""
+    text = said(capsys, "statusx")
+    assert "argument COMMAND: got 'statusx', did you mean status?" in text
+    assert "move-ledger" not in text
+    text = said(capsys, "xyz")
+    assert "got 'xyz'\n`tideline --help` lists the commands" in text
+
+
+def test_options_and_choices_are_recognized(capsys, orders):
+    """With what is allowed there."""
+    text = said(capsys, "run", orders, "--runid=one")
+    assert "got '--runid', did you mean --run-id?" in text
+    assert "tideline run" in text
+    text = said(capsys, "move-ledger", orders, "--to", "deltas")
+    assert "got 'deltas', did you mean delta? allowed: delta, airflow" in text
+
+
+def test_a_key_of_a_stream_file_is_recognized(capsys, orders):
+    """Its value may be a secret, and is not shown."""
+    text = said(capsys, "validate", orders)
+    assert (
+        f"{orders}:4: schedules: got a value that is not shown; unknown key, did you mean" in text
+    )
+    assert "did you mean schedule? allowed: stream, " in text
+
+
+def test_a_file_that_is_not_there_is_told_in_words(capsys, orders, tmp_path):
+    """No name of Python's; the nearest file beside it."""
+    text = said(capsys, "status", tmp_path / "order.yaml")
+    assert "order.yaml:1: (file): got no such file or directory; did you mean orders.yaml?" in text
+    for wrong in (tmp_path, tmp_path / "x", orders / "y"):
+        text = said(capsys, "plan", wrong)
+        assert "allowed: the path of a stream file" in text
+        assert "Error;" not in text
+        assert "[Errno" not in text
+    (tmp_path / "latin.yaml").write_bytes(b"stream: \xff")
+    assert "got not text in UTF-8" in said(capsys, "plan", tmp_path / "latin.yaml")
