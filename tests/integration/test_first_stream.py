@@ -2,11 +2,13 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
+from devstack.broker import Broker
 from tideline.cli.main import main
 from tideline.stream.files import read_stream
 
@@ -65,6 +67,24 @@ def test_a_person_is_asked(harness, begin, monkeypatch, capsys):
     status, file = begin()
     assert (status, list(read_stream(file).kafka.topics)) == (0, [harness.topic("clicks")])
     assert harness.topic("orders") in capsys.readouterr().out
+
+
+def test_an_empty_cluster_is_told_with_commands_that_go_on(tmp_path, monkeypatch, capsys):
+    """They work as they stand: a topic is there, and the next command finds it."""
+    broker = Broker(tmp_path / "kafka").start()
+    try:
+        connection = {"bootstrap.servers": broker.bootstrap_servers}
+        told = json.dumps({"conn_type": "kafka", "extra": connection})
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", told)
+        file = tmp_path / "orders.yaml"
+        assert main(["init", str(file)]) == 2
+        _, create, again, *_ = capsys.readouterr().err.splitlines()
+        subprocess.run(shlex.split(create), check=True, capture_output=True)
+        program, *arguments = shlex.split(again)
+        assert (program, main([*arguments, "--topic", "orders"])) == ("tideline", 0)
+        assert read_stream(file).kafka.topics == ["orders"]
+    finally:
+        broker.stop()
 
 
 def test_a_shell_completes_commands_and_options():

@@ -42,6 +42,8 @@ def init(options: argparse.Namespace, output: Output) -> int:
     if not path.parent.is_dir():
         raise BadInput(f"{path}: there is no folder {path.parent}; create it, or name another file")
     known = _topics(options.connection)
+    if not known:
+        raise BadInput(_empty(options.connection, path, (options.topics or ["orders"])[0]))
     chosen = options.topics or _ask(known, options.connection)
     missing = [topic for topic in chosen if topic not in known]
     if missing:
@@ -78,13 +80,19 @@ def _topics(connection: str) -> list[str]:
     from tideline.kafka.client import KafkaCluster
 
     with KafkaCluster(kafka_settings(connection)) as cluster:
-        found = cluster.topics_matching(".*")
-    if not found:
-        raise BadInput(
-            f"connection {connection}: the cluster shows no topic; create one, or grant its user"
-            " the right to describe it"
-        )
-    return found
+        return cluster.topics_matching(".*")
+
+
+def _empty(connection: str, path: Path, topic: str) -> str:
+    """What to do about a cluster that shows no topic: the commands, where no login is needed."""
+    settings = kafka_settings(connection)
+    text = f"connection {connection}: the cluster shows no topic; create one, or grant its user"
+    text += " the right to describe it"
+    if settings.protocol != "PLAINTEXT":
+        return f"{text}. Then: tideline init {path}"
+    servers = str(settings.properties["bootstrap.servers"]).split(",")[0]
+    create = f"{sys.executable} -m kafka.admin -b {servers} topics create -t {topic}"
+    return f"{text}. To create one, and to go on:\n  {create}\n  tideline init {path}"
 
 
 def _ask(known: list[str], connection: str) -> list[str]:
