@@ -69,7 +69,7 @@ def test_one_form_answers_several(ledger, send):
             {"incident": "incident-1,incident-9"},
             "got 'incident-9'; allowed: incident-1, incident-2",
         ),
-        ({"choice": "restart"}, "choice: got 'restart' for incident-1, which is retention_loss;"),
+        ({"choice": "restart"}, "choice: got 'restart'; allowed: accept_loss"),
         ({"reason": " "}, "reason: got nothing"),
         ({"reason": "x" * 2001}, "reason: got 2,001 characters"),
         ({"reason": None}, "reason: got nothing; it is needed"),

@@ -87,7 +87,7 @@ def crash(
 ) -> Crash:
     """A stream of its own on the shared broker, one of whose runs dies."""
     found = Crash(harness, spark, report)
-    found.ledger = ledger
+    found.ledger, found.database = ledger, database
     return found
 
 

@@ -15,6 +15,7 @@ from kafka.errors import KafkaError
 from devstack.process import wait_until
 from tests.faults.fault_case import FaultCase
 from tests.faults.killable import Killable
+from tests.faults.ledgers import InPostgres
 from tests.faults.oracle import Record, assert_exact
 from tests.worlds.streams import head, spans, table_rows, table_version
 from tideline.errors import Halted, Transient
@@ -38,6 +39,7 @@ class Crash(FaultCase):
     """
 
     ledger: str
+    database: InPostgres | None = None
     attempts = 0
     said = ""
 

@@ -139,7 +139,7 @@ def taking_over(crash, place):
     """A backup of the ledger in its place: the table's own commits are taken over."""
     crash.waits()
     crash.repeat("zero")
-    ledger = InFiles(folder_of(crash.stream.ledger_location.address))
+    ledger = crash.database or InFiles(folder_of(crash.stream.ledger_location.address))
     ledger.save()
     crash.send(20)
     crash.repeat("forgotten")

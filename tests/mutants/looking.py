@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "a group's answer decides nothing that nobody has seen",
-        "if len(alike) != count:",
+        "if len(found) != alike:",
         "if False:",
         ALIKE,
     ),

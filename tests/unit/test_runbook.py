@@ -101,7 +101,7 @@ def test_a_command_that_fails_names_its_entry(cls, capsys):
 def test_an_incident_names_its_entry_wherever_it_is_shown(kind):
     """`tideline incident`, and Airflow's form."""
     known = incident(kind)
-    assert command._lines([], known)[-1] == f"  {where_to_read(known)}"
+    assert command._lines([], [known])[-1] == f"  {where_to_read(known)}"
     assert where_to_read(known) == f"Runbook: {class_entry(kind)}"
     assert f"- runbook: {class_entry(kind)}\n" in approval.body_for([known])
     assert text_of(class_entry(kind))

@@ -97,16 +97,18 @@ def first_lines(prefix: str, items: Iterable[object], most: int = 5) -> list[str
     """A line for each of the first things, and one that says how many there are beside."""
     every = list(items)
     lines = [f"{prefix}{item}" for item in every[:most]]
-    return lines if len(every) <= most else [*lines, f"{prefix}and {len(every) - most:,} more"]
+    left = len(every) - most
+    return [*lines, f"{prefix}and {left:,} more"] if left > 0 else lines
 
 
 def first_rows(
     columns: Sequence[str], items: Sequence[object], most: int = 20
 ) -> list[str | Table]:
     """`grid_of` the first of them, if there are any, and a line that says how many are beside."""
-    if len(items) <= most:
+    left = len(items) - most
+    if left <= 0:
         return [grid_of(columns, items)] if items else []
-    return [grid_of(columns, items[:most]), f"and {len(items) - most:,} more; --json has them all"]
+    return [grid_of(columns, items[:most]), f"and {left:,} more; --json has them all"]
 
 
 def headroom_lines(headroom: Iterable[Headroom], most: int = 5) -> list[str]:

@@ -20,7 +20,6 @@ from tideline.contract.building import (
 )
 from tideline.contract.shapes import StreamStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
-from tideline.failpoints import reach
 from tideline.landing.observing import observe_topics
 from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
@@ -32,8 +31,9 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, first_few, not_among, reason_problem, shown
+from tideline.model.wording import duration_text, first_few
 from tideline.operations import reading
+from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
 from tideline.rules.audit import TypedAudit
 from tideline.rules.incidents import (
@@ -198,7 +198,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         grid_of(positions, answer.head),
         *headroom_lines(answer.headroom),
         *first_lines("open: ", state.open_incidents),
-        *(f"closed: {_closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
+        *(f"closed: {closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
         grid_of(runs, answer.plans[-_SHOWN:]),
     )
@@ -262,22 +262,14 @@ def _by_id(ledger: Ledger, incident_id: str) -> Incident:
     for known in (*state.open_incidents, *ledger.closed_incidents()):
         if known.incident_id == incident_id:
             return known
-    raise _not_open(ledger, state, incident_id)
-
-
-def _not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
-    closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
-    if closed is not None:
-        return BadInput(f"incident {incident_id} is closed: {_closed_line(closed)}")
-    open_ids = ", ".join(i.incident_id for i in state.open_incidents) or "none is open"
-    return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
+    raise not_open(ledger, state, incident_id)
 
 
 def _lines(closed_runs: list[RunRecord], group: Sequence[Incident]) -> list[str]:
     """What a person has to know of incidents that are alike, and how to answer them at once."""
     known, finding, count = group[0], group[0].finding, len(group)
     if known.closed_at is not None:
-        return [f"closed: {_closed_line(known)}", str(known)]
+        return [f"closed: {closed_line(known)}", str(known)]
     touched = [affected_text(i, affected_versions(closed_runs, i)) for i in group[:_SHOWN]]
     lines = [f"{known}{touched[0]}"]
     if count > 1:
@@ -302,13 +294,6 @@ def _at_stake(incident: Incident) -> str:
     return f"{finding.place}: {finding.at_stake or f'found {finding.actual}'}"
 
 
-def _closed_line(incident: Incident) -> str:
-    """A closed incident in one line: what was decided, by whom, and the outcome."""
-    finding, decision = incident.finding, incident.decision
-    by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
-    return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
-
-
 def resolve(options: argparse.Namespace, output: Output) -> int:
     """Decide about an open incident.
 
@@ -316,61 +301,18 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     """
     stream = read_stream(options.file)
     ledger = open_ledger(stream)
-    if not options.reason.strip():
-        raise BadInput("--reason: got nothing; allowed: the reason for the decision, in words")
-    if problem := reason_problem(options.reason):
-        raise BadInput(f"--reason: {problem}")
     by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
-
-    answered: list[str] = []
-
-    def decide(state: LedgerState) -> LedgerState:
-        known = state.open_incident(options.incident)
-        if known is None:
-            raise _not_open(ledger, state, options.incident)
-        if options.choice not in known.finding.choices:
-            raise BadInput(
-                f"--choice: {not_among(options.choice, known.finding.choices)};"
-                f" {known.incident_id} is {known.finding.kind}"
-            )
-        answered[:] = [i.incident_id for i in _meant(known, state, options.all)]
-        for incident_id in answered:
-            state = state.with_decision(incident_id, decision)
-        return state
-
-    after = ledger.update(decide)
-    reach("resolve:answered")
-    decided = [i for i in after.open_incidents if i.incident_id in answered]
+    decided = decide(ledger, [options.incident], decision, options.all)
     first = next(i for i in decided if i.incident_id == options.incident)
     effect = _FAIL
     if first.is_decided:
         meaning = VERDICTS[first.finding.kind].choices[options.choice]
         effect = f"{meaning}. Takes effect when the halted run is cleared, or in the next run"
+    names = first_few((i.incident_id for i in decided), _SHOWN)
     shown = [build_incident(i) for i in decided]
     output.answer(
         Resolution(incident=build_incident(first), incidents=shown),
-        f"{first_few(answered, _SHOWN)}: {options.choice} by {by}: {effect}",
+        f"{names}: {options.choice} by {by}: {effect}",
     )
     return 0
-
-
-def _meant(known: Incident, state: LedgerState, count: int | None) -> Sequence[Incident]:
-    """The incidents that a decision about one answers.
-
-    Args:
-        count: How many are alike, by whoever decides; None: only that one is meant.
-
-    Raises:
-        BadInput: It is another number by now: nobody has seen all of them.
-    """
-    if count is None:
-        return (known,)
-    alike = next(group for group in grouped(state.open_incidents) if known in group)
-    if len(alike) != count:
-        raise BadInput(
-            f"--all: got {count}; {len(alike)} open incidents are like {known.incident_id}:"
-            f" {first_few((i.incident_id for i in alike), _SHOWN)}. Look again:"
-            " tideline incident FILE"
-        )
-    return alike

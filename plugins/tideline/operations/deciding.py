@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tideline.errors import BadInput
 from tideline.failpoints import reach
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
-from tideline.model.wording import first_few, reason_problem, shown
+from tideline.model.wording import first_few, not_among, reason_problem, shown
+from tideline.rules.incidents import grouped
+
+_SHOWN = 20
 
 
 def decide(
-    ledger: Ledger, incident_ids: Collection[str], decision: Decision
+    ledger: Ledger, incident_ids: Collection[str], decision: Decision, alike: int | None = None
 ) -> tuple[Incident, ...]:
     """Record one decision about open incidents, about all of them or about none.
 
     Args:
         incident_ids: Of the incidents; they may be of several classes that share the choice.
+        alike: Those that are like one of them are meant as well, and there are so many in all, by
+            whoever decides; None: none but them.
 
     Returns:
         The incidents with the decision.
 
     Raises:
-        BadInput: One of them is not open, or allows no such choice; or the reason is none.
+        BadInput: One of them is not open, or allows no such choice; the reason is none; or there
+            are more or fewer that are alike: nobody has seen all of them.
     """
     if not decision.reason.strip():
         raise BadInput("reason: got nothing; allowed: the reason for the decision, in words")
     if problem := reason_problem(decision.reason):
         raise BadInput(f"reason: {problem}")
+    meant: set[str] = set()
 
     def record(state: LedgerState) -> LedgerState:
+        meant.clear()
         for incident_id in incident_ids:
             known = state.open_incident(incident_id)
             if known is None:
                 raise not_open(ledger, state, incident_id)
             if decision.choice not in known.finding.choices:
                 raise BadInput(
-                    f"choice: got {shown(decision.choice)} for {known.incident_id}, which is"
-                    f" {known.finding.kind}; allowed: {', '.join(known.finding.choices)}"
+                    f"choice: {not_among(decision.choice, known.finding.choices)};"
+                    f" {known.incident_id} is {known.finding.kind}"
                 )
+            meant.update(i.incident_id for i in _meant(known, state, alike))
+        for incident_id in meant:
             state = state.with_decision(incident_id, decision)
         return state
 
     decided = ledger.update(record)
     reach("resolve:answered")
-    return tuple(i for i in decided.open_incidents if i.incident_id in set(incident_ids))
+    return tuple(i for i in decided.open_incidents if i.incident_id in meant)
+
+
+def _meant(known: Incident, state: LedgerState, alike: int | None) -> Sequence[Incident]:
+    if alike is None:
+        return (known,)
+    found = next(group for group in grouped(state.open_incidents) if known in group)
+    if len(found) != alike:
+        raise BadInput(
+            f"--all: got {alike}; {len(found)} open incidents are like {known.incident_id}:"
+            f" {first_few((i.incident_id for i in found), _SHOWN)}. Look again:"
+            " tideline incident FILE"
+        )
+    return found
 
 
 def not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
@@ -54,7 +77,7 @@ def not_open(ledger: Ledger, state: LedgerState, incident_id: str) -> BadInput:
     closed = next((i for i in ledger.closed_incidents() if i.incident_id == incident_id), None)
     if closed is not None:
         return BadInput(f"incident {incident_id} is closed: {closed_line(closed)}")
-    open_ids = first_few((i.incident_id for i in state.open_incidents), 20) or "none is open"
+    open_ids = first_few((i.incident_id for i in state.open_incidents), _SHOWN) or "none is open"
     return BadInput(f"incident: got {shown(incident_id)}; allowed: {open_ids}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -153,8 +154,11 @@ def _write(address: str, content: str, spark: SparkSession | None) -> None:
         out.close()
         return
     draft = Path(f"{address}.{os.getpid()}")
-    draft.write_text(content)
-    draft.replace(address)
+    try:
+        draft.write_text(content)
+        draft.replace(address)
+    except FileNotFoundError:  # the run was killed, and another one has removed its folder
+        print(f"nobody waits for a result at {address}", file=sys.stderr)
 
 
 def _opened(address: str, spark: SparkSession) -> tuple[Any, Any, Any]:
