@@ -9,6 +9,7 @@ from pathlib import Path
 
 from devstack.process import HOST, Server, free_ports, is_listening
 from tideline.launch.programs import TOKEN, spark_variables
+from tideline.launch.runtime import SPILLS
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
 from tideline.store.settings import StoreSettings
@@ -69,7 +70,9 @@ class ConnectServer:
             self._master, settings, "spark-internal", java_class=_CLASS, store=in_store
         )
         command = submit_command(server)
-        ours = {**server.environment, TOKEN: self.token}
+        spills = self._folder / "spills"
+        spills.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ours = {**server.environment, TOKEN: self.token, SPILLS: str(spills)}
         variables = {**spark_variables(os.environ), **ours}
         log = self._folder / "spark-connect.log"
         self.server = Server.start("spark-connect", command, log, variables)

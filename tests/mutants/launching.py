@@ -17,6 +17,7 @@ LAUNCHER = "tests/unit/test_launcher.py"
 ARROW = "tests/unit/test_arrow_tables.py"
 PROCESS = "tests/unit/test_process.py"
 INTERPRETED = "tests/spark/test_interpreted.py"
+TASKS = "tests/unit/test_spark_tasks.py"
 MUTANTS = (
     Mutant(
         "a large job is compiled",
@@ -207,8 +208,32 @@ MUTANTS = (
         f"{HANDING}::test_the_application_removes_its_job_once_it_is_read",
     ),
     Mutant(
+        "the ports of a warm driver's Spark ask who is there",
+        "            **ASKING,\n",
+        "",
+        "tests/spark/test_neighbour.py::test_a_warm_driver",
+    ),
+    Mutant(
+        "so do those of a spark-submit with a local master",
+        "ASKING if is_local(master) else {}",
+        "{}",
+        f"{TASKS}::test_a_spark_of_one_jvm_asks_who_is_there",
+    ),
+    Mutant(
+        "what the site says about it holds",
+        "for key, value in asking.items() if key not in site",
+        "for key, value in asking.items()",
+        f"{TASKS}::test_a_spark_of_one_jvm_asks_who_is_there",
+    ),
+    Mutant(
+        "what a warm driver spills is private",
+        "return [PrivateFolder(place) for place in places]",
+        "return [PrivateFolder() for place in places]",
+        f"{GATEWAY}::test_what_spills_is_private",
+    ),
+    Mutant(
         "what a killed run has left is swept",
-        "_sweep(Path(tempfile.gettempdir()))",
+        "        _sweep(place)\n",
         "pass",
         f"{HANDING}::test_what_a_killed_run_has_left_goes_with_the_next_one",
     ),

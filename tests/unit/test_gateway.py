@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tideline.launch import gateway, jvm
 from tideline.launch.gateway import Jvm
 from tideline.launch.java import Java
 from tideline.launch.jvm import ClassArchive
+from tideline.launch.runtime import PREFIX
 
 JAVA = """#!{python}
 import os, signal, struct, sys, time
@@ -28,6 +30,8 @@ def die():
 if plan == "always dies" or plan == "dies over its archive" and uses_archive:
     die()
 told = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
+with open(here + "/spills", "w") as file:
+    file.write(os.environ.get("SPARK_LOCAL_DIRS", ""))
 if plan == "starts slowly":
     time.sleep(0.3)
 with open(told + ".draft", "wb") as file:
@@ -93,17 +97,39 @@ def with_archive(java):
 
 
 def test_the_gateway_is_told_to_pyspark(java):
-    """Port and secret come through a file in a folder of its own, which goes."""
+    """Port and secret come through a file in a folder of its own, and the file goes."""
     java.plans("starts slowly")
     found = Jvm("local[2]")
     assert found.is_alive
     found.open_gateway()
     assert os.environ["PYSPARK_GATEWAY_PORT"] == "4711"
     assert os.environ["PYSPARK_GATEWAY_SECRET"] == "secret"
-    assert not found._told.parent.exists()
+    assert not found._told.exists()
     assert found.is_alive
     assert found.end() == 0
     assert not found.is_alive
+
+
+@pytest.mark.parametrize("named", ["", "one,two"])
+def test_what_spills_is_private(java, monkeypatch, tmp_path, named):
+    """Where the site says, or beside other temporary files; Spark's own folders are for all.
+
+    They go when it ends, and those of a killed driver with the next one.
+    """
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    places = [tmp_path / name for name in named.split(",")]
+    if named:
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, places)))
+    for place in places:
+        (place / f"{PREFIX}left" / "blockmgr").mkdir(parents=True)
+    found = Jvm("local")
+    found.open_gateway()
+    told = [Path(name) for name in (tmp_path / "spills").read_text().split(",")]
+    assert [folder.parent for folder in told] == places
+    assert [folder.stat().st_mode & 0o777 for folder in told] == [0o700] * len(told)
+    assert sorted(told) == sorted(tmp_path.rglob(f"{PREFIX}*"))
+    found.end()
+    assert not list(tmp_path.rglob(f"{PREFIX}*"))
 
 
 @pytest.mark.parametrize("how", [1, -signal.SIGBUS, -signal.SIGSEGV, -signal.SIGABRT])

@@ -15,8 +15,8 @@ from tests.worlds.build import spark_job
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.landing.attempts import submit
-from tideline.launch import job
-from tideline.launch.job import PREFIX, PrivateFolder
+from tideline.launch import runtime
+from tideline.launch.runtime import PREFIX, PrivateFolder
 from tideline.model.spark_job import SparkJob, SparkResult
 from tideline.spark.application import ALONE, run_job
 
@@ -131,7 +131,7 @@ def test_one_that_is_swept_while_it_is_made_is_made_again(place, monkeypatch):
     def makes(**given):
         folder = made(**given)
         if not swept:
-            job._sweep(place)
+            runtime._sweep(place)
             swept.append(folder)
         return folder
 

@@ -6,8 +6,10 @@ from tests.worlds.build import planned, spark_job
 from tests.worlds.raw_tables import decode_job, decode_plan
 from tests.worlds.raw_tables import planned as coordinates
 from tideline.documents import dump
-from tideline.launch.programs import AVRO_LIMITS, DECODE, INGEST, application_for
-from tideline.launch.submit import configuration, is_small
+from tideline.launch.programs import ASKING, AVRO_LIMITS, DECODE, INGEST, application_for
+from tideline.launch.runtime import SPILLS
+from tideline.launch.submit import configuration, is_small, job_submission
+from tideline.launch.target import Target
 from tideline.spark.raw_rows import split_and_packed
 
 
@@ -65,3 +67,35 @@ def test_every_jvm_that_decodes_has_avro_s_limits(master):
     assert len(options) == (1 if master.startswith("local") else 2)
     for text in options:
         assert all(f"-D{name}={value}" in text for name, value in AVRO_LIMITS.items())
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A function that writes the site's `spark-defaults.conf`."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv(SPILLS, raising=False)
+    return (tmp_path / "spark-defaults.conf").write_text
+
+
+@pytest.mark.parametrize(
+    ("master", "asks"),
+    [("local", True), ("local[*]", True), ("local-cluster[2,1,512]", False), ("yarn", False)],
+)
+def test_a_spark_of_one_jvm_asks_who_is_there(site, master, asks):
+    """Several JVMs share a secret, which is the site's to give. What a site says holds."""
+    assert (ASKING.items() <= configuration(master, is_small=True).items()) == asks
+    site("spark.authenticate false")
+    assert "spark.authenticate" not in configuration(master, is_small=True)
+
+
+@pytest.mark.parametrize("says", [None, "file", "variable"])
+def test_a_driver_s_blocks_lie_beside_its_job(site, tmp_path, monkeypatch, says):
+    """That folder is private, and goes; Spark's own in `/tmp` can be read by all."""
+    if says == "file":
+        site("spark.local.dir /big/disk")
+    if says == "variable":
+        monkeypatch.setenv(SPILLS, "/big/disk")
+    job = tmp_path / "job.json"
+    job.write_text(dump(spark_job(planned(0, 5))))
+    given = job_submission(Target("yarn"), str(job)).environment
+    assert given.get(SPILLS) == (None if says else str(tmp_path))

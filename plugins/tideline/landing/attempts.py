@@ -12,7 +12,7 @@ from tideline.errors import ServiceAway, UnreadableRecords, reported_error
 from tideline.landing.context import RunContext
 from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
-from tideline.launch.job import PrivateFolder
+from tideline.launch.runtime import PrivateFolder
 from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.plan import BatchPlan

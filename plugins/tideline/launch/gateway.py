@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import struct
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 
 from tideline.launch.java import find_java
 from tideline.launch.jvm import ClassArchive, base_command, gateway_command, gateway_environment
-from tideline.launch.programs import AVRO_LIMITS, LOCAL, log_settings
+from tideline.launch.programs import ASKING, AVRO_LIMITS, LOCAL, log_settings
+from tideline.launch.runtime import SPILLS, spill_folders
 
 _END_SECONDS = 30
 _ENDING_SECONDS = 1
@@ -41,11 +40,12 @@ class Jvm:
         self._properties = {
             "spark.master": master,
             **LOCAL,
+            **ASKING,
             **log_settings(),
             **AVRO_LIMITS,
         }
-        self._folder = tempfile.TemporaryDirectory(prefix="tideline-")
-        self._told = Path(self._folder.name, "gateway")
+        self._folders = spill_folders()
+        self._told = self._folders[0].path / "gateway"
         self._may_restart = self._archive.path.exists()
         self._process = self._start(self._archive.options())
 
@@ -72,7 +72,8 @@ class Jvm:
 
     def _start(self, archive: Sequence[str]) -> Popen[bytes]:
         command = gateway_command(self._base, archive, self._properties)
-        variables = {**os.environ, **gateway_environment(self._told)}
+        spills = ",".join(str(folder.path) for folder in self._folders)
+        variables = {**os.environ, **gateway_environment(self._told), SPILLS: spills}
         return Popen(command, env=variables, stdin=PIPE)
 
     def open_gateway(self) -> None:
@@ -99,7 +100,7 @@ class Jvm:
         if has_crashed:
             self._archive.discard()
         told = self._told.read_bytes()  # renamed into place, so it is whole
-        self._folder.cleanup()
+        self._told.unlink()
         port, length = struct.unpack("!ii", told[:8])
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = told[8 : 8 + length].decode()
@@ -116,7 +117,8 @@ class Jvm:
         except TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
-        self._folder.cleanup()
+        for folder in self._folders:
+            folder.remove()
         if has_crashed:
             self._archive.discard()
         return status

@@ -2,10 +2,10 @@
 
     SparkJob        input of `spark_jobs/ingest_range.py`: what to read, and where to write it
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
-    PrivateFolder   where job and result lie, readable by their owner only: jobs hold secrets
 
-The files are JSON (`model.spark_job`). The application removes its job once it is read, and writes
-its result to `result_path`, since an exit status cannot hold it.
+The files are JSON (`model.spark_job`), in a `launch.runtime.PrivateFolder`: jobs hold secrets. The
+application removes its job once it is read, and writes its result to `result_path`, since an exit
+status cannot hold it.
 
 The applications do one thing each: they read, and write plain Parquet files, which a manifest
 beside them names. They commit nothing to a table; the run does that (`TablePort.commit`).
@@ -13,19 +13,12 @@ beside them names. They commit nothing to a table; the run does that (`TablePort
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from tideline.documents import load
 from tideline.launch.programs import DECODE, application_for
 from tideline.model.spark_job import DecodeJob, SparkJob
-
-PREFIX = "tideline-job-"
 
 
 class SparkPort(Protocol):
@@ -60,71 +53,3 @@ def read_job(job_path: str) -> SparkJob | DecodeJob:
     if application_for(job_path) == DECODE:
         return load(DecodeJob, text, where)
     return load(SparkJob, text, where)
-
-
-class PrivateFolder:
-    """A folder for a job and its result, of mode 0700, until `remove` or this process ends.
-
-    As a context manager it gives its path, and goes at the end of the block. Its owner keeps a lock
-    on it, which the system gives back when the process has ended, however it has. Whoever makes the
-    next one removes those of this user that nobody has locked: so no kill keeps a secret.
-    """
-
-    def __init__(self) -> None:
-        _sweep(Path(tempfile.gettempdir()))
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-            try:
-                self._lock = _opened(self.path)
-            except FileNotFoundError:
-                continue  # somebody sweeps, and has taken it for one that was left
-            with suppress(OSError):  # where nothing can be locked, nobody sweeps either
-                fcntl.flock(self._lock, fcntl.LOCK_SH)  # after who sweeps it now
-            if _is(self.path, self._lock):
-                return
-            os.close(self._lock)
-
-    def remove(self) -> None:
-        """Remove it and what it holds; does nothing if that has happened."""
-        if self._lock >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
-
-    def __enter__(self) -> Path:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-def _sweep(place: Path) -> None:
-    """Remove what dead processes of this user have left; links are not followed."""
-    with os.scandir(place) as entries:
-        names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
-    for name in names:
-        with suppress(OSError):  # gone meanwhile, or another user's, or its owner lives
-            _remove_left(Path(name))
-
-
-def _remove_left(folder: Path) -> None:
-    lock = _opened(folder)
-    try:
-        if os.fstat(lock).st_uid == os.geteuid():
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is(folder, lock):
-                shutil.rmtree(folder)
-    finally:
-        os.close(lock)
-
-
-def _opened(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-
-
-def _is(folder: Path, descriptor: int) -> bool:
-    """Whether a path still names the folder that was opened."""
-    try:
-        return os.path.samestat(folder.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

@@ -17,6 +17,14 @@ from pathlib import Path
 
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
+ASKING = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+}
+"""Properties of a Spark of one JVM, which makes the secret itself: its ports for objects and blocks
+ask who is there. Every user of the machine reaches them, and Spark cannot do without."""
 INGEST, DECODE = "ingest_range", "decode_rows"
 SECRETS = "TIDELINE_SECRETS"
 """A driver on another machine has the secret options of Spark's Kafka source in this variable."""

@@ -1,4 +1,4 @@
-"""Folders of this user that hold what is executed: downloads, and sockets of warm drivers.
+"""Folders of this user alone: for downloads, for sockets of warm drivers, for jobs and what spills.
 
 The cache lies outside of the checkout and is shared by all checkouts of a user. What lies there is
 executed. So it has to be the user's own or root's, and nobody else may be able to write it, nor any
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -205,3 +206,95 @@ def rights() -> list[str]:
     status = Path("/proc/self/status").read_text()
     umask = next(line for line in status.splitlines() if line.startswith("Umask:"))
     return [f"{os.getegid()}", umask]
+
+
+PREFIX = "tideline-job-"
+SPILLS = "SPARK_LOCAL_DIRS"
+"""Where Spark keeps blocks that do not stay in memory; with commas between several."""
+
+
+class PrivateFolder:
+    """A folder of mode 0700, until `remove` or this process ends: for jobs, and what Spark spills.
+
+    As a context manager it gives its path, and goes at the end of the block. Its owner keeps a lock
+    on it, which the system gives back when the process has ended, however it has. Whoever makes the
+    next one removes those of this user that nobody has locked: so no kill keeps a secret.
+
+    Args:
+        place: Where it is made; the folder for temporary files if None.
+    """
+
+    def __init__(self, place: Path | None = None) -> None:
+        place = place or Path(tempfile.gettempdir())
+        _sweep(place)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+            try:
+                self._lock = _opened(self.path)
+            except FileNotFoundError:
+                continue  # somebody sweeps, and has taken it for one that was left
+            with suppress(OSError):  # where nothing can be locked, nobody sweeps either
+                fcntl.flock(self._lock, fcntl.LOCK_SH)  # after who sweeps it now
+            if _is(self.path, self._lock):
+                return
+            os.close(self._lock)
+
+    def remove(self) -> None:
+        """Remove it and what it holds; does nothing if that has happened."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def spill_folders() -> list[PrivateFolder]:
+    """Folders for Spark's blocks: one in each place that the site names in `SPARK_LOCAL_DIRS`.
+
+    Spark itself makes folders there that everybody can read.
+
+    Raises:
+        OSError: One cannot be made.
+    """
+    named = os.environ.get(SPILLS, "").split(",")
+    places = [Path(name) for name in named if name] or [Path(tempfile.gettempdir())]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+    return [PrivateFolder(place) for place in places]
+
+
+def _sweep(place: Path) -> None:
+    """Remove what dead processes of this user have left; links are not followed."""
+    with os.scandir(place) as entries:
+        names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
+    for name in names:
+        with suppress(OSError):  # gone meanwhile, or another user's, or its owner lives
+            _remove_left(Path(name))
+
+
+def _remove_left(folder: Path) -> None:
+    lock = _opened(folder)
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is(folder, lock):
+                shutil.rmtree(folder)
+    finally:
+        os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _is(folder: Path, descriptor: int) -> bool:
+    """Whether a path still names the folder that was opened."""
+    try:
+        return os.path.samestat(folder.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -21,8 +21,9 @@ from tideline.errors import ServiceAway
 from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.job import read_job
-from tideline.launch.jvm import spark_home
+from tideline.launch.jvm import is_local, spark_home
 from tideline.launch.programs import (
+    ASKING,
     AVRO_LIMITS,
     LOCAL,
     application,
@@ -31,7 +32,7 @@ from tideline.launch.programs import (
     log_settings,
     spark_variables,
 )
-from tideline.launch.runtime import own_folder, refuse_foreign, replaced
+from tideline.launch.runtime import SPILLS, own_folder, refuse_foreign, replaced
 from tideline.launch.target import SPARK_SUBMIT, Target
 from tideline.model.spark_job import DecodeJob
 from tideline.store.settings import StoreSettings
@@ -93,7 +94,8 @@ def job_submission(target: Target, job_path: str, store: StoreSettings | None = 
     """The application that a job file is for, on that file, with a driver on this machine.
 
     Args:
-        job_path: Path of the job file; a keytab comes into its folder.
+        job_path: Path of the job file; into its folder come a keytab, and the driver's blocks
+            unless the site says where.
         store: How the object store is reached that holds the tables; None for file systems.
     """
     conf = {**configuration(target.master, is_small=is_small(job_path)), **target.conf}
@@ -101,10 +103,16 @@ def job_submission(target: Target, job_path: str, store: StoreSettings | None = 
     submission = build_submission(target.master, conf, program, job_path, store=store)
     return replace(
         submission,
+        environment={**_spills(Path(job_path).parent), **submission.environment},
         is_default_master=target.is_default,
         binary=target.binary,
         options=target.options_with_files(Path(job_path).parent),
     )
+
+
+def _spills(folder: Path) -> dict[str, str]:
+    has_place = os.environ.get(SPILLS) or "spark.local.dir" in site_properties()
+    return {} if has_place else {SPILLS: str(folder)}
 
 
 def build_submission(
@@ -146,6 +154,8 @@ def is_small(job_path: str) -> bool:
 def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     """Spark properties for a master; on one machine nothing listens beyond 127.0.0.1.
 
+    What the site's `spark-defaults.conf` says about authentication and encryption holds.
+
     Args:
         is_small: Whether the job is short; on one machine the driver does all the work itself.
     """
@@ -157,7 +167,10 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
             EXECUTOR_OPTIONS: limits,
             DRIVER_PYTHON: sys.executable,  # what the executors' machines have is theirs
         }
-    return {**LOCAL, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
+    site = site_properties()
+    asking = ASKING if is_local(master) else {}  # several JVMs need a secret of the site's
+    asking = {key: value for key, value in asking.items() if key not in site}
+    return {**LOCAL, **asking, DRIVER_OPTIONS: f"{driver} {_QUICK_START}" if is_small else driver}
 
 
 def _java_options(properties: Mapping[str, str]) -> str:
