@@ -60,9 +60,10 @@ class Driver:
         self._session: Future[Any] = Future()
         self._lock = threading.Lock()
         self._running = 1  # whoever started this comes first
+        self._jobs = 0
         self._has_worked = False
         self._keep_until = 0.0
-        self._heard = self._busy = time.monotonic()
+        self._heard = self._busy = self._worked = time.monotonic()
         self._is_leaving = threading.Event()
         self._jvm_has_ended = threading.Event()
 
@@ -158,8 +159,13 @@ class Driver:
                 connection.settimeout(SILENCE_SECONDS)
                 with connection.makefile("r") as lines:
                     request = json.loads(lines.readline())
+                if "status" in request:
+                    connection.sendall(json.dumps(self._status()).encode() + b"\n")
+                    return
                 if not self._jvm.is_alive or ("end" not in request and not self._jvm_answers()):
                     return  # unanswered, so the client starts another driver
+                if "if_idle" in request and self._jobs:
+                    return  # somebody was quicker
                 connection.sendall(b"accepted\n")
                 if "end" in request:
                     self._is_leaving.set()
@@ -168,7 +174,7 @@ class Driver:
                         return
                     threading.Event().wait()  # the client waits for the connection's end
                 keep_seconds = request["keep_seconds"]
-                is_done = self._run(connection, request["job_path"], "progress" in request)
+                is_done = self._counted(connection, request["job_path"], "progress" in request)
                 connection.sendall(b"done\n" if is_done else b"failed\n")
         except (OSError, ValueError) as error:
             with suppress(OSError):
@@ -177,6 +183,31 @@ class Driver:
             with self._lock:
                 self._running -= 1
                 self._keep_until = max(self._keep_until, time.monotonic() + keep_seconds)
+
+    def _status(self) -> dict[str, float]:
+        """What `tideline.launch.local_driver.WarmDriver` tells of it."""
+        idle = 0.0 if self._jobs else time.monotonic() - self._worked
+        counts = {"pid": os.getpid(), "jobs": self._jobs, "bytes": self._bytes()}
+        return {**counts, "idle_seconds": idle}
+
+    def _bytes(self) -> int:
+        """Memory of this process and of its JVM."""
+        processes = ("self", str(self._jvm.pid))
+        pages = 0
+        for process in processes:
+            with suppress(OSError):  # it has ended
+                pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def _counted(self, connection: socket.socket, job_path: str, is_watched: bool) -> bool:
+        with self._lock:
+            self._jobs += 1
+        try:
+            return self._run(connection, job_path, is_watched)
+        finally:
+            with self._lock:
+                self._jobs -= 1
+                self._worked = time.monotonic()
 
     def _run(self, connection: socket.socket, job_path: str, is_watched: bool) -> bool:
         """Run a job to its end, or until its client leaves; whether it went well."""

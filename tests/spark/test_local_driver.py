@@ -14,7 +14,8 @@ from tests.worlds.drivers import all_gone, drivers, jvms, lands_once, stopped, w
 from tests.worlds.streams import folder_of, is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
-from tideline.launch import runtime
+from tideline.launch import local_driver, runtime
+from tideline.launch.local_driver import make_room, warm_drivers
 
 
 def test_runs_share_one_jvm_and_a_killed_one_is_replaced(harness, warm, sockets):
@@ -45,6 +46,29 @@ def test_a_run_that_lands_loads_nothing_that_it_does_not_use(harness, warm, sock
     loaded = {line.rpartition("|")[2].strip() for line in errors.splitlines()}
     assert {"tideline.pipeline.steps", "deltalake", "kafka"} <= loaded
     assert not loaded & {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
+
+
+def test_before_another_driver_starts_the_longest_idle_one_ends(
+    harness, warm, sockets, monkeypatch
+):
+    """A bound by number; by memory, as if there were none."""
+    harness.run(warm, "one", None)
+    (first,) = warm_drivers()
+    assert (first.jobs, first.pid) == (0, drivers(sockets)[0])
+    assert first.bytes > 200_000_000
+    monkeypatch.setattr(local_driver, "MOST_DRIVERS", 1)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # of a driver's own
+    harness.send(10)
+    harness.run(warm, "two", None)
+    (second,) = warm_drivers()
+    assert second.pid != first.pid
+    status, answer, errors = finished(tideline("status", harness.folder / "orders.yaml", "--json"))
+    assert status == 0, errors
+    assert [driver["pid"] for driver in answer["drivers"]] == [second.pid]
+    monkeypatch.setattr(local_driver, "MOST_DRIVERS", 9)
+    monkeypatch.setattr(runtime, "free_bytes", lambda: 0)
+    make_room(sockets / "another.socket")
+    assert warm_drivers() == []
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from tideline.launch import local_driver
 def test_another_environment_has_another_driver(fake, monkeypatch, name):
     run()
     monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")  # of a task, not of a driver
+    monkeypatch.setenv("TIDELINE_STREAMS", "elsewhere")  # of a run
+    monkeypatch.setenv("TIDELINE_OF_SOMEBODY", "x")
     run()
     assert len(fake.started) == 1
     monkeypatch.setenv(name, "other")

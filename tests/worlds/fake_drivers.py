@@ -31,6 +31,9 @@ while True:
     if plan() == "silent":
         time.sleep(60)
     request = json.loads(connection.makefile("r").readline())
+    if "status" in request:  # as a driver of an older version, which does not know it
+        connection.close()
+        continue
     note(json.dumps(request))
     connection.sendall(b"accepted\\n")
     if "end" in request:

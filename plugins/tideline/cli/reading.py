@@ -18,9 +18,10 @@ from tideline.contract.building import (
     build_incident_details,
     build_ledger,
 )
-from tideline.contract.shapes import StreamStatus
+from tideline.contract.shapes import DriverStatus, StreamStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
 from tideline.landing.observing import observe_topics
+from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
@@ -31,7 +32,7 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, first_few
+from tideline.model.wording import duration_text, first_few, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
@@ -87,7 +88,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
     Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
     oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
     not tell, at least as much as the last run saw, with the reason below. On a terminal the
-    ledgers' answer is shown until the brokers have answered.
+    ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
     now = datetime.now(UTC)
     streams = [read_stream(file) for file in options.files or stream_paths()]
@@ -99,8 +100,18 @@ def status(options: argparse.Namespace, output: Output) -> int:
             show(*_shown(found, now))
             observation, problem = _observed(stream, state, silent)
             found[number] = _status(stream, state, observation, problem, now)
-    output.answer(Statuses(streams=[StreamStatus.of(s) for s in found]), *_shown(found, now))
+    drivers = warm_drivers()
+    answer = Statuses(
+        streams=[StreamStatus.of(s) for s in found], drivers=[DriverStatus.of(d) for d in drivers]
+    )
+    output.answer(answer, *_shown(found, now), *map(_driver_line, drivers))
     return 0
+
+
+def _driver_line(driver: WarmDriver) -> str:
+    idle = f"idle for {duration_text(round(driver.idle_seconds))}"
+    work = f"{driver.jobs} at work" if driver.jobs else idle
+    return f"warm Spark driver {driver.pid}: {work}, {size_text(driver.bytes)}"
 
 
 def _observed(

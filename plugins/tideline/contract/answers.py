@@ -10,6 +10,7 @@ from tideline.contract.shapes import (
     Coverage,
     DamagedFile,
     DecodedRange,
+    DriverStatus,
     Finding,
     Flaw,
     Gone,
@@ -75,9 +76,10 @@ class Begun(Shape):
 
 
 class Statuses(Shape):
-    """`tideline status`: a line for each stream."""
+    """`tideline status`: a line for each stream, and this user's warm Spark drivers."""
 
     streams: tuple[StreamStatus, ...]
+    drivers: tuple[DriverStatus, ...] = ()
 
 
 class Explained(Shape):

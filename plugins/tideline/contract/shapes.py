@@ -322,6 +322,15 @@ class StreamStatus(Shape):
     undecoded: int | None
 
 
+class DriverStatus(Shape):
+    """A warm Spark driver of this user; `bytes` is memory, that of its JVM included."""
+
+    pid: int
+    jobs: int
+    idle_seconds: float
+    bytes: int
+
+
 class Problem(Shape):
     """One thing wrong in a stream file; `line` counts from 1."""
 

@@ -66,6 +66,11 @@ class Jvm:
         return f"its JVM has ended with status {status}{killed}"
 
     @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether it runs, or is about to be started again."""
         return self._process.poll() is None or self._may_restart

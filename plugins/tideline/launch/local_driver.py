@@ -6,7 +6,8 @@ nothing to do for a while.
 
 One driver serves the streams of one user with the same master, program, Java, jars and environment:
 its socket's name is made of them, so nobody meets a driver of another version. The socket lies in
-a folder that only its owner can enter.
+a folder that only its owner can enter. There are few drivers: before another one starts, idle ones
+end.
 
     run     {"job_path": ..., "keep_seconds": 900}
     driver  accepted, then alive every few seconds, then done or failed
@@ -26,6 +27,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -90,6 +92,8 @@ class LocalDriver:
             address = folder / f"{name}.socket"
             if not keep_seconds:
                 after.callback(runtime.remove, address)
+            elif shared:
+                make_room(address)
             start = partial(self._start, address, variables)
             request: dict[str, Any] = {"job_path": job_path, "keep_seconds": keep_seconds}
             if self._watcher is not None:
@@ -180,6 +184,76 @@ def _planned_work(job_path: str) -> tuple[int, int]:
     job: dict[str, Any] = json.loads(Path(job_path).read_text())
     ranges = job["plan"]["ranges"] if "plan" in job else job["ranges"]
     return len(ranges), sum(r["end_offset"] - r["start_offset"] for r in ranges)
+
+
+MOST_DRIVERS = 4
+"""Idle ones end, the longest idle first, before there are more."""
+_ROOM_BYTES = 1 << 30
+"""What a new driver takes, about: so much has to be free, or idle ones end."""
+_ASK_SECONDS = 5
+_LEAVE_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WarmDriver:
+    """A driver of this user.
+
+    Args:
+        address: Its socket.
+        pid: Of its process, whose child the JVM is.
+        jobs: How many it runs.
+        idle_seconds: Since its last job ended; 0 while it runs one.
+        bytes: Memory that both processes take.
+    """
+
+    address: Path = field(repr=False)
+    pid: int
+    jobs: int
+    idle_seconds: float
+    bytes: int
+
+
+def warm_drivers(folder: Path | None = None) -> list[WarmDriver]:
+    """The drivers whose sockets are in a folder, the longest idle first; those that answer.
+
+    Args:
+        folder: This user's runtime folder if None.
+    """
+    folder = folder or runtime.runtime_folder()
+    found = []
+    for address in sorted(folder.glob("*.socket")) if folder else ():
+        if answers := _asked(address, {"status": True}, _ASK_SECONDS):
+            with suppress(ValueError, TypeError):  # it is of a version that tells nothing
+                found.append(WarmDriver(address, **json.loads(answers[0])))
+    return sorted(found, key=lambda driver: -driver.idle_seconds)
+
+
+def make_room(address: Path) -> None:
+    """End idle drivers before another one starts: there may be few, and memory is needed.
+
+    Args:
+        address: Where the new one will be; nothing happens if a driver is there.
+    """
+    if address.exists():
+        return
+    others = warm_drivers(address.parent)
+    idle = [driver for driver in others if not driver.jobs]
+    count = len(others)
+    while idle and (count >= MOST_DRIVERS or runtime.free_bytes() < _ROOM_BYTES):
+        longest = idle.pop(0)
+        request = {"end": "jvm", "if_idle": True}
+        if _asked(longest.address, request, _LEAVE_SECONDS):
+            log.info("a Spark driver that was idle for %d s has ended", longest.idle_seconds)
+            count -= 1
+
+
+def _asked(address: Path, request: Mapping[str, Any], seconds: float) -> list[str]:
+    """All that a driver answers, until it closes the connection; nothing if it is not there."""
+    with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+        connection.settimeout(seconds)
+        connection.connect(str(address))
+        return list(_answers(connection, request))
+    return []
 
 
 def end_drivers(folder: Path | None = None, seconds: float = 120, *, archived: bool = True) -> None:

@@ -46,14 +46,15 @@ all items of an array before it reads the first one."""
 SITE = "TIDELINE_SPARK_VARIABLES"
 """Names more of them, with commas between; `*` at the end of one stands for any rest."""
 _DECIDE = (
-    *("AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_*", "PYSPARK_*", "SPARK_*", "TIDELINE_*", "YARN_*"),
+    *("AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_*", "PYSPARK_*", "SPARK_*", "YARN_*"),
+    *("TIDELINE_CACHE", "TIDELINE_FAILPOINT", "TIDELINE_SPARK_*", "TIDELINE_TRACE"),
     *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_*"),
     *("KRB5*", "KUBECONFIG", "KUBERNETES_*", "PYTHONPATH", "SSL_CERT_FILE", "TMPDIR", "TZ"),
 )
 """They change what a driver does."""
 _BESIDE = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "HOSTNAME", "VIRTUAL_ENV"),
-    *("GRPC_*", "XDG_*", "SSL_CERT_DIR", "PYTHON*"),
+    *("GRPC_*", "XDG_*", "SSL_CERT_DIR", "PYTHON*", "TIDELINE_*"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
 )

@@ -193,6 +193,17 @@ def remove(address: Path) -> None:
             file.unlink(missing_ok=True)
 
 
+def free_bytes() -> int:
+    """Memory that this process may still take: of the machine, and of its control group (v2)."""
+    text = Path("/proc/meminfo").read_text()
+    free = next(int(line.split()[1]) for line in text.splitlines() if "MemAvailable" in line) * 1024
+    with suppress(OSError, ValueError):  # no group, or no limit
+        group = Path("/sys/fs/cgroup")
+        most = int((group / "memory.max").read_text())
+        free = min(free, most - int((group / "memory.current").read_text()))
+    return free
+
+
 def opened(log_file: Path) -> IO[bytes]:
     """A driver's log; nothing if somebody has tidied it away, since its driver serves on."""
     try:
