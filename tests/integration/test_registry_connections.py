@@ -218,6 +218,47 @@ def test_endless_references_end(stub):
     assert "more than 200 references" in str(refused(RegistryMisused, stub.connection()))
 
 
+@pytest.mark.parametrize("subject", [".", "..", "s" * 100_000])
+def test_a_subject_that_no_address_can_name_is_refused(stub, subject):
+    """In a stream file, and as a reference; `..` would ask for something else."""
+    with connected(stub.connection(), 10) as client, pytest.raises(RegistryMisused) as caught:
+        client.latest(subject)
+    assert len(str(caught.value)) < 2_000
+    to_it = {"schema": "5", "references": [{"name": "x", "subject": subject, "version": 1}]}
+    stub.answer = lambda asks: json_answer([] if "/ids/1/versions" in asks.path else to_it)(asks)
+    assert subject[:100] in str(refused(RegistryMisused, stub.connection()))
+    assert all(path.startswith("/schemas/ids/1") for path, _ in stub.asked)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json_answer({"schema": "5", "schemaType": "X" * 3_000_000}),
+        json_answer({"schema": "5", "references": [{"subject": "s" * 3_000_000, "version": 1}]}),
+        text_answer("x" * 3_000_000, 400),
+        text_answer("", 302, Location="/" + "x" * 60_000),
+    ],
+)
+def test_a_message_is_short_whatever_it_is_about(stub, answer):
+    """It goes into logs, ledgers and pages."""
+    stub.answer = lambda asks: (json_answer([]) if "/versions" in asks.path else answer)(asks)
+    assert len(str(refused(RegistryMisused, stub.connection()))) < 2_000
+
+
+@pytest.mark.parametrize("login", [{}, {"login": "me", "password": SECRET}])
+def test_no_proxy_reads_a_login(stub, monkeypatch, login):
+    """What is sent in clear goes to the registry itself; without a secret, the site's way holds."""
+    stub.answer = both_answers
+    with http_stub() as proxy:
+        proxy.answer = both_answers
+        monkeypatch.setenv("http_proxy", f"http://{HOST}:{proxy.port}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        asked(stub.connection(**login))
+        assert bool(proxy.asked) != bool(login)
+        assert bool(stub.asked) == bool(login)
+
+
 def test_a_redirect_is_not_followed(stub):
     """It would carry the login elsewhere."""
     with http_stub() as other:

@@ -24,6 +24,24 @@ MUTANTS = (
         CONNECTIONS,
     ),
     Mutant(
+        "no proxy reads a login",
+        "trust_env=not settings.tells_in_clear",
+        "trust_env=True",
+        f"{CONNECTIONS}::test_no_proxy_reads_a_login",
+    ),
+    Mutant(
+        "a subject stands for no other place of a path",
+        "if subject in _NO_SEGMENTS:",
+        "if False:",
+        f"{CONNECTIONS}::test_a_subject_that_no_address_can_name_is_refused",
+    ),
+    Mutant(
+        "a message is short whatever it is about",
+        "return what if len(what) <= _LONGEST_MESSAGE else",
+        "return what if True else",
+        f"{CONNECTIONS}::test_a_message_is_short_whatever_it_is_about",
+    ),
+    Mutant(
         "an answer is bounded in size",
         "if len(body) > LARGEST_ANSWER_BYTES:",
         "if False:",

@@ -5,9 +5,11 @@ import re
 
 import pytest
 from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
 from starlette.routing import Mount
 
 from tideline.page.app import build_app
+from tideline.page.routes import LOGGED_IN, _readable
 
 CALLERS = ("anonymous", "norah", "vera", "admin")
 """Nobody, who may read no Dag, who may read `shown`, who may read all."""
@@ -39,16 +41,48 @@ def url(path, stream):
     return "/tideline" + path.format(dag_id=stream, **VALUES)
 
 
+def has_headers(answer):
+    """Those that keep the page in Airflow's frame, whatever the answer is."""
+    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def listed(app):
+    """The answer to somebody who may read no stream."""
+    app.dependency_overrides[LOGGED_IN.dependency] = lambda: None
+    app.dependency_overrides[_readable] = lambda: set()
+    with TestClient(app, raise_server_exceptions=False) as client:
+        return client.get("/api/v1/streams")
+
+
+def test_what_nobody_has_thought_of_has_the_headers_too(tmp_path):
+    """And says nothing of its cause."""
+    app = build_app(tmp_path)
+    app.state.sources = None
+    answer = listed(app)
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "InternalError", "message": "see the log of Airflow's server"}
+    has_headers(answer)
+
+
+def test_who_may_read_nothing_learns_no_path(tmp_path, caplog):
+    """Of the server's folders; its log has it."""
+    answer = listed(build_app(tmp_path / "none"))
+    assert answer.json()["error"] == "BadInput"
+    assert "see the log" in answer.json()["message"]
+    assert str(tmp_path) not in answer.text
+    assert str(tmp_path / "none") in caplog.text
+
+
 @pytest.mark.parametrize(("path", "stream", "expected"), cases())
 def test_each_route_answers_those_who_may_read(callers, path, stream, expected):
     """A user without the right learns nothing, not even whether there is such a stream."""
     answers = {name: client.get(url(path, stream)) for name, client in callers.items()}
     assert {name: a.status_code for name, a in answers.items()} == expected
     for answer in answers.values():
-        assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["x-frame-options"] == "SAMEORIGIN"
-        assert answer.headers["cache-control"] == "no-store"
+        has_headers(answer)
 
 
 def test_no_route_does_anything_but_answer():
@@ -79,13 +113,18 @@ def test_other_methods_are_refused(callers, method):
         "/docs/%2e%2e/README.md",
         "/docs/how-to/..%2fpage.md",
         "/docs/stream.schema.json",
+        f"/assets/{'a' * 300}.js",
+        f"/docs/{'a' * 300}.md",
+        "/assets/main.js%00",
         "/nothing",
     ],
 )
 def test_there_is_nothing_beside_the_routes(callers, path):
     """FastAPI's own pages are off, and no other file of the package is served."""
     for name in CALLERS:
-        assert callers[name].get("/tideline" + path).status_code in (401, 404)
+        answer = callers[name].get("/tideline" + path)
+        assert answer.status_code in (401, 404)
+        has_headers(answer)
 
 
 def test_lists_show_what_the_caller_may_read(callers):

@@ -126,6 +126,20 @@ def test_mounted_and_copied_files_exist_and_nobody_copies_the_checkout():
     assert lines[-1] == "USER 50000:0"
 
 
+def test_the_image_installs_what_is_locked_and_nothing_else():
+    """Also what builds the wheel: pip would fetch the newest one for itself."""
+    text = (ROOT / "docker/Dockerfile").read_text().replace("\\\n", "")
+    commands = re.findall(r"pip (?:--python \S+ )?(install|wheel)([^&\n]*)", text)
+    assert {command for command, _ in commands} == {"install", "wheel"}
+    for command, options in commands:
+        assert "--no-deps" in options
+        from_source = options.rstrip().endswith(" .")
+        assert ("--no-build-isolation" in options) == from_source
+        assert "--require-hashes" in options or "dist" in options, (command, options)
+    locked = (ROOT / "requirements.txt").read_text()
+    assert re.search(r"^setuptools==\S+ \\\n    --hash=sha256:", locked, re.MULTILINE)
+
+
 def test_no_connection_hands_tasks_airflow_s_whole_database():
     """Its user reads every connection and every password there."""
     for service in SERVICES.values():

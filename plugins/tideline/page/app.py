@@ -82,11 +82,11 @@ def description(request: Request) -> JSONResponse:
 
 
 def _file(name: str) -> Response:
-    path = _ASSETS / name
-    # By its bare name alone: nothing above or below the folder is served.
-    if path.name != name or path.suffix not in _TYPES or not path.is_file():
-        raise HTTPException(404, f"no file {name}")
-    return FileResponse(path, media_type=_TYPES[path.suffix])
+    # Found among those that are there: no name of a caller's reaches the file system.
+    for path in _ASSETS.iterdir():
+        if path.name == name and path.suffix in _TYPES:
+            return FileResponse(path, media_type=_TYPES[path.suffix])
+    raise HTTPException(404, "no such file")
 
 
 def _of_docs(name: str) -> Response:
@@ -160,6 +160,12 @@ async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": type(error).__name__, "message": error.message}, status)
 
 
+async def _broken(request: Request, error: Exception) -> Response:
+    """What nobody has thought of; it is answered outside of `Headers`, and raised again."""
+    body = {"error": "InternalError", "message": "see the log of Airflow's server"}
+    return JSONResponse(body, 500, _HEADERS)
+
+
 def build_app(folder: Path | None = None) -> FastAPI:
     """The application, with the stream files of a folder; None: `streams_folder` says which."""
     app = FastAPI(
@@ -172,4 +178,5 @@ def build_app(folder: Path | None = None) -> FastAPI:
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TidelineError, _failed)
+    app.add_exception_handler(Exception, _broken)
     return app

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tideline.errors import ServiceAway, StreamFileError, TidelineError
+from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
 from tideline.kafka.settings import KafkaSettings, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
@@ -200,9 +200,18 @@ class _StreamFiles:
                 self._read_at = now
             return self._streams
 
+    def _paths(self) -> list[Path]:
+        try:
+            return stream_paths(self._folder)
+        except BadInput as error:  # it names a folder, and anybody may have asked
+            log.error("the page: %s", error)
+            raise BadInput(
+                "the page has no folder of stream files; see the log of Airflow's server"
+            ) from None
+
     def _read(self) -> Mapping[str, StreamFile]:
         parsed = {}
-        for path in stream_paths(self._folder):
+        for path in self._paths():
             try:
                 stat = path.stat()
             except FileNotFoundError:

@@ -52,13 +52,16 @@ _OTHER_PROTOCOL = (
     "WRONG_VERSION_NUMBER",
 )
 """OpenSSL's reasons for a peer without TLS, or with another version of it."""
-_LONGEST_TEXT = 500
+_LONGEST_TEXT, _LONGEST_MESSAGE = 500, 1_500
+_NO_SEGMENTS = (".", "..")
+"""No address can name these: they stand for other places of a path (RFC 3986, section 3.3)."""
 
 
 class SchemaRegistry:
     """`RegistryPort` on a real registry; a context manager that closes its connections.
 
-    Redirects are refused, not followed: they would carry login or token to another address.
+    Redirects are refused, not followed: they would carry login or token to another address. A
+    proxy reads what is sent in clear: none is asked where that holds a secret.
 
     Args:
         settings: Where it is, and how to log in.
@@ -82,6 +85,7 @@ class SchemaRegistry:
             verify=_tls(settings),
             timeout=answer_seconds,
             follow_redirects=False,
+            trust_env=not settings.tells_in_clear,
         )
 
     def __enter__(self) -> SchemaRegistry:
@@ -119,7 +123,7 @@ class SchemaRegistry:
 
     def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
         """The newest version of a subject that is not deleted."""
-        path = f"/subjects/{quote(subject, safe='')}/versions/latest"
+        path = f"{self._versions_of(subject)}/latest"
         answer = self._ask(path, _UNKNOWN_SUBJECT, _UNKNOWN_VERSION)
         if answer is None:
             raise _misused(
@@ -171,12 +175,17 @@ class SchemaRegistry:
         return Document(FORMATS[kind], text, tuple(others))
 
     def _referred(self, target: SubjectVersion, what: str) -> Any:
-        subject = quote(target.subject, safe="")
-        path = f"/subjects/{subject}/versions/{target.version}?deleted=true"
+        path = f"{self._versions_of(target.subject)}/{target.version}?deleted=true"
         answer = self._ask(path, _UNKNOWN_SUBJECT, _UNKNOWN_VERSION)
         if answer is None:
             raise _misused(self._settings, f"{what} refers to {target}, which is not there")
         return answer
+
+    def _versions_of(self, subject: str) -> str:
+        if subject in _NO_SEGMENTS:
+            allowed = "any other name"
+            raise _misused(self._settings, f"a subject is named {subject!r}; allowed: {allowed}")
+        return f"/subjects/{quote(subject, safe='')}/versions"
 
     def _version(self, item: Any, where: str) -> SubjectVersion:
         if isinstance(item, dict):
@@ -192,6 +201,8 @@ class SchemaRegistry:
             status, body, target = self._get(path)
         except httpx.HTTPError as error:
             raise _by_error(settings, path, error) from None
+        except httpx.InvalidURL as error:
+            raise _misused(settings, f"{_bounded(settings, path)}: no address: {error}") from None
         if target is not None:
             raise _misused(settings, f"{path} is redirected to {target}, which is not followed")
         try:
@@ -277,7 +288,7 @@ def _by_error(settings: RegistrySettings, asked: str, error: httpx.HTTPError) ->
 
 def _away(settings: RegistrySettings, what: str) -> RegistryAway:
     return RegistryAway(
-        f"{_where(settings)}: {what}; what has landed stays, try again when it is back",
+        f"{_where(settings)}: {_cut(what)}; what has landed stays, try again when it is back",
         connection=settings.connection,
         url=settings.url,
     )
@@ -285,7 +296,7 @@ def _away(settings: RegistrySettings, what: str) -> RegistryAway:
 
 def _refused(settings: RegistrySettings, cause: Cause, what: str) -> RegistryRefused:
     return RegistryRefused(
-        f"{_where(settings)} refuses it: {cause}: {what}; {_ADVICE[cause]}, then run again."
+        f"{_where(settings)} refuses it: {cause}: {_cut(what)}; {_ADVICE[cause]}, then run again."
         " What has landed stays",
         connection=settings.connection,
         url=settings.url,
@@ -295,8 +306,8 @@ def _refused(settings: RegistrySettings, cause: Cause, what: str) -> RegistryRef
 
 def _misused(settings: RegistrySettings, what: str, **facts: object) -> RegistryMisused:
     return RegistryMisused(
-        f"{_where(settings)}: {what}. Correct the connection's host, port and path, or the stream"
-        " file; what has landed stays",
+        f"{_where(settings)}: {_cut(what)}. Correct the connection's host, port and path, or the"
+        " stream file; what has landed stays",
         connection=settings.connection,
         url=settings.url,
         **facts,
@@ -305,6 +316,11 @@ def _misused(settings: RegistrySettings, what: str, **facts: object) -> Registry
 
 def _where(settings: RegistrySettings) -> str:
     return f"connection {settings.connection}: the schema registry at {settings.url}"
+
+
+def _cut(what: str) -> str:
+    """A text with names of the registry's in it, which may be of any length."""
+    return what if len(what) <= _LONGEST_MESSAGE else f"{what[:_LONGEST_MESSAGE]} ..."
 
 
 def _bounded(settings: RegistrySettings, text: str) -> str:

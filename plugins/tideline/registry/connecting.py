@@ -48,6 +48,11 @@ class RegistrySettings:
     key: str | None = None
     verify: bool = True
 
+    @property
+    def tells_in_clear(self) -> bool:
+        """Whether a login or a token is sent to it without TLS."""
+        return self.url.startswith("http:") and bool(self.login or self.token)
+
     def without_secrets(self, text: str) -> str:
         """A text of somebody else's, with our secrets taken out."""
         login = f"{self.login}:{self.password or ''}".encode() if self.login else b""
