@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import decode_rows
 from tests.worlds.build import ID, OTHER_ID
@@ -21,6 +22,7 @@ from tideline.documents import dump, load
 from tideline.errors import BadInput, VerificationFailed
 from tideline.model.decoding import EventDate
 from tideline.model.spark_job import DecodeJob, DecodeResult
+from tideline.spark.failures import failed_to_decode
 
 ORDER = {
     "type": "record",
@@ -203,6 +205,15 @@ def test_no_raw_files(spark, tmp_path):
     plan = decode_plan(tmp_path / "raw", [planned(0, 10)], [VALUE])
     result, _, _ = decoded(spark, decode_job(tmp_path / "raw", [], plan))
     assert result == DecodeResult()
+
+
+def test_a_plan_that_spark_will_never_take_is_bad_input(spark):
+    """Such as two columns that it takes for one: running again changes nothing."""
+    with pytest.raises(AnalysisException) as refused:
+        spark.session.sql("SELECT a FROM (SELECT 1 AS a, 2 AS A)").collect()
+    result = failed_to_decode(None, None, refused.value)
+    assert result.error == BadInput.__name__
+    assert "AMBIGUOUS_REFERENCE" in result.message
 
 
 def test_a_failed_job_says_so(spark, tmp_path):

@@ -48,6 +48,8 @@ _MAY_PASS = re.compile(
     r"OutOfMemoryError|TimeoutException|DisconnectException|NetworkException|ConnectException"
     r"|ExecutorLost|SparkContext was shut down|InterruptedException"
 )
+_IS_ABOUT_NAMES = re.compile("AMBIGUOUS_|COLUMN_ALREADY_EXISTS|UNRESOLVED_COLUMN|DATATYPE_MISMATCH")
+"""Conditions of a plan that Spark will never take; others are about files that may be away."""
 _OURS = re.escape(COMMIT_PROTOCOL)
 _NO_LOGIN = "An internal error occurred while retrieving token from callback handler"
 """All that Kafka's Java client says where it has tried a token endpoint for long enough."""
@@ -80,7 +82,7 @@ def failed_to_decode(
     """The result of a failed job that decodes: a plan that Spark refuses, or what may pass."""
     if lacking := _lacks_committer(error):
         return DecodeResult(error="BadInput", message=lacking)
-    if isinstance(error, AnalysisException):  # it was not even begun, and will not be
+    if isinstance(error, AnalysisException) and _IS_ABOUT_NAMES.match(error.getCondition() or ""):
         return DecodeResult(
             error="BadInput", message=f"Spark refuses to decode into these columns: {_said(error)}"
         )
