@@ -79,4 +79,4 @@ def test_what_cannot_be_decided_is_refused(halted):
     )
     assert (status, "allowed: incident-1" in errors) == (2, True)
     status, _, errors = resolve(halted, "--choice", "accept_loss", "--reason", " ")
-    assert (status, "--reason" in errors) == (2, True)
+    assert (status, "reason: got nothing; allowed: the reason" in errors) == (2, True)
