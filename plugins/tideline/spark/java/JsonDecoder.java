@@ -24,13 +24,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.types.variant.Variant;
 import org.apache.spark.types.variant.VariantBuilder;
 import org.apache.spark.types.variant.VariantSizeLimitException;
@@ -49,7 +44,7 @@ import org.apache.spark.unsafe.types.VariantVal;
  * (tideline.launch.java), which knows no lambdas, and takes no element of a collection without a
  * cast.
  */
-public final class JsonDecoder implements UnboundFunction, ScalarFunction, Serializable {
+public final class JsonDecoder extends Decoder {
 
   private static final long serialVersionUID = 1L;
 
@@ -93,8 +88,6 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
 
   private static final long LAST_INSTANT = 253402300799999999L;
 
-  private final String specification;
-  private final StructType type;
   private final Field document;
   private final boolean isWrapped;
 
@@ -103,31 +96,9 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
    *     the document; whether that is the only field's value rather than an object of fields.
    */
   public JsonDecoder(String specification, JsonNode read) {
-    this.specification = specification;
-    this.type = resultType(read);
+    super(specification, read);
     this.document = new Field("", (JsonNode) read.get("shape"));
     this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
-  }
-
-  /** What a decoder gives: the fields, or the class and the text of an error. */
-  static StructType resultType(JsonNode read) {
-    DataType fields = DataType.fromJson(read.get("type").toString());
-    return new StructType(
-        new StructField[] {
-          DataTypes.createStructField("fields", fields, true),
-          DataTypes.createStructField("error_class", DataTypes.StringType, true),
-          DataTypes.createStructField("error", DataTypes.StringType, true)
-        });
-  }
-
-  @Override
-  public BoundFunction bind(StructType given) {
-    return this;
-  }
-
-  @Override
-  public String description() {
-    return name();
   }
 
   @Override
@@ -136,18 +107,8 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
   }
 
   @Override
-  public DataType resultType() {
-    return type;
-  }
-
-  @Override
   public String name() {
     return "decode_json";
-  }
-
-  @Override
-  public String canonicalName() {
-    return getClass().getName() + " " + specification;
   }
 
   @Override
@@ -158,7 +119,7 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
   /** Spark calls it from the code that it makes; null for a record without a payload. */
   public InternalRow invoke(byte[] payload) {
     if (payload == null) {
-      return new GenericInternalRow(new Object[] {null, null, null});
+      return good(null);
     }
     Reading reading = new Reading(payload);
     Object found = null;
@@ -169,14 +130,9 @@ public final class JsonDecoder implements UnboundFunction, ScalarFunction, Seria
     }
     if (reading.problem < 0) {
       Object fields = isWrapped ? new GenericInternalRow(new Object[] {found}) : found;
-      return new GenericInternalRow(new Object[] {fields, null, null});
+      return good(fields);
     }
-    return new GenericInternalRow(
-        new Object[] {
-          null,
-          UTF8String.fromString(CLASSES[reading.problem]),
-          UTF8String.fromString(reading.sentence())
-        });
+    return bad(CLASSES[reading.problem], reading.sentence());
   }
 
   /** What one place of a document holds: a leaf, a list, a map or an object of fields. */

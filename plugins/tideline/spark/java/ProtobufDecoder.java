@@ -15,13 +15,9 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -35,7 +31,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>It has no state but its specification. Compiled by Janino, see JsonDecoder.
  */
-public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, Serializable {
+public final class ProtobufDecoder extends Decoder {
 
   private static final long serialVersionUID = 1L;
 
@@ -75,15 +71,12 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
   /** Whole numbers beyond this one are not all doubles. */
   private static final long WHOLE = 1L << 53;
 
-  private final String specification;
-  private final StructType type;
   private final Map writers;
   private final boolean isFramed;
 
   /** @param read See tideline.decoding.spark.protobuf. */
   public ProtobufDecoder(String specification, JsonNode read) {
-    this.specification = specification;
-    this.type = JsonDecoder.resultType(read);
+    super(specification, read);
     this.isFramed = ((JsonNode) read.get("framed")).booleanValue();
     this.writers = new HashMap();
     JsonNode all = (JsonNode) read.get("writers");
@@ -94,33 +87,13 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
   }
 
   @Override
-  public BoundFunction bind(StructType given) {
-    return this;
-  }
-
-  @Override
-  public String description() {
-    return name();
-  }
-
-  @Override
   public DataType[] inputTypes() {
     return new DataType[] {DataTypes.BinaryType, DataTypes.IntegerType};
   }
 
   @Override
-  public DataType resultType() {
-    return type;
-  }
-
-  @Override
   public String name() {
     return "decode_protobuf";
-  }
-
-  @Override
-  public String canonicalName() {
-    return getClass().getName() + " " + specification;
   }
 
   @Override
@@ -132,7 +105,7 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
   /** Spark calls it from the code that it makes; null for a record without a payload. */
   public InternalRow invoke(byte[] payload, int schemaId) {
     if (payload == null) {
-      return new GenericInternalRow(new Object[] {null, null, null});
+      return good(null);
     }
     Writer writer = (Writer) writers.get(Integer.valueOf(schemaId));
     Reading reading = new Reading(payload, writer);
@@ -148,14 +121,9 @@ public final class ProtobufDecoder implements UnboundFunction, ScalarFunction, S
       // it is noted
     }
     if (reading.problem < 0) {
-      return new GenericInternalRow(new Object[] {found, null, null});
+      return good(found);
     }
-    return new GenericInternalRow(
-        new Object[] {
-          null,
-          UTF8String.fromString(CLASSES[reading.problem]),
-          UTF8String.fromString(reading.said)
-        });
+    return bad(CLASSES[reading.problem], reading.said);
   }
 
   /** Ends the reading of a record. */
