@@ -268,11 +268,7 @@ def end_drivers(folder: Path | None = None, seconds: float = 120, *, archived: b
     request = {"end": True if archived else "jvm"}
     folder = folder or runtime.runtime_folder()
     for address in folder.glob("*.socket") if folder else ():
-        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
-            connection.settimeout(seconds)
-            connection.connect(str(address))
-            for _ in _answers(connection, request):
-                pass  # until it is gone
+        _asked(address, request, seconds)  # until it is gone
 
 
 def _name(master: str, base: Sequence[str], variables: Mapping[str, str]) -> str:
