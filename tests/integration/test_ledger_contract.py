@@ -258,28 +258,30 @@ def test_what_is_read_is_of_one_moment(new_store):
     """Documents and version belong together, whoever writes meanwhile."""
     writer, reader = new_store(), new_store()
     writer.commit(writer.read(), put={"a": "0", "b": "0"})
-    first = reader.read().version
+    numbers: dict[int, int] = {}
     stop = threading.Event()
 
     def write():
-        number = 0
-        while not stop.is_set():
-            number += 1
-            writer.commit(writer.read(), put={"a": str(number)}, drop=["b"])
-            number += 1
-            writer.commit(writer.read(), put={"a": str(number), "b": str(number)})
+        for number in itertools.count():
+            base = writer.read()
+            numbers[base.version] = number
+            if stop.is_set():
+                return
+            after = str(number + 1)
+            put = {"a": after} if number % 2 == 0 else {"a": after, "b": after}
+            writer.commit(base, put=put, drop=["b"] if number % 2 == 0 else [])
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for _ in range(30):
-            found = reader.read()
-            written = found.version - first
-            assert found.documents["a"] == str(written)
-            assert found.documents.get("b") == (None if written % 2 else str(written))
+        found = [reader.read() for _ in range(30)]
     finally:
         stop.set()
         thread.join()
+    for snapshot in found:
+        number = numbers[snapshot.version]
+        assert snapshot.documents["a"] == str(number)
+        assert snapshot.documents.get("b") == (None if number % 2 else str(number))
 
 
 def test_a_refused_commit_leaves_no_part_behind(new_store):

@@ -45,7 +45,7 @@ def test_a_stream_file_leads_to_its_rows(sqlite_tables, monkeypatch, tmp_path):
     )
     ledger = open_ledger(stream)
     ledger.update(lambda s: s.with_next_token())
-    assert SqlLedgerStore(sqlite_tables, "orders", "").read().version == 0
+    assert SqlLedgerStore(sqlite_tables, "orders", "").read().documents
     assert ledger.store.location == "tideline_ledger: orders"
     nowhere = tmp_path / "nowhere.db"
     connection["host"] = str(nowhere)

@@ -23,7 +23,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from urllib.parse import unquote
@@ -276,10 +276,10 @@ class LedgerTables:
         """
         table = self._take()
         try:
+            if table is not None and (version is None or table.version() < version):
+                table = self._moved_on(table)
             if table is None:
                 table = DeltaTable(self._uri, storage_options=self._options)
-            elif version is None or table.version() < version:
-                table.update_incremental()
         except delta_errors.TableNotFoundError:
             refuse_web_pages(self._uri, self._options)
             table = None
@@ -288,6 +288,33 @@ class LedgerTables:
         yield table
         if table is not None:
             self.keep(table)  # not after an error: nobody knows what state it is in
+
+    def is_in_log(self, version: int, table: DeltaTable, files: Collection[str]) -> bool:
+        """Whether the log still has, at a version, the commit that an object of it stands on.
+
+        If a backup was put back, the log may have come to that version again, with other files. No
+        object that is kept is lent again then.
+
+        Args:
+            files: The object's, at that version.
+
+        Raises:
+            OSError: The store cannot be reached.
+        """
+        actions = read_commit(table, version, self._options)
+        added = (unquote(a["add"]["path"]) for a in actions or () if "add" in a)
+        if actions is not None and {*added} <= {*map(unquote, files)}:
+            return True
+        self._idle.clear()
+        return False
+
+    def _moved_on(self, table: DeltaTable) -> DeltaTable | None:
+        """The object, at the newest version; None if it stood on what is no more."""
+        version, files = table.version(), [path for path, _ in active_files(table)]
+        table.update_incremental()
+        if table.version() == version or self.is_in_log(version, table, files):
+            return table
+        return None
 
     def keep(self, table: DeltaTable) -> None:
         """Lend a table object to others from now on; its holder must not use it any more."""

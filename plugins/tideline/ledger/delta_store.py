@@ -120,13 +120,21 @@ class DeltaLedgerStore:
             self._tables.keep(table)
         else:
             with self._tables.at_least(base.version - basis.ahead) as found:
-                if found is None or found.version() != base.version - basis.ahead:
+                if found is None or not self._is_at(found, base.version - basis.ahead):
                     raise CommitConflict(
                         f"{self._uri}: the ledger is no longer at version {base.version}"
                     )
                 version = self._commit(found, basis, put, {*drop}, list(history))
         if version % COMMITS_PER_TIDY == 0:
             tidy(self._tables, self._files)
+
+    def _is_at(self, table: DeltaTable, version: int) -> bool:
+        """Whether an object, and the log, are where a snapshot was read from."""
+        try:
+            files = [path for path, _ in active_files(table)]
+            return table.version() == version and self._tables.is_in_log(version, table, files)
+        except OSError as error:
+            raise self._files.failure(error) from error
 
     def _commit(
         self,
