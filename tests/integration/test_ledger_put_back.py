@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from tests.simulation.store import MemoryStore, StoreState
 from tideline.errors import CommitConflict
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.port import HistoryEntry
@@ -19,26 +20,20 @@ _names = itertools.count(1)
 
 
 class Place:
-    """A ledger in files, two commits after its backup; `old` has read the second of them.
+    """A ledger, two commits after its backup; `old` has read the second of them.
 
     Args:
-        files: What is copied: a folder, or a database in one file.
+        back_up: Makes a copy; what it returns puts the copy where the ledger is.
         new_store: Opens the ledger.
     """
 
-    def __init__(self, files, new_store):
-        self._files, self._copy, self.new_store = files, files.with_suffix(".copy"), new_store
-        self.old = new_store()
+    def __init__(self, back_up, new_store):
+        self.new_store, self.old = new_store, new_store()
         self.old.commit(self.old.read(), put={"control": "0", "head": "0", "mark": "0"})
-        (shutil.copytree if files.is_dir() else shutil.copy)(files, self._copy)
+        self.put_back = back_up()
         self.old.commit(self.old.read(), put={"control": "old 1", "head": "old"})
         self.old.commit(self.old.read(), put={"control": "old 2", "run:x": "old"})
         self.known = self.old.read()
-
-    def put_back(self):
-        """The backup is where the ledger was."""
-        (shutil.rmtree if self._files.is_dir() else type(self._files).unlink)(self._files)
-        self._copy.rename(self._files)
 
     def go_on(self, commits):
         """Another process works with what was put back."""
@@ -48,16 +43,30 @@ class Place:
         return {"control": f"new {commits}", "head": "0", "mark": "0"}
 
 
-@pytest.fixture(params=["delta", "sqlite"])
+def copied(files):
+    """A folder, or a database in one file."""
+    copy = files.with_suffix(".copy")
+    (shutil.copytree if files.is_dir() else shutil.copy)(files, copy)
+
+    def put_back():
+        (shutil.rmtree if files.is_dir() else type(files).unlink)(files)
+        copy.rename(files)
+
+    return put_back
+
+
+@pytest.fixture(params=["delta", "sqlite", "memory"])
 def place(request, tmp_path):
-    """In each kind of store."""
+    """In each kind of store, and in the simulation's."""
+    if request.param == "memory":
+        state = StoreState()
+        return Place(lambda: partial(state.put_back, state.copy()), partial(MemoryStore, state))
     if request.param == "delta":
         folder = tmp_path / "ledger"
-        return Place(folder, partial(DeltaLedgerStore, str(folder)))
+        return Place(partial(copied, folder), partial(DeltaLedgerStore, str(folder)))
     url = request.getfixturevalue("sqlite_tables")
-    return Place(
-        tmp_path / "ledgers.db", partial(SqlLedgerStore, url, f"s{next(_names)}", "here: s")
-    )
+    store = partial(SqlLedgerStore, url, f"s{next(_names)}", "here: s")
+    return Place(partial(copied, tmp_path / "ledgers.db"), store)
 
 
 @pytest.mark.parametrize("commits", [2, 3, 5])

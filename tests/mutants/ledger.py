@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LEDGER_CONTRACT = "tests/integration/test_ledger_contract.py"
+PUT_BACK = "tests/integration/test_ledger_put_back.py"
 TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
     Mutant(
@@ -169,5 +170,23 @@ MUTANTS = (
         "if number > COMMIT_FORMAT:",
         "if False:",
         "tests/unit/test_table.py",
+    ),
+    Mutant(
+        "a database never comes to a version again",
+        "+ secrets.randbelow(_LARGEST_STEP)",
+        "",
+        PUT_BACK,
+    ),
+    Mutant(
+        "a commit on what a backup took back is refused",
+        "return table.version() == version and self._tables.is_in_log(version, table, files)",
+        "return table.version() == version",
+        PUT_BACK,
+    ),
+    Mutant(
+        "an object of what a backup took back does not move on",
+        "if table.version() == version or self.is_in_log(version, table, files):",
+        "if True:",
+        PUT_BACK,
     ),
 )

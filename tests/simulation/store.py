@@ -18,18 +18,32 @@ class StoreState:
 
     Args:
         version: -1 before the first commit.
+        newest: The largest version that any commit has made, also one that a backup took back.
         lost_answers: How many of the next commits happen, and nobody hears of it.
         away: How many of the next calls meet a store that does not answer.
         committed: Called after each commit.
     """
 
     version: int = -1
+    newest: int = -1
     documents: dict[str, str] = field(default_factory=dict)
     history: dict[str, list[HistoryEntry]] = field(default_factory=lambda: defaultdict(list))
     lost_answers: int = 0
     away: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     committed: Callable[[], None] = lambda: None
+
+    def copy(self) -> StoreState:
+        """A backup."""
+        copied = StoreState(self.version, documents=dict(self.documents))
+        copied.history.update({kind: [*entries] for kind, entries in self.history.items()})
+        return copied
+
+    def put_back(self, saved: StoreState) -> None:
+        """Be what a backup holds."""
+        copied = saved.copy()
+        self.version, self.documents = copied.version, copied.documents
+        self.history = copied.history
 
 
 class MemoryStore:
@@ -81,7 +95,7 @@ class MemoryStore:
         with state.lock:
             if base.version != state.version:
                 raise CommitConflict(f"{self._location} is at version {state.version} by now")
-            state.version += 1
+            state.version = max(state.version, state.newest) + 1  # never one a second time
             dropped = set(drop)
             kept = {k: v for k, v in state.documents.items() if k not in dropped}
             state.documents = {**kept, **put}
@@ -90,6 +104,7 @@ class MemoryStore:
                 at = self._now() if entry.recorded_at is None else entry.recorded_at
                 state.history[entry.kind].append(replace(entry, version=version, recorded_at=at))
                 state.version = max(state.version, version)
+            state.newest = state.version
         state.committed()
         if state.lost_answers:
             state.lost_answers -= 1

@@ -138,9 +138,7 @@ class World:
         store = self.store
         if not store.documents:
             return
-        copied = StoreState(store.version, dict(store.documents))
-        copied.history.update({kind: [*entries] for kind, entries in store.history.items()})
-        self.backup = Backup(self.location, copied, dict(self.shown), len(self.origins))
+        self.backup = Backup(self.location, store.copy(), dict(self.shown), len(self.origins))
 
     def put_back(self) -> bool:
         """Have the ledger be what the last backup holds; whether there is one of it.
@@ -153,10 +151,7 @@ class World:
             return False
         with self.calm():
             self.put_back_from(before)
-        store = self.store
-        store.version, store.documents = saved.store.version, dict(saved.store.documents)
-        store.history.clear()
-        store.history.update({kind: [*e] for kind, e in saved.store.history.items()})
+        self.store.put_back(saved.store)
         self._state = None
         self.shown = dict(saved.shown)
         state = self.state()
