@@ -130,6 +130,31 @@ MUTANTS = (
         f"{PAIRS}::test_a_decision_for_quarantine_counts_when_the_run_is_cleared",
     ),
     Mutant(
+        "decode: more bad records than allowed halt, also where they were decoded before",
+        "if plan.redrives and not plan.is_again:",
+        "if plan.redrives:",
+        "tests/spark/test_typed_tables.py::test_only_records_from_a_time_on_are_made_anew",
+    ),
+    Mutant(
+        "decode: rows that came out the same are no change",
+        'both.filter(~F.col("a").eqNullSafe(F.col("b")))',
+        "both",
+        "tests/spark/test_typed_tables.py"
+        "::test_what_was_decoded_by_other_rules_is_made_anew_and_counted",
+    ),
+    Mutant(
+        "decode: only records from a time on are made anew",
+        "pc.greater_equal(times, pa.scalar(since))",
+        "pc.is_valid(times)",
+        "tests/spark/test_typed_tables.py::test_only_records_from_a_time_on_are_made_anew",
+    ),
+    Mutant(
+        "decode: no offset is left out between two passes",
+        "left, start = left - (end - start), end",
+        "left, start = left - (end - start), end + 1",
+        "tests/unit/test_decoding_rules.py",
+    ),
+    Mutant(
         "decode: no column comes unasked",
         "    if no_new:\n        brought",
         "    if False:\n        brought",

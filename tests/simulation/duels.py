@@ -74,7 +74,11 @@ TYPED_SETUPS: dict[str, Events] = {
         *(("edit_decode",), ("decodable",), ("produce", 0, 0, 3)),
     )
 }
-DECODERS: dict[str, Event] = {"decode": ("decode", 0), "redrive": ("redrive", 0)}
+DECODERS: dict[str, Event] = {
+    "decode": ("decode", 0),
+    "redrive": ("redrive", 0),
+    "anew": ("decode_anew", 0),
+}
 TYPED_WORLDLY: dict[str, Events] = {
     "nothing": (),
     "a typed table deleted": (("drop_typed", 1),),

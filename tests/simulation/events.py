@@ -82,6 +82,7 @@ KINDS: dict[str, Kind] = {
     "again": Kind(run_events.again, 6, (_ANY, (0, 7))),
     "decode": Kind(run_events.decode, 1, (_ANY,)),
     "redrive": Kind(run_events.redrive_again, 1, (_FLAG,)),
+    "decode_anew": Kind(run_events.decode_anew, 0.5, (_FLAG,)),
     "edit_decode": Kind(run_events.edit_decode, 0.5),
     "rewind": Kind(run_events.rewind, 1, (_ANY, _FLAG)),
     "audit": Kind(run_events.audit, 0.5),

@@ -16,7 +16,7 @@ from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import audit_stream, dry_run
-from tideline.operations.redrive import redrive
+from tideline.operations.redrive import decode_again, redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
@@ -156,6 +156,14 @@ def redrive_again(world: World, again: int) -> None:
     if world.stream.decode is not None:
         name = f"redrive-{world.counts['redrive'] if again else world.number('redrive')}"
         world.start(name, lambda p: redrive(world.context(p, name, RunRequest(by="ann"))))
+
+
+def decode_anew(world: World, again: int) -> None:
+    """Somebody has decoded records decoded again, under a new id or under the last one."""
+    if world.stream.decode is not None:
+        name = f"anew-{world.counts['anew'] if again else world.number('anew')}"
+        asked = RunRequest(by="ann")
+        world.start(name, lambda p: decode_again(world.context(p, name, asked)))
 
 
 def edit_decode(world: World) -> None:

@@ -1,7 +1,7 @@
 """Typed tables from real topics and a real registry: land, decode, verify, all over again."""
 
 import json
-from datetime import date
+from datetime import date, timedelta
 
 import pyarrow as pa
 import pytest
@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import V1, V2, Typed
+from tideline.errors import DecodingHalted
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import redrive
@@ -50,6 +51,65 @@ def test_records_of_two_schemas_become_typed_rows(typed):
     at.harness.delete_records(before=3)
     with open_run(at.stream, "redrive", RunRequest(), at.spark) as run:
         assert (redrive(run).asked, redrive(run).moved) == (2, 0)
+    assert is_clean(at.harness, at.stream)
+
+
+def test_what_was_decoded_by_other_rules_is_made_anew_and_counted(typed):
+    """In passes of four offsets; an older version's rule is played by the stream's own function."""
+    at = typed(transform="tests.worlds.own_transforms:doubled")
+    at.limits = {"max_records_per_run": 2}
+    at.register(V1)
+    at.send(V1, *({"id": n, "note": "a"} for n in (0, 1, 2, 3)))
+    at.send(V1, *({"id": n, "note": "b"} for n in (0, 5)), partition=1)
+    at.send_bytes(None, b"nonsense", partition=1)
+    for number in range(5):
+        at.run(f"r{number}")
+    told = at.rows("id", "note", "is_tombstone"), at.bad("error_class")
+    versions = at.versions()
+    again = at.decode_again("same")
+    assert (again.asked, again.changed, again.quarantine_changed, again.records) == (8, 0, 0, ())
+    assert ((at.rows("id", "note", "is_tombstone"), at.bad("error_class")), at.versions()) == (
+        told,
+        versions,
+    )
+    del at.section["transform"]
+    again = at.decode_again("other")
+    assert (again.asked, again.changed, again.quarantine_changed) == (8, 4, 0)
+    assert [r for r in at.rows("id", "note") if r[2] is not None] == [
+        (0, 0, 0, "a"),
+        (0, 1, 1, "a"),
+        (0, 2, 2, "a"),
+        (0, 3, 3, "a"),
+        (1, 0, 0, "b"),
+        (1, 1, 5, "b"),
+    ]
+    assert at.bad("error_class") == told[1]
+    assert at.decode_again("once more").records == ()
+    assert at.decode("nothing new") is None
+    assert is_clean(at.harness, at.stream)
+
+
+def test_only_records_from_a_time_on_are_made_anew(typed):
+    """Where the day leaves the window by now, rows move into quarantine, if so many may."""
+    at = typed(transform="tests.worlds.own_transforms:doubled")
+    at.register(V1)
+    for number in range(4):
+        at.send(V1, {"id": number, "note": "a"})
+    at.run("one")
+    del at.section["transform"]
+    times = [t for *_, t in at.rows("timestamp")]
+    assert len({*times}) == 4
+    assert at.decode_again("later", since=times[2]).asked == 2
+    assert [n for *_, n in at.rows("id")] == [0, 2, 2, 3]
+    assert at.decode_again("none", since=times[3] + timedelta(seconds=1)).asked == 0
+    at.section["event_time"] = {"field": "note", "outside": "quarantine"}
+    with pytest.raises(DecodingHalted, match="4 of 4 records"):
+        at.decode_again("buried")
+    assert [n for *_, n in at.rows("id")] == [0, 2, 2, 3]
+    at.section["quarantine"]["max_share"] = 1.0
+    again = at.decode_again("wanted")
+    assert (again.asked, again.changed, again.quarantine_changed) == (4, 4, 4)
+    assert (at.rows("id"), len(at.bad("error_class"))) == ([], 4)
     assert is_clean(at.harness, at.stream)
 
 

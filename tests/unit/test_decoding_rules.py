@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from tests.worlds.build import ID, NOW, OTHER_ID, head, position
-from tideline.decoding.rules import closed, has_work, reconciled, still_landed, to_decode, to_remove
+from tideline.decoding.rules import (
+    closed,
+    decoded_still,
+    has_work,
+    in_portions,
+    reconciled,
+    still_landed,
+    to_decode,
+    to_remove,
+)
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
 from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import LandedRange
@@ -158,3 +167,27 @@ def test_a_plan_of_long_ago_brings_no_older_schemas(ranges, redrives, is_learned
     before = Decoding(coverage=coverage(p0=[(0, 10)]), parts=(old,))
     plan = replace(plan_of(*ranges), parts=(new,), redrives=redrives)
     assert closed(before, DecodeRecord(plan)).parts == ((new,) if is_learned else (old,))
+
+
+def test_what_is_made_anew_is_decoded_and_landed():
+    """Not what waits to be decoded, and not what a rewind took."""
+    now = landed_head(p0=[(0, 10)], p1=[(4, 6)])
+    done = Decoding(coverage=coverage(p0=[(0, 3), (8, 20)], p1=[(0, 6)]))
+    assert spans(decoded_still(now, done)) == [(0, 0, 3), (0, 8, 10), (1, 4, 6)]
+    assert {r.topic for r in decoded_still(now, done)} == {"orders"}
+
+
+def test_portions_are_bounded_by_offsets_and_by_ranges():
+    """Nothing is left out, nothing comes twice; an empty list has none."""
+    ranges = [coordinates(0, 0, 5), coordinates(1, 0, 1), coordinates(1, 3, 4)]
+    assert [spans(p) for p in in_portions(ranges, 3, 9)] == [
+        [(0, 0, 3)],
+        [(0, 3, 5), (1, 0, 1)],
+        [(1, 3, 4)],
+    ]
+    assert [spans(p) for p in in_portions(ranges, 99, 2)] == [
+        [(0, 0, 5), (1, 0, 1)],
+        [(1, 3, 4)],
+    ]
+    assert [spans(p) for p in in_portions(ranges, 99, 3)] == [spans(ranges)]
+    assert [*in_portions([], 3, 9)] == []

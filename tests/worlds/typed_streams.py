@@ -8,6 +8,7 @@ from kafka import KafkaProducer
 
 from tests.worlds.raw_tables import avro
 from tideline.model.request import RunRequest
+from tideline.operations.redrive import decode_again
 from tideline.pipeline.run_batch import decode_batch
 from tideline.stream.stream import tables_of
 from tideline.wiring import open_run
@@ -35,7 +36,7 @@ class Typed:
             **decode,
         }
         self.name = name
-        self.ids = {}
+        self.ids, self.limits = {}, {}
         self.connect(registry.connection["port"])
 
     def connect(self, port):
@@ -49,6 +50,7 @@ class Typed:
             name=self.name,
             registry={"connection": "registry_of_tests"},
             decode=self.section,
+            limits=self.limits,
         )
 
     @property
@@ -78,6 +80,13 @@ class Typed:
         with open_run(self.stream, run_id, RunRequest(), self.spark) as run:
             decode_batch(run)
             return run.decoded
+
+    def decode_again(self, run_id, since=None):
+        with open_run(self.stream, run_id, RunRequest(), self.spark) as run:
+            return decode_again(run, since)
+
+    def versions(self):
+        return [DeltaTable(self.tables[t]).version() for t in ("decoded", "quarantine")]
 
     def rows(self, *columns):
         return rows_of(self.tables["decoded"], "partition", "offset", *columns)

@@ -133,6 +133,11 @@ def _add_run_commands(add: AddCommand) -> None:
     _add_request(run)
     decode = add("decode", writing.decode, "decode what is landed and not decoded yet")
     decode.add_argument("--run-id", help="id of the run; the same id again decodes its plan again")
+    text = "make the rows of decoded records anew; says how many rows are others now"
+    decode.add_argument("--again", action="store_true", help=text)
+    decode.add_argument(
+        "--since", metavar="T", help="of --again: only records with this time or a later one"
+    )
     redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",

@@ -19,6 +19,7 @@ from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
+    build_decoded_again,
     build_maintenance,
     build_move,
     build_not_rewound,
@@ -168,16 +169,36 @@ def _decoded_lines(record: DecodeRecord | None) -> list[str]:
 def decode(options: argparse.Namespace, output: Output) -> int:
     """Decode what is landed, without landing anything.
 
-    The id of a run that has decoded decodes its plan again.
+    The id of a run that has decoded decodes its plan again. With --again, rows that were decoded by
+    the rules of an older version are made anew by those of now: all of them, or from --since on.
     """
     stream = read_stream(options.file)
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
+    if options.again:
+        return _decode_again(stream, options, output)
+    if options.since is not None:
+        raise BadInput(f"--since: got {shown(options.since)}; allowed only together with --again")
     run_id = options.run_id or _new_run_id()
     with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         decode_batch(context)
     lines = _decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
+    return 0
+
+
+def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+    from tideline.operations.redrive import decode_again  # other commands need none
+
+    since = _parsed_time(options.since)
+    run_id = options.run_id or _new_run_id("again")
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
+        done = decode_again(context, since)
+    output.answer(
+        build_decoded_again(run_id, done),
+        f"{done.asked:,} offsets decoded again: {done.changed:,} rows of the typed table and"
+        f" {done.quarantine_changed:,} of the quarantine are others now",
+    )
     return 0
 
 

@@ -172,6 +172,18 @@ class Decoded(Shape):
     ranges: tuple[DecodedRange, ...]
 
 
+class DecodedAgain(Shape):
+    """`tideline decode --again`: rows that are others than before, new or gone, by table."""
+
+    status: Literal["done", "nothing_to_do"]
+    run_id: str
+    asked: int
+    changed: int
+    quarantine_changed: int
+    table_version: int | None
+    quarantine_version: int | None
+
+
 class Redriven(Shape):
     """`tideline redrive`: quarantined records that were decoded again; `moved` have typed rows."""
 

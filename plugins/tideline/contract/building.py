@@ -22,7 +22,7 @@ from tideline.model.run import Lost, Rewind, RunRecord
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
-    from tideline.model.decoding import Redriven
+    from tideline.model.decoding import DecodedAgain, Redriven
     from tideline.model.status import DryRun
     from tideline.rules.audit import Audit
 
@@ -213,6 +213,18 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
         plan_id=record.plan.plan_id,
         classes=dict(record.classes),
         ranges=[shapes.DecodedRange.of(r, r.range) for r in record.ranges],
+    )
+
+
+def build_decoded_again(run_id: str, done: DecodedAgain) -> answers.DecodedAgain:
+    """What was made anew."""
+    last = done.records[-1] if done.records else None
+    return answers.DecodedAgain.of(
+        done,
+        status="done" if done.records else "nothing_to_do",
+        run_id=run_id,
+        table_version=None if last is None else last.table_version,
+        quarantine_version=None if last is None else last.quarantine_version,
     )
 
 

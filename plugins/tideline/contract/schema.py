@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "explain": (answers.Explained,),
     "plan": (answers.Plan,),
     "run": (answers.Run, answers.RunFailure),
-    "decode": (answers.Decoded,),
+    "decode": (answers.Decoded, answers.DecodedAgain),
     "redrive": (answers.Redriven,),
     "ledger": (answers.Ledger,),
     "incident": (answers.Incidents,),

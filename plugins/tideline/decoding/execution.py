@@ -112,6 +112,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
             " addresses for both tables: then everything that is landed is decoded again"
         )
     folder = attempt.change.folder
+    standing = _files_there(run, plan) if plan.is_again else ((), ())
     job = DecodeJob(
         store_options=run.store_options,
         stream=run.stream.stream,
@@ -121,6 +122,8 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         plan=plan,
         decoded=Output(plan.table_uri, folder, partition_by),
         quarantine=Output(plan.quarantine_uri, folder),
+        decoded_files=standing[0],
+        quarantined_files=standing[1],
         is_last_round=is_last_round,
     )
     result, failure = hand_over(run, job, DecodeResult)
@@ -131,6 +134,15 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     if failure is not None:  # its word is no proof: it has not ended well
         raise failure
     return result
+
+
+def _files_there(run: RunContext, plan: DecodePlan) -> tuple[tuple[str, ...], ...]:
+    """The data files of both tables that may hold rows at the plan's coordinates."""
+    assert run.typed is not None
+    return tuple(
+        () if (version := table.observe().version) is None else table.files_at(plan.ranges, version)
+        for table in (run.typed.decoded, run.typed.quarantine)
+    )
 
 
 def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
@@ -206,7 +218,7 @@ def execute(run: RunContext, plan: DecodePlan) -> DecodeRecord:
         ServiceAway: Registry, Spark or a store is away.
     """
     attempt, result = decode(run, plan)
-    _refuse_burying(run, attempt, result)
+    refuse_burying(run, attempt, result)
     return commit(run, attempt, result)
 
 
@@ -258,14 +270,14 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
     return attempt, submit(run, attempt, is_last_round=True)
 
 
-def _refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
+def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
     """Halt rather than put more into quarantine than the stream file allows.
 
     Raises:
         DecodingHalted: It would be more, and nobody has decided for it.
     """
     plan, quarantined = attempt.plan, sum(result.classes.values())
-    if plan.redrives:
+    if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
     share = share_of_quarantine(result.raw_rows, quarantined)
     if share <= plan.max_share or goes_to_quarantine(run, "quarantine_share"):

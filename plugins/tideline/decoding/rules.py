@@ -102,6 +102,30 @@ def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[Coordin
     )
 
 
+def decoded_still(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
+    """Coordinates that are decoded, and whose raw rows are landed and verified."""
+    return still_landed(_difference(decoding.covered, {}, _names(head)), head)
+
+
+def in_portions(
+    ranges: Iterable[CoordinateRange], most_offsets: int, most_ranges: int
+) -> Iterator[tuple[CoordinateRange, ...]]:
+    """Ranges in portions, each of at most so many offsets and ranges; one may be split."""
+    portion: list[CoordinateRange] = []
+    left = most_offsets
+    for piece in ranges:
+        start = piece.start_offset
+        while start < piece.end_offset:
+            if not left or len(portion) == most_ranges:
+                yield tuple(portion)
+                portion, left = [], most_offsets
+            end = min(piece.end_offset, start + left)
+            portion.append(replace(piece, start_offset=start, end_offset=end))
+            left, start = left - (end - start), end
+    if portion:
+        yield tuple(portion)
+
+
 def reconciled(
     plan: DecodePlan, raw: Landed, typed: Landed, quarantined: Landed, tombstones: int
 ) -> tuple[tuple[DecodedRange, ...], tuple[str, ...]]:

@@ -20,7 +20,7 @@ from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate
 from tideline.model.offsets import CoordinateRange
 from tideline.stream.decoding import Decode
 
-_CATCH_UP = 2
+CATCH_UP = 2
 """A run decodes at most so many times what it may land: after an outage of the registry it has to
 catch up."""
 
@@ -66,7 +66,7 @@ def plan_decoding(
         removes = to_remove(state.head, state.decoding, ranges)
         again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0)
         return at_these_tables(run, again) if ranges or removes else None
-    most = _CATCH_UP * run.stream.limits.max_records_per_run
+    most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
     removes = to_remove(state.head, state.decoding, ranges)
     return new_plan(run, state, ranges, removes) if ranges or removes else None
@@ -85,7 +85,7 @@ def new_plan(
         state: The ledger, under the decoder's lease.
         ranges: What is decoded.
         removes: Whose decoded rows go.
-        redrives: Error classes, where quarantined records are decoded again.
+        redrives: As of a `DecodePlan`.
 
     Raises:
         BadInput: The stream file names a field or a column that is not there.

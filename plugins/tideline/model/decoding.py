@@ -244,6 +244,9 @@ class EventDate:
     outside: str
 
 
+AGAIN = ("again",)
+
+
 @dataclass(frozen=True, slots=True)
 class DecodePlan:
     """The frozen input of one decoding. Every retry, clear and recovery executes exactly this.
@@ -262,10 +265,10 @@ class DecodePlan:
         transform: `module:function`; None for none.
         max_share: Largest share of records that may go into quarantine.
         table_uri, quarantine_uri: Where the rows go.
-        redrives: Error classes whose quarantined records are decoded again; empty for a plan that
-            decodes what was landed.
+        redrives: Error classes whose quarantined records are decoded again; `AGAIN` for all records
+            that were decoded; empty for a plan that decodes what was landed.
         own_columns: Which columns of its own the typed table gets, of those that one may choose.
-        by: Who has asked for the redrive; None otherwise.
+        by: Who has asked for it to be done again; None otherwise.
     """
 
     plan_id: str
@@ -285,6 +288,11 @@ class DecodePlan:
     redrives: tuple[str, ...] = ()
     own_columns: tuple[str, ...] = KEPT_BY_DEFAULT
     by: str | None = None
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it makes rows anew that were decoded before."""
+        return self.redrives == AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,3 +449,20 @@ class Redriven:
     def moved(self) -> int:
         """Records that are in the typed table now."""
         return sum(r.decoded + r.tombstones for r in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedAgain:
+    """What it came to when records were decoded again.
+
+    Args:
+        asked: Offsets that were decoded again.
+        changed: Rows of the typed table that are others than before, new or gone.
+        quarantine_changed: The same of the quarantine.
+        records: One per pass that has changed rows.
+    """
+
+    asked: int = 0
+    changed: int = 0
+    quarantine_changed: int = 0
+    records: tuple[DecodeRecord, ...] = ()

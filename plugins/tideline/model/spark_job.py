@@ -139,6 +139,8 @@ class DecodeJob:
         stream, run_id: Name the application.
         raw_files: Its data files that may hold rows at the plan's coordinates, in the version that
             the plan froze: paths relative to the table, not URL-encoded.
+        decoded_files, quarantined_files: Data files with what stands at the plan's coordinates, if
+            the records are decoded again; as `raw_files`.
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
         store_options: Properties of the file system that holds the tables; not secret.
         result_path: Where the driver writes a `DecodeResult`.
@@ -153,6 +155,8 @@ class DecodeJob:
     plan: DecodePlan
     decoded: Output
     quarantine: Output
+    decoded_files: tuple[str, ...] = ()
+    quarantined_files: tuple[str, ...] = ()
     is_last_round: bool = False
     store_options: Mapping[str, str] = field(default_factory=dict)
     result_path: str = ""
@@ -170,6 +174,8 @@ class DecodeResult:
         tombstones: Records without a value, kept or not.
         new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
             are any, nothing else here counts, and the job is to be given again with them.
+        changed, quarantine_changed: Rows of each table that are others than before, new or gone, if
+            the records were decoded again.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -179,5 +185,7 @@ class DecodeResult:
     tombstones: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
     new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    changed: int = 0
+    quarantine_changed: int = 0
     error: str | None = None
     message: str = ""

@@ -1,20 +1,22 @@
-"""Decode quarantined records again, out of the raw table, with the schemas of now."""
+"""Decode records again, out of the raw table, with the schemas of now: quarantined ones, or all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
-from tideline.decoding.execution import commit, decode
-from tideline.decoding.rules import still_landed
-from tideline.decoding.steps import finish_open, new_plan
-from tideline.decoding.tables import check_tables
+from tideline.decoding.execution import TypedAttempt, commit, decode, refuse_burying
+from tideline.decoding.rules import decoded_still, in_portions, still_landed
+from tideline.decoding.steps import CATCH_UP, finish_open, new_plan
+from tideline.decoding.tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
-from tideline.model.decoding import ErrorClass, Redriven
+from tideline.model.decoding import AGAIN, DecodedAgain, ErrorClass, Redriven
+from tideline.model.offsets import CoordinateRange, intersect
+from tideline.model.spark_job import DecodeResult
 
 _MOST_RANGES = 10_000
 """Of one plan; what is left is for another pass."""
@@ -47,20 +49,84 @@ def redrive(
     with run.ledger.lease("decoder"):
         check_tables(run)
         left = finish_open(run)  # its own as well: what it has moved is not in quarantine any more
-        records = [left] if left is not None and left.plan.run_id == run.run_id else []
+        is_own = left is not None and left.plan.run_id == run.run_id
+        records = [left] if left is not None and is_own else []
         asked = sum(len(r.offsets) for record in records for r in record.plan.ranges)
         state = run.ledger.read()
         ranges = still_landed(run.typed.quarantine.quarantined(classes, since), state.head)
         asked += sum(len(r.offsets) for r in ranges)
-        for start in range(0, len(ranges), _MOST_RANGES):
-            part = ranges[start : start + _MOST_RANGES]
-            plan = new_plan(run, run.ledger.read(), part, redrives=tuple(classes) or ("all",))
-            number = start // _MOST_RANGES
-            plan = plan if number == 0 else replace(plan, plan_id=f"{plan.plan_id}-{number}")
-            attempt, result = decode(run, plan)
+        for attempt, result in _decoded(run, ranges, tuple(classes) or ("all",)):
             if result.decoded.rows == 0:
                 attempt.discard(run)
                 log.info("none of %d records can be decoded yet", result.raw_rows)
                 continue
             records.append(close_decoding(run, commit(run, attempt, result)))
     return Redriven(asked, tuple(records))
+
+
+def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain:
+    """Make the rows of decoded records anew; nothing is committed where they come out the same.
+
+    Each pass decodes as much as a run may, and is committed by itself. If this dies, the next run
+    finishes the pass that is open.
+
+    Args:
+        run: This run; its id is the decoding's.
+        since: Only records with Kafka's time from this one on (inclusive); None for all.
+
+    Raises:
+        BadInput: The stream has no typed tables, or a table is not the one that the ledger knows.
+        DecodingHalted: Too many records of a pass cannot be decoded now, and nobody has decided
+            for it. The passes before it count.
+        ServiceAway: Registry, Spark or a store is away.
+        StreamBusy: Somebody else decodes.
+    """
+    if run.typed is None:
+        raise BadInput(f"stream {run.stream.stream}: decode: got nothing; required to decode again")
+    done = DecodedAgain()
+    with run.ledger.lease("decoder"):
+        check_tables(run)
+        finish_open(run)
+        state = run.ledger.read()
+        ranges = decoded_still(state.head, state.decoding)
+        if since is not None and ranges:
+            ranges = _since(run, ranges, since)
+        for attempt, result in _decoded(run, ranges, AGAIN):
+            done = replace(
+                done,
+                asked=done.asked + sum(len(r.offsets) for r in attempt.plan.ranges),
+                changed=done.changed + result.changed,
+                quarantine_changed=done.quarantine_changed + result.quarantine_changed,
+            )
+            if not result.changed and not result.quarantine_changed:
+                attempt.discard(run)
+                continue
+            refuse_burying(run, attempt, result)
+            record = close_decoding(run, commit(run, attempt, result))
+            done = replace(done, records=(*done.records, record))
+    return done
+
+
+def _since(
+    run: RunContext, ranges: tuple[CoordinateRange, ...], since: datetime
+) -> tuple[CoordinateRange, ...]:
+    version = raw_table(run).version
+    assert version is not None
+    found = run.table.since(ranges, version, since)
+    return tuple(
+        wanted.at(piece)
+        for wanted in ranges
+        for piece in intersect([wanted.offsets], found.get(wanted.identity, ()))
+    )
+
+
+def _decoded(
+    run: RunContext, ranges: Iterable[CoordinateRange], redrives: tuple[str, ...]
+) -> Iterator[tuple[TypedAttempt, DecodeResult]]:
+    """Pass by pass, each by a plan that is not frozen yet; the caller commits or discards it."""
+    most = CATCH_UP * run.stream.limits.max_records_per_run
+    for number, portion in enumerate(in_portions(ranges, most, _MOST_RANGES)):
+        plan = new_plan(run, run.ledger.read(), portion, redrives=redrives)
+        yield decode(
+            run, plan if number == 0 else replace(plan, plan_id=f"{plan.plan_id}-{number}")
+        )

@@ -51,8 +51,9 @@ SESSION = {
     "spark.sql.parquet.compression.codec": "zstd",
     # The default, INT96, has no statistics, and needs a dictionary of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Nothing is shuffled, so there is nothing to adapt.
+    # Nothing is shuffled, so there is nothing to adapt; but coordinates, to compare two tables.
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
     # Without it, all rows are sorted by the partition columns; a task has few values of them.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
 }

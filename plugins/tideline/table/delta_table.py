@@ -45,6 +45,7 @@ from tideline.table.rows import (
     count_rows,
     quarantined_rows,
     read_coordinates,
+    rows_since,
     valueless_rows,
 )
 from tideline.table.schema import (
@@ -217,6 +218,16 @@ class TargetTable:
             return {}
         with self._reachable():
             return valueless_rows(table, self._options, Coordinates(ranges))
+
+    def since(
+        self, ranges: Iterable[CoordinateRange], version: int, time: datetime
+    ) -> dict[PartitionIdentity, Intervals]:
+        """Offsets of raw rows with Kafka's time from one on."""
+        table = self._open(version)
+        if table is None:
+            return {}
+        with self._reachable():
+            return rows_since(table, self._options, Coordinates(ranges), time)
 
     def quarantined(
         self, classes: Collection[str], since: datetime | None

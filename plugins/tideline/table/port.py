@@ -184,6 +184,18 @@ class TablePort(Protocol):
             ServiceAway: The store cannot be reached, or a file is gone.
         """
 
+    def since(
+        self, ranges: Iterable[CoordinateRange], version: int, time: datetime
+    ) -> dict[PartitionIdentity, Intervals]:
+        """Offsets of raw rows with Kafka's time from one on (inclusive); reads these times only.
+
+        Args:
+            ranges: Rows outside may be among the result.
+
+        Raises:
+            ServiceAway: The store cannot be reached, or a file is gone.
+        """
+
     def quarantined(
         self, classes: Collection[str], since: datetime | None
     ) -> tuple[CoordinateRange, ...]:

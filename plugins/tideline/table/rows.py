@@ -166,13 +166,34 @@ def valueless_rows(
     Raises:
         OSError: A file cannot be read.
     """
+    return _rows_where(table, options, wanted, "value", lambda values: values.is_null())
+
+
+def rows_since(
+    table: DeltaTable, options: Mapping[str, str], wanted: Coordinates, since: datetime
+) -> dict[PartitionIdentity, Intervals]:
+    """The offsets of rows with Kafka's time from one on (inclusive). Errors as `valueless_rows`."""
+    import pyarrow.compute as pc
+
+    return _rows_where(
+        table, options, wanted, "timestamp", lambda times: pc.greater_equal(times, pa.scalar(since))
+    )
+
+
+def _rows_where(
+    table: DeltaTable,
+    options: Mapping[str, str],
+    wanted: Coordinates,
+    column: str,
+    is_meant: Callable[[pa.ChunkedArray], pa.ChunkedArray],
+) -> dict[PartitionIdentity, Intervals]:
     found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for file in filter(wanted.may_be_in, active_files(table)):
-        constants = file.by_its_rows.constants
-        columns = [n for n in (*IDENTITY, "offset") if n not in constants]
-        data = read_parquet(table, file.path, [*columns, "value"], options)
-        for row in data.filter(data["value"].is_null()).select(columns).to_pylist():
-            place = {**constants, **row}
-            identity = PartitionIdentity(*(place[n] for n in IDENTITY))
-            found[identity].append(OffsetRange(place["offset"], place["offset"] + 1))
+        its = file.by_its_rows
+        columns = [n for n in (*IDENTITY, "offset") if n not in its.constants]
+        data = read_parquet(table, file.path, [*columns, column], options)
+        data = data.filter(is_meant(data[column])).select(columns)
+        offsets = integers(data.column("offset"))
+        for identity, mask in by_identity(data, its):
+            found[identity] += runs(offsets if mask is None else offsets[mask])
     return {identity: union(offsets) for identity, offsets in found.items()}

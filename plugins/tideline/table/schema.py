@@ -63,6 +63,9 @@ Field = Mapping[str, Any]
 """One column in Delta's form: `name`, `type`, `nullable`, `metadata` (protocol, Schema
 Serialization Format)."""
 
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark calls the folder of rows without a value; Delta's log has null there."""
+
 STATISTICS_COLUMNS = 6
 """How many columns have file statistics; partition columns do not count."""
 

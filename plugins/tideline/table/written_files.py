@@ -26,13 +26,11 @@ from tideline.documents import load
 from tideline.errors import VerificationFailed
 from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
-from tideline.table.schema import ATTEMPTS, COLUMNS, STATISTICS_COLUMNS, TableChange
+from tideline.table.schema import ATTEMPTS, COLUMNS, NO_VALUE, STATISTICS_COLUMNS, TableChange
 from tideline.table.statistics import IDENTITY, DataFile
 
 _NAME = "_files.json"
 """As `ManifestCommitProtocol.java` calls it."""
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark calls the folder of rows without a value; Delta's log has null there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def read_footer(
     """
     if partition is None:
         folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-        partition = {n: None if value == _NULL else unquote(value) for n, _, value in folders}
+        partition = {n: None if value == NO_VALUE else unquote(value) for n, _, value in folders}
     with store.open_input_file(path) as opened:
         size = int(opened.size())
         footer = pq.ParquetFile(opened, pre_buffer=False).metadata

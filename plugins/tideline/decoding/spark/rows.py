@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from tideline.decoding.spark.fields import value_of
 from tideline.model.decoding import DecodePlan
@@ -26,7 +27,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.spark_job import DecodeJob
 from tideline.spark.raw_rows import Transform
-from tideline.table.schema import COLUMNS, own_columns
+from tideline.table.schema import COLUMNS, NO_VALUE, delta_fields, own_columns
 
 _FEW = 20
 """So many ranges are compared one after the other; more are looked up in a table."""
@@ -110,28 +111,45 @@ _ADDRESS = "_address"
 def read_raw_rows(spark: SparkSession, job: DecodeJob) -> DataFrame:
     """The raw rows at the plan's coordinates, in the raw table's columns.
 
-    The files lie in the folders of several attempts, which Spark's own discovery of partitions
-    takes for several tables. So the folders' names are read here.
-
     Args:
         spark: The job's session.
         job: With at least one raw file.
     """
-    values = {path: _named(path) for path in job.raw_files}
+    columns = StructType.fromJson({"type": "struct", "fields": [*delta_fields(COLUMNS)]})
+    rows = read_files(spark, job.raw_uri, job.raw_files, columns)
+    return rows.transform(within(job.plan.ranges))
+
+
+def read_files(
+    spark: SparkSession, uri: str, files: Sequence[str], columns: StructType
+) -> DataFrame:
+    """The rows of some data files of a table.
+
+    The files lie in the folders of several attempts, which Spark's own discovery of partitions
+    takes for several tables. So the folders' names are read here.
+
+    Args:
+        uri: The table's address.
+        files: Paths relative to it, not URL-encoded; at least one.
+        columns: What is read; a column that a file does not have is null there.
+    """
+    values = {path: _named(path, columns.names) for path in files}
     named = next(iter(values.values())).keys()
-    stored = ", ".join(f"{n} {t}" for n, t in COLUMNS.items() if n not in named)
-    root = job.raw_uri.rstrip("/")
+    root = uri.rstrip("/")
     # Only a lookup by path does not take the folders' names for columns.
+    stored = StructType([field for field in columns.fields if field.name not in named])
     reader = spark.read.schema(stored).option("recursiveFileLookup", "true")
-    rows = reader.parquet(*(_literal(f"{root}/{path}") for path in job.raw_files))
-    return _with_named(rows, root, values).select(*COLUMNS).transform(within(job.plan.ranges))
+    rows = reader.parquet(*(_literal(f"{root}/{path}") for path in files))
+    return _with_named(rows, root, values, columns).select(*columns.names)
 
 
-def _with_named(rows: DataFrame, root: str, values: Mapping[str, Mapping[str, str]]) -> DataFrame:
+def _with_named(
+    rows: DataFrame, root: str, values: Mapping[str, Mapping[str, str | None]], columns: StructType
+) -> DataFrame:
     """Add what the folders' names say."""
     first = next(iter(values.values()))
     if all(found == first for found in values.values()):
-        made = {name: F.lit(value).cast(COLUMNS[name]) for name, value in first.items()}
+        made = {name: F.lit(value).cast(columns[name].dataType) for name, value in first.items()}
         return rows.withColumns(made)
     path = urlparse(root).path
     places = []
@@ -140,14 +158,15 @@ def _with_named(rows: DataFrame, root: str, values: Mapping[str, Mapping[str, st
         places.append((address, *values[relative].values()))
     ddl = ", ".join(f"{name} STRING" for name in (_ADDRESS, *first))
     named = rows.sparkSession.createDataFrame(places, ddl)
-    typed = named.select(_ADDRESS, *(F.col(n).cast(COLUMNS[n]).alias(n) for n in first))
+    typed = named.select(_ADDRESS, *(F.col(n).cast(columns[n].dataType).alias(n) for n in first))
     return rows.withColumn(_ADDRESS, F.input_file_name()).join(F.broadcast(typed), _ADDRESS)
 
 
-def _named(path: str) -> dict[str, str]:
+def _named(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     """The partition columns of a file, by the names of its folders."""
     folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-    return {name: unquote(value) for name, _, value in folders if name in COLUMNS}
+    found = ((name, value) for name, _, value in folders if name in columns)
+    return {name: None if value == NO_VALUE else unquote(value) for name, value in found}
 
 
 def _literal(path: str) -> str:
@@ -156,7 +175,7 @@ def _literal(path: str) -> str:
 
 
 _COORDINATES = ("topic_id", "generation", "topic", "partition", "offset", "timestamp")
-_PLAN = "decode_plan_id"
+PLAN = "decode_plan_id"
 
 
 def for_typed(plan: DecodePlan) -> Transform:
@@ -167,10 +186,10 @@ def for_typed(plan: DecodePlan) -> Transform:
 
 def typed(plan: DecodePlan) -> Transform:
     """The typed table's columns: the value's fields first, then the key's."""
-    own = [name for name in own_columns(plan) if name != _PLAN]
+    own = [name for name in own_columns(plan) if name != PLAN]
     parts = sorted(plan.parts, key=lambda p: p.part != "value")
     fields = [value_of(p.part, c).alias(c.name) for p in parts for c in p.reader.in_table]
-    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+    plan_id = F.lit(plan.plan_id).alias(PLAN)
 
     def transform(rows: DataFrame) -> DataFrame:
         return rows.select(*own, *fields, plan_id)
@@ -181,7 +200,7 @@ def typed(plan: DecodePlan) -> Transform:
 def quarantined(plan: DecodePlan) -> Transform:
     """The quarantine's columns: the record as it was landed, and what is wrong with it."""
     told = ("part", "schema_id", "error_class", "error")
-    plan_id = F.lit(plan.plan_id).alias(_PLAN)
+    plan_id = F.lit(plan.plan_id).alias(PLAN)
 
     def transform(rows: DataFrame) -> DataFrame:
         return rows.select(*_COORDINATES, "key", "value", "headers", *told, plan_id)

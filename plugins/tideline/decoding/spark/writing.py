@@ -22,6 +22,7 @@ from typing import get_args
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tideline.decoding.spark.comparing import changed_rows
 from tideline.decoding.spark.fields import ERROR_CLASS
 from tideline.decoding.spark.framing import IS_NEW, find_new_ids
 from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
@@ -104,7 +105,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge)
     metrics, seen = _counts(is_bad, step), Observation("decoded")
-    good = judged.observe(seen, *metrics).filter(~is_bad & ~F.col(IS_DROPPED))
+    good = _good(judged.observe(seen, *metrics))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
     write_rows(rows, job.decoded)
     counts = observed(seen, judged, metrics)
@@ -118,10 +119,31 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
     )
-    if not counts["bad"]:
-        return result
-    near = raw.transform(within(_places(counts["places"], step)))
-    return _with_quarantine(result, near.transform(judge), counts["bad"], job)
+    if counts["bad"]:
+        near = raw.transform(within(_places(counts["places"], step)))
+        result = _with_quarantine(result, near.transform(judge), counts["bad"], job)
+    return _compared(result, raw.transform(judge), job) if job.plan.is_again else result
+
+
+def _good(judged: DataFrame) -> DataFrame:
+    """The rows for the typed table; observe before."""
+    return judged.filter(F.col(ERROR_CLASS).isNull() & ~F.col(IS_DROPPED))
+
+
+def _compared(result: DecodeResult, judged: DataFrame, job: DecodeJob) -> DecodeResult:
+    """With how many rows of both tables are others than those that stand there."""
+    looked = judged.observe(Observation("compared"), _rows())
+    plan, good = job.plan, _good(looked).transform(typed(job.plan))
+    if plan.transform is not None:
+        good = good.transform(own_transform(plan.transform))
+    bad = looked.filter(F.col(ERROR_CLASS).isNotNull()).transform(quarantined(plan))
+    return replace(
+        result,
+        changed=changed_rows(good, plan.table_uri, job.decoded_files, plan.ranges),
+        quarantine_changed=changed_rows(
+            bad, plan.quarantine_uri, job.quarantined_files, plan.ranges
+        ),
+    )
 
 
 def _transformed(rows: DataFrame, name: str | None) -> tuple[DataFrame, Observation | None]:

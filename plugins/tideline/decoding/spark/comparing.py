@@ -1,0 +1,44 @@
+"""How many rows are others than before, where records are decoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tideline.decoding.spark.rows import PLAN, read_files, within
+from tideline.model.offsets import CoordinateRange
+from tideline.table.schema import TYPED_COORDINATES
+
+_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_EXACT = {
+    "ignoreNullFields": "false",
+    "timestampFormat": f"{_MICROSECONDS}XXX",
+    "timestampNTZFormat": _MICROSECONDS,
+}
+
+
+def changed_rows(
+    made: DataFrame, uri: str, files: Sequence[str], ranges: Sequence[CoordinateRange]
+) -> int:
+    """How many rows are new, gone, or have another value in any column but the plan's id.
+
+    Args:
+        made: The rows as they are made now, in the table's columns.
+        uri: The table's address.
+        files: Its data files that may hold rows at the coordinates, before anything is committed.
+        ranges: The coordinates.
+    """
+    if not files:
+        return made.count()
+    stood = read_files(made.sparkSession, uri, files, made.schema).transform(within(ranges))
+    before, after = (_by_coordinates(rows, name) for rows, name in ((stood, "b"), (made, "a")))
+    both = before.join(after, list(TYPED_COORDINATES), "full_outer")
+    return both.filter(~F.col("a").eqNullSafe(F.col("b"))).count()
+
+
+def _by_coordinates(rows: DataFrame, name: str) -> DataFrame:
+    """Coordinates, and a hash of all that a row holds: its text, since maps have no hash."""
+    said = F.to_json(F.struct(*(n for n in rows.columns if n != PLAN)), _EXACT)
+    return rows.select(*TYPED_COORDINATES, F.xxhash64(said).alias(name))
