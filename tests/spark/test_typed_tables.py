@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import V1, V2, Typed
+from tideline.contract.building import build_decoded_again
 from tideline.errors import DecodingHalted
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
@@ -75,6 +76,7 @@ def test_what_was_decoded_by_other_rules_is_made_anew_and_counted(typed):
     del at.section["transform"]
     again = at.decode_again("other")
     assert (again.asked, again.changed, again.quarantine_changed) == (8, 4, 0)
+    assert build_decoded_again("other", again).table_version == at.versions()[0]
     assert [r for r in at.rows("id", "note") if r[2] is not None] == [
         (0, 0, 0, "a"),
         (0, 1, 1, "a"),

@@ -60,3 +60,16 @@ def test_a_file_that_is_not_there_is_told_in_words(capsys, orders, tmp_path):
         assert "[Errno" not in text
     (tmp_path / "latin.yaml").write_bytes(b"stream: \xff")
     assert "got not text in UTF-8" in said(capsys, "plan", tmp_path / "latin.yaml")
+
+
+def test_a_time_that_nobody_looks_at_is_refused(capsys, tmp_path):
+    """`--since` belongs to `--again`; a time has its offset, and typed tables have to be there."""
+    text = "stream: orders\nkafka: {topics: [a]}\ntable: {uri: /l}\n"
+    raw, typed = tmp_path / "raw.yaml", tmp_path / "typed.yaml"
+    raw.write_text(text)
+    typed.write_text(f"{text}decode: {{value: {{format: json}}}}\n")
+    assert "decode: got nothing; required" in said(capsys, "decode", raw, "--again")
+    at = ("--since", "2026-01-31T00:00:00Z")
+    assert "--since: got '2026-01-31T00:00:00Z'; allowed only" in said(capsys, "decode", typed, *at)
+    wrong = said(capsys, "decode", typed, "--again", "--since", "yesterday")
+    assert "--since: got 'yesterday'; allowed: ISO 8601 with its offset from UTC" in wrong
