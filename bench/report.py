@@ -16,12 +16,17 @@ from bench.shapes import SHAPES
 from bench.tables import Table
 
 _PACKAGES = ("pyspark", "deltalake", "pyarrow", "confluent-kafka", "kafka-python")
-_COLD = ("cold", "breakdown", "levers", "dag-run", "idle-run")
-"""Tables of runs as they come. They stand first: that is what people meet."""
+_FIRST = (
+    *("Typed tables", "Typed tables, land and decode"),
+    *("Cold, by the size of the batch", "A run of 10,000 records", "The share of each lever"),
+    *("A run in Airflow", "An idle run in Airflow"),
+)
+"""Titles of what people meet: they stand first."""
 _HEAD = """# Benchmarks
 
-Written by `make bench`. First what a run costs as it comes, with no setting and no server started
-by hand; then one warm engine against another. [Earlier figures](history/benchmarks.md).
+Written by `make bench`; what was not measured again stays, with its date. First what typed tables
+cost, which is what people query; then what a run costs as it comes, with no setting and no server
+started by hand; then one warm engine against another. [Earlier figures](history/benchmarks.md).
 
 """
 _AGAINST = """
@@ -38,19 +43,24 @@ those without Spark have a process of their own, timed from when it is loaded.
 
 
 def write_report(results: Results, target: Path) -> None:
-    """Write every table that was made and every comparison that was timed."""
-    tables = results.tables()
-    lines = [_HEAD, f"{datetime.now(UTC):%Y-%m-%d}; {_machine()}.\n"]
-    for name in (n for n in _COLD if n in tables):
-        lines += _shown_table(*tables.pop(name))
+    """Write every table that was made and every comparison that was timed; the others stay."""
+    sections = _sections(target.read_text()) if target.exists() else {}
+    for date, table in results.tables().values():
+        sections |= _sections("".join(_shown_table(date, table)))
     if timed := [c for c in COMPARISONS.values() if results.pairs(c.name)]:
-        lines.append(_AGAINST)
-        lines.append("| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n")
-        lines.append("|---|---|---|---|---|---|---|---|\n")
-        lines += [_line(c, results) for c in timed]
-    for date, table in tables.values():
-        lines += _shown_table(date, table)
-    target.write_text("".join(lines))
+        lines = ["| work | shape | ours | ratio, interval | noise | pass | aim | verdict |\n"]
+        lines += ["|---|---|---|---|---|---|---|---|\n", *(_line(c, results) for c in timed)]
+        sections |= _sections(_AGAINST + "".join(lines))
+    titles = [t for t in _FIRST if t in sections]
+    titles += [t for t in sections if t not in titles]
+    head = f"{_HEAD}{datetime.now(UTC):%Y-%m-%d}; {_machine()}.\n"
+    target.write_text(head + "".join(sections[title] for title in titles))
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The text of each section, heading included, by its title."""
+    parts = text.split("\n## ")[1:]
+    return {part.partition("\n")[0]: f"\n## {part.rstrip()}\n" for part in parts}
 
 
 def _shown_table(date: str, table: Table) -> list[str]:
