@@ -9,6 +9,8 @@ job names, since an exit status loses an error's class and whether it may be tri
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -21,9 +23,14 @@ from tideline.spark.session import compile_plans
 
 def execute(spark: SparkSession, job: SparkJob) -> SparkResult:
     """Read the job's ranges, and write them into data files."""
+    began = _now_ms()
     compile_plans(spark, for_offsets=sum(len(planned.offsets) for planned in job.ranges))
     rows = read_ranges(spark, job).transform(to_table_rows(job.ranges, job.plan_id))
-    return write_files(rows, job)
+    return replace(write_files(rows, job), began_ms=began, ended_ms=_now_ms())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> SparkResult:

@@ -17,7 +17,7 @@ from tideline.contract.page import (
     StreamList,
     StreamPage,
 )
-from tideline.contract.shapes import Incident, Offsets, RangeWithRows, StreamStatus
+from tideline.contract.shapes import Incident, Offsets, RangeWithRows, RunSeconds, StreamStatus
 from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS, valid_choices
 
@@ -44,6 +44,17 @@ def days(rng, level, number=14):
     return tuple(found)
 
 
+TOOK = RunSeconds(
+    run_id="scheduled",
+    planning=0.8,
+    waiting_for_task=1.4,
+    waiting_for_spark=6.2,
+    reading=3.9,
+    committing=0.4,
+    verifying=1.1,
+)
+
+
 def status(name, state, **facts):
     known = {
         "stream": name,
@@ -58,6 +69,7 @@ def status(name, state, **facts):
         "last_landed_version": 4_811,
         "open_incidents": 0,
         "undecoded": None,
+        "run_seconds": TOOK,
     }
     return StreamStatus(**{**known, **facts})
 

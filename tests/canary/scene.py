@@ -192,6 +192,23 @@ class Scene:
                 if is_ours and ("java" in words or "worker" in words or "local_driver" in words):
                     yield process
 
+    def processes(self) -> dict[int, str]:
+        """Process ids of everything that was started, and what each is."""
+        here = psutil.Process()
+        found = {*here.children(recursive=True), *self._left_alone()}
+        names = {}
+        for process in found:
+            with suppress(psutil.Error):
+                names[process.pid] = _name_of(process)
+        return names
+
+    def _left_alone(self) -> Iterator[psutil.Process]:
+        """What Airflow's processes have started and outlive: warm drivers and their JVMs."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("TMPDIR") == str(self.temporary):
+                    yield process
+
     def command(self, *arguments: str, **variables: str) -> int:
         """Run a command of Tideline's as a user would, saying all it can; its exit status."""
         found = {k: v for k, v in self.stack.airflow.variables.items() if "AIRFLOW__" not in k}
@@ -246,6 +263,27 @@ class Scene:
                     hits = self.canaries.within(row.encode())
                     findings.note(f"database: {_group(table)}", table, hits)
         engine.dispose()
+
+
+_NAMES = {
+    "kafka.Kafka": "embedded broker",
+    "s3proxy": "object store",
+    "SparkConnectServer": "Spark Connect",
+    "local_driver": "warm driver",
+    "PythonGatewayServer": "JVM of the warm driver",
+    "pyspark-shell": "JVM of the warm driver",
+    "postgres": "PostgreSQL",
+}
+
+
+def _name_of(process: psutil.Process) -> str:
+    """What a process is, in a word or two."""
+    words = process.cmdline()
+    line = " ".join(words)
+    for part, name in _NAMES.items():
+        if part in line:
+            return name
+    return "Airflow" if "airflow" in line else process.name()
 
 
 def _group(table: str) -> str:

@@ -1,6 +1,7 @@
 """No secret is anywhere but where it has to be; and a planted leak is found."""
 
 import json
+import os
 import textwrap
 from collections.abc import Iterator
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.canary.scene import Scene, scene
 from tests.canary.searching import Findings, watched
+from tests.worlds.neighbour import listeners, table, tries
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 HANDED_OVER = {
@@ -90,3 +92,24 @@ def test_a_planted_leak_is_found(stage):
     found = stage.search().found
     assert {"logs of Airflow's tasks", "Airflow's page and API"} <= found.keys()
     assert found["database: XCom"] == {"Kafka's password, xcom"}
+
+
+SILENT = {"embedded broker"}
+"""Processes that ask nobody who is there, with what they hold: sample data (docs/security.md)."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_gets_in_nowhere_else(stage, capsys):
+    """Every port and socket of a whole stack at work, each tried with each protocol."""
+    stage.send(20)
+    stage.stream("neighbour")
+    assert stage.run("neighbour", "one") == "success"  # its warm driver waits for the next
+    found = listeners(stage.processes().items())
+    done = tries(found)
+    with capsys.disabled():
+        print(f"\n{table(done)}")
+    assert {one.where for one in done} == {one.where for one in found}
+    every = {one.process for one in found}
+    assert every >= {"Airflow", "PostgreSQL", "Spark Connect", "object store", *SILENT}, every
+    assert every >= {"warm driver", "JVM of the warm driver"}, every
+    assert {one.process for one in done if one.let_in} == SILENT

@@ -67,6 +67,11 @@ def test_a_run_answers_with_the_contract_s_keys_and_nothing_else(harness, orders
     (position,) = ledger["head"]
     assert position["next_offset"] == 100
     assert set(position) >= {"topic", "topic_id", "generation", "partition", "leader_epoch"}
+    took = answered("status", orders)[1]["streams"][0]["run_seconds"]
+    assert took.pop("run_id") == "one"
+    assert min(took["planning"], took["waiting_for_spark"], took["reading"]) > 0, took
+    assert answered("run", orders, "--run-id", "idle")[0] == 0
+    assert answered("status", orders)[1]["streams"][0]["run_seconds"]["run_id"] == "one"
     status, audit, _ = answered("audit", orders)
     assert status == 0
     lists = ("gaps", "overlaps", "duplicates", "missing", "foreign")

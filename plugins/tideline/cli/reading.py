@@ -17,8 +17,9 @@ from tideline.contract.building import (
     build_incident,
     build_incident_details,
     build_ledger,
+    build_status,
 )
-from tideline.contract.shapes import DriverStatus, StreamStatus
+from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
@@ -87,7 +88,8 @@ def status(options: argparse.Namespace, output: Output) -> int:
 
     Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
     oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
-    not tell, at least as much as the last run saw, with the reason below. On a terminal the
+    not tell, at least as much as the last run saw, with the reason below. Of a single stream, also
+    what each phase of the run took that landed last. On a terminal the
     ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
     now = datetime.now(UTC)
@@ -102,7 +104,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
             found[number] = _status(stream, state, observation, problem, now)
     drivers = warm_drivers()
     answer = Statuses(
-        streams=[StreamStatus.of(s) for s in found], drivers=[DriverStatus.of(d) for d in drivers]
+        streams=[build_status(s) for s in found], drivers=[DriverStatus.of(d) for d in drivers]
     )
     output.answer(answer, *_shown(found, now), *map(_driver_line, drivers))
     return 0
@@ -154,7 +156,8 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
         for s in found
         if s.problem
     ]
-    return [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
+    took = [str(s.timings) for s in found if s.timings is not None and len(found) == 1]
+    return [grid(_HEADINGS, (_row(s, now) for s in found)), *problems, *took]
 
 
 def _row(status: Status, now: datetime) -> list[object]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # each task loads this module, and none of these on its accou
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
-    from tideline.model.status import DryRun
+    from tideline.model.status import DryRun, Status
     from tideline.rules.audit import Audit
 
 AnyIncident = TypeVar("AnyIncident", bound=shapes.Incident)
@@ -96,6 +96,16 @@ def build_summary(record: RunRecord) -> shapes.RunSummary:
         table_version=_commit_version(record),
         ranges=[build_range(r) for r in planned or ()],
     )
+
+
+def build_status(status: Status) -> shapes.StreamStatus:
+    """A stream in one line, with what the phases of its last landing took."""
+    known, seconds = status.timings, None
+    if known is not None:
+        names = (n for n in shapes.RunSeconds.model_fields if n != "run_id")
+        phases = dict(zip(names, known.seconds, strict=True))
+        seconds = shapes.RunSeconds.of(known, **phases)
+    return shapes.StreamStatus.of(status, run_seconds=seconds)
 
 
 def build_rewind(rewind: Rewind) -> shapes.Rewind:

@@ -299,6 +299,18 @@ class Rewind(Shape):
     lost: tuple[LostRows, ...]
 
 
+class RunSeconds(Shape):
+    """What each phase of the live run took that landed last; together, all from begin to end."""
+
+    run_id: str
+    planning: float
+    waiting_for_task: float
+    waiting_for_spark: float
+    reading: float
+    committing: float
+    verifying: float
+
+
 class StreamStatus(Shape):
     """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
@@ -320,6 +332,7 @@ class StreamStatus(Shape):
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    run_seconds: RunSeconds | None
 
 
 class DriverStatus(Shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
@@ -11,6 +12,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan, LandedRange, VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
+from tideline.model.timings import Timings
 from tideline.rules.advance import advance_head, count_landed, late_rows, noted
 from tideline.rules.positions import only_followed
 from tideline.rules.replay import unverified_rows_stand
@@ -50,6 +52,7 @@ def close_plan(
         head = advance(state.head, plan, commit)
         if record.is_open:
             head = count_landed(head, plan, commit, verified, now().date())
+            head = replace(head, timings=_timings(record, plan, commit) or head.timings)
         if is_known and not state.incidents_of_plan(plan.plan_id):
             return state
         latest = state.runs.get(record.run_id, record)
@@ -64,6 +67,13 @@ def close_plan(
     state = run.ledger.update(move)
     reach("advance:advanced")
     return state
+
+
+def _timings(record: RunRecord, plan: BatchPlan, commit: TableCommit) -> Timings | None:
+    """Of a live run that closes; None where an older version began it."""
+    if record.lane != "live" or record.begun_at is None or commit.times is None:
+        return None
+    return Timings(record.run_id, record.begun_at, plan.frozen_at, commit.times, now())
 
 
 def _is_closed_so(

@@ -26,6 +26,7 @@ from tideline.model.offsets import (
     by_identity,
     checked_topic_id,
 )
+from tideline.model.timings import Timings
 from tideline.model.wording import duration_text
 
 _RANGES_SHOWN = 5
@@ -235,6 +236,7 @@ class Head:
         days: What was landed on the newest days on which anything was, oldest first; at most 14.
         given: The highest generation that a topic id and partition was ever given, if it is above
             0. No rewind takes it back: a number names one log for good.
+        timings: Of the live run that closed a plan last; None before the first.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -259,6 +261,7 @@ class Head:
     backfilled: tuple[Coverage, ...] = ()
     days: tuple[LandedDay, ...] = ()
     given: tuple[PartitionIdentity, ...] = ()
+    timings: Timings | None = None
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}

@@ -11,6 +11,7 @@ from tideline.model.observation import Gap
 from tideline.model.offsets import PartitionIdentity, ReadRange
 from tideline.model.plan import BatchPlan, BatchProposal, RunStatus, VerifiedRange
 from tideline.model.request import Lane, RunRequest
+from tideline.model.timings import SparkTimes
 
 _LABEL = re.compile(r"rewind-\d+ \(.*\)", re.DOTALL)
 """What `Rewind.label` makes, beside run ids, which stand in the same place."""
@@ -26,6 +27,7 @@ class TableCommit:
         token: Fencing token of the attempt.
         rows: Rows written, as the commit itself counts them.
         bytes: Size of the data files written, in bytes.
+        times: Of the attempt that made it; None for one of an older version.
     """
 
     table_id: str
@@ -33,6 +35,7 @@ class TableCommit:
     token: int
     rows: int
     bytes: int
+    times: SparkTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class RunRecord:
         request: What was requested.
         head_key: Key, in the ledger's history, of the head when this run closed; a rewind
             restores it. None while the run is open.
+        begun_at: When it was first planned, UTC-aware; None for one of an older version.
         replaces: The run's earlier plan, if this is not its first one: it was undone by a rewind,
             or was a backfill's and could not be read. None otherwise.
     """
@@ -83,6 +87,7 @@ class RunRecord:
     request: RunRequest = field(default_factory=RunRequest)
     head_key: str | None = None
     replaces: str | None = None
+    begun_at: datetime | None = None
 
     @property
     def is_open(self) -> bool:

@@ -110,12 +110,16 @@ class SparkResult:
         rows: Rows that were counted while they were written, duplicates included.
         error: Class of the error in `tideline.errors`; None after success.
         unreadable: Where the error will come again.
+        began_ms, ended_ms: When the application began with the job and had written all files, in
+            milliseconds since 1970; None where it failed.
     """
 
     rows: int = 0
     error: str | None = None
     message: str = ""
     unreadable: tuple[Unreadable, ...] = ()
+    began_ms: int | None = None
+    ended_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

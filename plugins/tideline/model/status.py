@@ -13,6 +13,7 @@ from tideline.model.head import Headroom, PartitionPosition
 from tideline.model.incident import Finding, Incident, Notice
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchProposal
+from tideline.model.timings import Timings
 
 StreamState = Literal["never_run", "up_to_date", "behind", "waiting", "halted"]
 """`waiting`: a person has been asked. `halted`: an incident is open, and nobody was asked."""
@@ -52,6 +53,7 @@ class Status:
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None where nothing is decoded.
+        timings: Of the live run that closed a plan last; None before the first.
     """
 
     stream: str
@@ -66,6 +68,7 @@ class Status:
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    timings: Timings | None
 
 
 @dataclass(frozen=True, slots=True)

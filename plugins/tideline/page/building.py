@@ -16,9 +16,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tideline.contract import page
-from tideline.contract.building import build_headroom, build_incident, build_summary
+from tideline.contract.building import (
+    build_headroom,
+    build_incident,
+    build_status,
+    build_summary,
+)
 from tideline.contract.page import Action
-from tideline.contract.shapes import StreamStatus
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
 from tideline.model.incident import Incident
@@ -74,7 +78,7 @@ def _facts(view: StreamView) -> dict[str, Any]:
         "stream": stream.stream,
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
-        "status": None if status is None else StreamStatus.of(status),
+        "status": None if status is None else build_status(status),
         "warning": view.file.warning,
         "retention_seconds": None if head is None else _retention(head.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],

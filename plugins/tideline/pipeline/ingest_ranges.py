@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from tideline.errors import (
     AttemptFenced,
@@ -26,7 +27,7 @@ from tideline.landing.attempts import (
     submit,
 )
 from tideline.landing.closing import refuse_closed
-from tideline.landing.context import RunContext, log
+from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import halt, open_and_halt, open_incidents, triage_incidents
 from tideline.landing.proof import (
     changes_after_read,
@@ -177,7 +178,10 @@ def _read_and_land(
     try:
         by = table.partition_by
         job = read_job(run, attempt, change, plan, by, met, in_one_task=in_one_task)
+        asked_ms = round(now().timestamp() * 1000)
         result = submit(run, job)
+        if result.began_ms is not None and result.ended_ms is not None:
+            change = replace(change, times=(asked_ms, result.began_ms, result.ended_ms))
         written = run.table.written(change, result)
         reach("ingest:written")
         seen = Landing(attempt.state, record, plan, change, written, job.unreadable)

@@ -116,7 +116,9 @@ def propose(
         return state, known
     left_open = triage_incidents(run, state.live_incidents()).left_open
     made = draft(run, state.head, blocked_by(left_open, state.head))
-    replaces, told = _replaced(known or earlier)
+    before = known or earlier
+    begun_at = before.begun_at if before is not None and before.status == "proposed" else None
+    replaces, told = _replaced(before)
     new = tuple(n for n in made.notices if n not in told)
     for notice in new:
         log.warning("%s", notice)
@@ -130,6 +132,7 @@ def propose(
         notices=(*told, *new),
         request=run.request,
         replaces=replaces,
+        begun_at=begun_at or now(),
     )
 
     def store(latest: LedgerState) -> LedgerState:

@@ -252,6 +252,7 @@ def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> LedgerSta
         request=run.request,
         finishes=left_open.run_id,
         evidence=left_open.evidence,
+        begun_at=now(),
     )
 
     def attach(latest: LedgerState) -> LedgerState:

@@ -70,6 +70,7 @@ def summarize(
         undecoded=sum(total(subtract(r, covered.get(i, ()))) for i, r in head.covered.items())
         if covered
         else None,
+        timings=head.timings,
     )
 
 

@@ -17,6 +17,7 @@ from tideline.delta_io import read_commit
 from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
+from tideline.model.timings import SparkTimes
 from tideline.store.probe import refuse_web_pages
 from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 
@@ -228,4 +229,13 @@ def _table_commit(
         token=int(metadata["token"]),
         rows=int(metadata.get("rows", rows)),
         bytes=int(metadata.get("bytes", metrics.get("numOutputBytes", 0))),
+        times=_times(commit, metadata),
     )
+
+
+def _times(commit: Mapping[str, Any], metadata: Mapping[str, Any]) -> SparkTimes | None:
+    """Commits of earlier versions do not tell them."""
+    if "times" not in metadata:
+        return None
+    asked, began, ended = metadata["times"]
+    return SparkTimes(asked, began, ended, int(commit["timestamp"]))

@@ -143,6 +143,7 @@ def commit_metadata(
     ranges: Iterable[CoordinateRange],
     epochs: Iterable[int | None] = (),
     by: str | None = None,
+    times: tuple[int, ...] = (),
     **counts: int,
 ) -> str:
     """The user metadata of a commit. With it, the table alone proves which plans it holds.
@@ -152,6 +153,8 @@ def commit_metadata(
         ranges: The coordinates that were written or replaced.
         epochs: The leader epoch that each of them was planned with; none for a removal.
         by: Who has asked for the run; None, and left out, for a schedule.
+        times: When Spark was asked, began and ended, in milliseconds since 1970; none for a commit
+            that Spark has not written.
         counts: `rows` and `bytes`, for a commit without Spark's metrics.
 
     Returns:
@@ -167,6 +170,7 @@ def commit_metadata(
             "ranges": [r.coordinates for r in ranges],
             **({"epochs": known} if (known := list(epochs)) else {}),
             **({} if by is None else {"by": by}),
+            **({"times": times} if times else {}),
             **counts,
         },
         separators=(",", ":"),
@@ -233,6 +237,7 @@ class TableChange:
         merges: Files that others with the same rows replace: no row changes.
         by: Who has asked for it; None for a schedule.
         epochs: The leader epochs that a landing was planned with.
+        times: As of `commit_metadata`.
     """
 
     ledger_id: str
@@ -243,6 +248,7 @@ class TableChange:
     merges: tuple[FileMerge, ...] = ()
     by: str | None = None
     epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
+    times: tuple[int, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -272,6 +278,7 @@ class TableChange:
             ranges=self.ranges,
             epochs=(self.epochs.get(r.identity) for r in self.ranges) if self.epochs else (),
             by=self.by,
+            times=self.times,
             rows=rows,
             bytes=bytes,
         )

@@ -4,9 +4,19 @@
  */
 import { curve, headroomBar } from "./bars.js";
 import { h, update } from "./dom.js";
-import { NOTHING, count, middle, runName, time } from "./format.js";
+import { NOTHING, count, duration, middle, runName, time } from "./format.js";
 import { lag } from "./list_columns.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
+
+/** What the phases of a run are called, in their order; shorter ones than a tenth are left out. */
+const PHASES = {
+  planning: "planning",
+  waiting_for_task: "waiting for its next task",
+  waiting_for_spark: "waiting for Spark",
+  reading: "reading",
+  committing: "committing",
+  verifying: "verifying",
+};
 
 /**
  * @param {Element} body
@@ -24,6 +34,7 @@ export function showFacts(body, page) {
       fact("Oldest unread", time(status?.oldest_unread_at, "age"), "its age"),
       fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
+      status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
@@ -41,6 +52,15 @@ function fact(name, value, note) {
 
 function run(status) {
   return status?.last_run ? runName(status.last_run) : NOTHING;
+}
+
+function total(seconds) {
+  return Object.keys(PHASES).reduce((sum, name) => sum + seconds[name], 0);
+}
+
+function phases(seconds) {
+  const shown = Object.entries(PHASES).filter(([name]) => seconds[name] >= 0.1);
+  return shown.map(([name, text]) => `${text} ${duration(seconds[name])}`).join(", ");
 }
 
 function cluster(id) {
