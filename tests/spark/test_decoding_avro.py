@@ -1,10 +1,19 @@
 """Avro records become typed rows; a bad one breaks only itself."""
 
+import io
+import json
+import struct
+from datetime import date
+from decimal import Context, Decimal
+
+import fastavro
 import pytest
 
 from tests.worlds.raw_tables import avro, avro_part, decoded, framing, job_of
 from tests.worlds.rows import raw_row
 from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
+from tideline.decoding.schemas.merging import reader_schema
+from tideline.model.decoding import PartPlan, WriterSchema
 
 V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 V2 = V1 | {"fields": [*V1["fields"], {"name": "note", "type": ["null", "string"]}]}
@@ -185,7 +194,7 @@ def test_every_id_is_unknown(spark, tmp_path):
 
 
 def test_times_far_away_break_nothing(spark, tmp_path):
-    """A time that no calendar has is malformed; years of one digit are kept."""
+    """A time that no calendar has is out of range; years of one digit are kept."""
     when = {"type": "long", "logicalType": "timestamp-millis"}
     writer = V1 | {"fields": [{"name": "at", "type": when}]}
     part = avro_part({1: writer}, V1 | {"fields": [nullable("at", when)]}, {"at": "timestamp"})
@@ -194,7 +203,7 @@ def test_times_far_away_break_nothing(spark, tmp_path):
     rows = [raw_row(n, avro(plain, {"at": at}, 1)) for n, at in enumerate(times)]
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert [r["at"].year for r in typed] == [1970, 1]
-    assert [r["error_class"] for r in bad] == ["malformed"]
+    assert [r["error_class"] for r in bad] == ["out_of_range"]
 
 
 def test_forged_counts_of_items_take_no_memory(spark, tmp_path):
@@ -207,3 +216,84 @@ def test_forged_counts_of_items_take_no_memory(spark, tmp_path):
     part = avro_part({5: NESTED}, NESTED, NESTED_COLUMNS)
     _, typed, bad = decode(spark, tmp_path, rows, [part])
     assert ([r["offset"] for r in typed], {r["error_class"] for r in bad}) == ([4], {"malformed"})
+
+
+def logical(kind, name, **more):
+    return {"type": kind, "logicalType": name, **more}
+
+
+KINDS = {
+    "paid": "boolean",
+    "n": "long",
+    "small": "int",
+    "share": "float",
+    "price": logical("bytes", "decimal", precision=38, scale=2),
+    "day": logical("int", "date"),
+    "at": logical("long", "timestamp-millis"),
+    "instant": logical("long", "timestamp-micros"),
+    "names": {"type": "map", "values": "long"},
+    "holes": {"type": "array", "items": "null"},
+}
+
+
+def zigzag(number):
+    return fastavro_written("long", number)
+
+
+def fastavro_written(kind, value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, kind, value)
+    return out.getvalue()
+
+
+def digits(number):
+    data = number.to_bytes(20, "big", signed=True)
+    return zigzag(len(data)) + data
+
+
+RULES = [
+    ("n", zigzag(9007199254740993), 9007199254740993),
+    ("small", zigzag(2**31), "malformed"),
+    ("paid", b"\2", "malformed"),
+    ("share", struct.pack("<f", float("inf")), float("inf")),
+    ("price", digits(10**38 - 1), Decimal(10**38 - 1).scaleb(-2, Context(prec=40))),
+    ("price", digits(10**38), "out_of_range"),
+    ("price", digits(-(10**38)), "out_of_range"),
+    ("price", digits(2**64 + 5), Decimal(2**64 + 5).scaleb(-2)),
+    ("price", zigzag(0), "malformed"),
+    ("day", zigzag(-719162), date(1, 1, 1)),
+    ("day", zigzag(2932896), date(9999, 12, 31)),
+    ("day", zigzag(2932897), "out_of_range"),
+    ("day", zigzag(-719163), "out_of_range"),
+    ("at", zigzag(253402300800000), "out_of_range"),
+    ("at", zigzag(2**62), "out_of_range"),
+    ("instant", zigzag(-62135596800000001), "out_of_range"),
+    ("names", zigzag(2) + b"\2a\2" + b"\2a\4" + b"\0", [("a", 2)]),
+    ("names", zigzag(-1) + zigzag(3) + b"\2a\2" + b"\0", [("a", 1)]),
+    ("names", zigzag(-1) + zigzag(2) + b"\2a\2" + b"\0", "malformed"),
+    ("names", zigzag(-1) + zigzag(2**63 - 1) + b"\2a\2" + b"\0", "malformed"),
+    ("names", zigzag(-(2**63)) + zigzag(3) + b"\2a\2" + b"\0", "malformed"),
+    ("names", zigzag(1) + b"\2\xff\2" + b"\0", "invalid_utf8"),
+    ("holes", zigzag(1000) + b"\0", None),
+    ("holes", zigzag(1001) + b"\0", "malformed"),
+    ("holes", zigzag(2**60) + b"\0", "malformed"),
+]
+"""The table of docs/decoding.md, and more: a field, its bytes, its value or the error's class."""
+
+
+def test_each_rule(spark, tmp_path):
+    """Exact, or set aside."""
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in KINDS.items()]
+    writer = WriterSchema(5, json.dumps(V1 | {"fields": fields}), "", "orders-value:1")
+    merged = reader_schema("value", "avro", [writer], None)
+    part = PartPlan(
+        "value", "avro", "confluent", "orders-value", merged.writers, (), (), merged.reader
+    )
+    rows = [
+        framing(5) + b"".join(b"\2" + data if name == field else b"\0" for name in KINDS)
+        for field, data, _ in RULES
+    ]
+    _, typed, bad = decode(spark, tmp_path, rows, [part])
+    found = {r["offset"]: r["error_class"] for r in bad}
+    found |= {r["offset"]: r.get(RULES[r["offset"]][0]) for r in typed}
+    assert [found[n] for n in range(len(RULES))] == [wanted for *_, wanted in RULES]

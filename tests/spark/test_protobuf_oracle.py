@@ -1,12 +1,9 @@
 """The Protobuf decoder against Google's own parser, over records of all kinds."""
 
-from decimal import Decimal
-from typing import Any
-
 import pytest
-from pyspark.sql import Row
 
 from devstack.protobuf_messages import message_class
+from tests.worlds.decoded_values import alike
 from tests.worlds.protobuf_oracle import Records, judge
 from tests.worlds.protobuf_schemas import ALL, protobuf_part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD, SCHEMA_ID
@@ -23,24 +20,6 @@ def found_by_spark(spark, records):
     made = decode(given, protobuf_part(ALL, "plain", "shop.All"))
     found = made.select(FIELDS, ERROR_CLASS, ERROR).collect()
     return [(row[ERROR_CLASS], row[ERROR], row[FIELDS]) for row in found]
-
-
-def alike(wanted: Any, found: Any) -> bool:
-    """Whether values are the same; a message's fields are compared by place."""
-    if isinstance(found, Row):
-        return len(wanted) == len(found) and all(map(alike, wanted.values(), found))
-    if isinstance(found, dict):  # in which Python has its own order
-        pairs = dict(wanted)
-        return pairs.keys() == found.keys() and all(alike(pairs[k], found[k]) for k in pairs)
-    if isinstance(found, list | tuple):
-        return len(wanted) == len(found) and all(map(alike, wanted, found))
-    if isinstance(found, float) and found != found:
-        return wanted != wanted
-    if isinstance(found, bytearray | Decimal):
-        return wanted == found
-    if hasattr(found, "tzinfo"):
-        return wanted.timestamp() == found.timestamp()
-    return type(wanted) is type(found) and wanted == found
 
 
 @pytest.mark.parametrize(

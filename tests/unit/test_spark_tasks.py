@@ -6,7 +6,7 @@ from tests.worlds.build import planned, spark_job
 from tests.worlds.raw_tables import decode_job, decode_plan
 from tests.worlds.raw_tables import planned as coordinates
 from tideline.documents import dump
-from tideline.launch.programs import ASKING, AVRO_LIMITS, DECODE, INGEST, application_for
+from tideline.launch.programs import ASKING, DECODE, INGEST, application_for
 from tideline.launch.runtime import SPILLS
 from tideline.launch.submit import configuration, is_small, job_submission
 from tideline.launch.target import Target
@@ -57,16 +57,6 @@ def test_a_job_that_decodes_is_as_large_as_its_plan(tmp_path, end, small):
     path.write_text('{"application": "../other"}')
     with pytest.raises(ValueError, match="no such application"):
         application_for(str(path))
-
-
-@pytest.mark.parametrize("master", ["local[2]", "yarn"])
-def test_every_jvm_that_decodes_has_avro_s_limits(master):
-    """A record of six bytes ends one without them; executors are JVMs of their own on a cluster."""
-    conf = configuration(master, is_small=True)
-    options = [v for k, v in conf.items() if k.endswith("extraJavaOptions")]
-    assert len(options) == (1 if master.startswith("local") else 2)
-    for text in options:
-        assert all(f"-D{name}={value}" in text for name, value in AVRO_LIMITS.items())
 
 
 @pytest.fixture

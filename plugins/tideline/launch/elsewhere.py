@@ -34,7 +34,6 @@ from tideline.launch.programs import SECRETS
 from tideline.launch.submit import (
     DRIVER_OPTIONS,
     DRIVER_PYTHON,
-    EXECUTOR_OPTIONS,
     Submission,
     defaults_file,
     spark_folder,
@@ -160,7 +159,8 @@ def on_cluster(submission: Submission, remote: RemoteJob, folder: Path) -> Submi
     Args:
         folder: For a file with secrets; gone with the job.
     """
-    conf = {key: value for key, value in submission.conf.items() if key != DRIVER_PYTHON}
+    of_here = (DRIVER_PYTHON, DRIVER_OPTIONS)
+    conf = {key: value for key, value in submission.conf.items() if key not in of_here}
     store = {f"spark.hadoop.{key}": value for key, value in remote.store_options.items()}
     secrets = dict(remote.secrets)
     if submission.store is not None:
@@ -168,7 +168,7 @@ def on_cluster(submission: Submission, remote: RemoteJob, folder: Path) -> Submi
     return replace(
         submission,
         arguments=(remote.address,),
-        conf={**conf, DRIVER_OPTIONS: conf[EXECUTOR_OPTIONS], **_ONCE, **store},
+        conf={**conf, **_ONCE, **store},
         environment=_without_python(submission),
         options={**submission.options, "--deploy-mode": "cluster", "--name": remote.name},
         properties_file=_for_yarn(secrets, folder) if submission.master == "yarn" else "",

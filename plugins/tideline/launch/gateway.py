@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 
 from tideline.launch.java import find_java
 from tideline.launch.jvm import ClassArchive, base_command, gateway_command, gateway_environment
-from tideline.launch.programs import ASKING, AVRO_LIMITS, LOCAL, log_settings
+from tideline.launch.programs import ASKING, LOCAL, log_settings
 from tideline.launch.runtime import SPILLS, spill_folders
 
 _END_SECONDS = 30
@@ -42,7 +42,6 @@ class Jvm:
             **LOCAL,
             **ASKING,
             **log_settings(),
-            **AVRO_LIMITS,
         }
         self._folders = spill_folders()
         self._told = self._folders[0].path / "gateway"

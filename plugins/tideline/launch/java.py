@@ -153,7 +153,10 @@ if __name__ == "__main__":
 
 
 PREFIX = "tideline-committer-"
-SOURCES = ("ManifestCommitProtocol", "Decoders", "Decoder", "JsonDecoder", "ProtobufDecoder")
+SOURCES = (
+    *("ManifestCommitProtocol", "Decoders", "Decoder"),
+    *("AvroDecoder", "JsonDecoder", "ProtobufDecoder"),
+)
 """Our classes for Spark, by the names of their files."""
 _COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)

@@ -32,16 +32,6 @@ TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a variable's name
 """Spark Connect's servers and clients take their token from this variable."""
 CONNECTION = "TIDELINE_SPARK_CONNECTION"
 """A client of Spark Connect has the id of the Airflow connection here, for its messages."""
-LONGEST_AVRO_BYTES = 16 * 1024 * 1024
-_AVRO = "org.apache.avro.limits"
-AVRO_LIMITS = {
-    f"{_AVRO}.string.maxLength": str(LONGEST_AVRO_BYTES),
-    f"{_AVRO}.bytes.maxLength": str(LONGEST_AVRO_BYTES),
-    f"{_AVRO}.collectionItems.maxLength": "4000000",
-}
-"""System properties of every JVM that decodes Avro. Avro takes memory for as many bytes or items as
-a record claims to have; without limits, a record of six bytes ends the JVM. A reader has space for
-all items of an array before it reads the first one."""
 
 SITE = "TIDELINE_SPARK_VARIABLES"
 """Names more of them, with commas between; `*` at the end of one stands for any rest."""

@@ -24,7 +24,6 @@ from tideline.launch.job import read_job
 from tideline.launch.jvm import is_local, spark_home
 from tideline.launch.programs import (
     ASKING,
-    AVRO_LIMITS,
     LOCAL,
     application,
     application_for,
@@ -41,9 +40,7 @@ log = logging.getLogger("tideline")
 
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
-DRIVER_OPTIONS, EXECUTOR_OPTIONS = (
-    f"spark.{process}.extraJavaOptions" for process in ("driver", "executor")
-)
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 _OWN_FIRST = "spark.executor.userClassPathFirst"
 DRIVER_PYTHON = "spark.pyspark.driver.python"
@@ -159,12 +156,10 @@ def configuration(master: str, *, is_small: bool) -> dict[str, str]:
     Args:
         is_small: Whether the job is short; on one machine the driver does all the work itself.
     """
-    limits = _java_options(AVRO_LIMITS)
-    driver = f"{_java_options(log_settings())} {limits}"
+    driver = _java_options(log_settings())
     if not master.startswith("local"):
         return {
             DRIVER_OPTIONS: driver,
-            EXECUTOR_OPTIONS: limits,
             DRIVER_PYTHON: sys.executable,  # what the executors' machines have is theirs
         }
     site = site_properties()

@@ -2,8 +2,8 @@
 
 The reader is a record `tideline.reader`. Every field, item and value may be null, numbers are wide,
 and named types are named for their place, so that a type may be used in many of them. Its last
-field is `_ok`, an int that no writer has and whose default is 1: where Spark's `from_avro` gives
-null there, the record could not be read, and its nulls are none of its own.
+field is `_ok`, which no writer has: plans of versions before 0.2 need it, and the decoder passes it
+over.
 
 The reader remembers what a later merge needs in attributes that decoders ignore: `since` (the
 schema that brought a field), `also` (its other names), `was` (a named type's own name in a union),

@@ -42,7 +42,11 @@ public final class Decoders implements FunctionCatalog {
     } catch (IOException error) {
       throw new IllegalArgumentException("no specification: " + specification, error);
     }
-    if ("protobuf".equals(((JsonNode) read.get("format")).textValue())) {
+    String format = ((JsonNode) read.get("format")).textValue();
+    if ("avro".equals(format)) {
+      return new AvroDecoder(specification, read);
+    }
+    if ("protobuf".equals(format)) {
       return new ProtobufDecoder(specification, read);
     }
     return new JsonDecoder(specification, read);
