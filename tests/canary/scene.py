@@ -25,6 +25,7 @@ from devstack.process import wait_until
 from devstack.stack import Stack
 from tests.canary.crawling import crawl
 from tests.canary.searching import Canaries, Findings, search_folder
+from tests.worlds.drivers import drivers, jvms
 from tests.worlds.http_stub import HttpStub, json_answer
 from tests.worlds.object_stores import BUCKET
 from tests.worlds.postgres import Postgres
@@ -194,20 +195,13 @@ class Scene:
 
     def processes(self) -> dict[int, str]:
         """Process ids of everything that was started, and what each is."""
-        here = psutil.Process()
-        found = {*here.children(recursive=True), *self._left_alone()}
         names = {}
-        for process in found:
+        for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 names[process.pid] = _name_of(process)
-        return names
-
-    def _left_alone(self) -> Iterator[psutil.Process]:
-        """What Airflow's processes have started and outlive: warm drivers and their JVMs."""
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get("TMPDIR") == str(self.temporary):
-                    yield process
+        runtime = self.stack.folder / "spark"  # drivers outlive the tasks that start them
+        names |= dict.fromkeys(drivers(runtime), "warm driver")
+        return names | dict.fromkeys(jvms(runtime), "JVM of the warm driver")
 
     def command(self, *arguments: str, **variables: str) -> int:
         """Run a command of Tideline's as a user would, saying all it can; its exit status."""
@@ -269,9 +263,6 @@ _NAMES = {
     "kafka.Kafka": "embedded broker",
     "s3proxy": "object store",
     "SparkConnectServer": "Spark Connect",
-    "local_driver": "warm driver",
-    "PythonGatewayServer": "JVM of the warm driver",
-    "pyspark-shell": "JVM of the warm driver",
     "postgres": "PostgreSQL",
 }
 

@@ -102,7 +102,7 @@ SILENT = {"embedded broker"}
 def test_another_user_of_the_machine_gets_in_nowhere_else(stage, capsys):
     """Every port and socket of a whole stack at work, each tried with each protocol."""
     stage.send(20)
-    stage.stream("neighbour")
+    stage.stream("neighbour", spark={"keep_warm_seconds": 300})
     assert stage.run("neighbour", "one") == "success"  # its warm driver waits for the next
     found = listeners(stage.processes().items())
     done = tries(found)

@@ -261,17 +261,19 @@ _PATHS = (
 
 
 def _http(where: str) -> tuple[str, bool]:
-    """What a browser would ask for; nothing of it is for everybody."""
+    """What a browser would ask for; nothing of it is for everybody but an application's HTML."""
     host, _, port = where.rpartition(":")
-    seen: dict[int, list[str]] = {}
+    seen: dict[int | str, list[str]] = {}
     for path in _PATHS:
         link = HTTPConnection(host, int(port), timeout=_SECONDS)
         try:
             link.request("GET", path)
-            seen.setdefault(link.getresponse().status, []).append(path)
+            answer = link.getresponse()
+            is_page = answer.getheader("Content-Type", "").startswith("text/html")
+            seen.setdefault("a page" if is_page else answer.status, []).append(path)
         finally:
             link.close()
-    told = ", ".join(f"{len(paths)} times {status}" for status, paths in sorted(seen.items()))
+    told = ", ".join(f"{len(paths)} times {status}" for status, paths in seen.items())
     return " ".join([told, *seen.get(200, ())]), 200 in seen
 
 
