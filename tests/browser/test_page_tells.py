@@ -48,6 +48,19 @@ def test_failed_and_halted_runs_stand_among_the_others(visitor, world):
     assert names.index("goes-on") < names.index("during") < names.index("before")
 
 
+def test_how_long_a_run_waited_for_its_slot_is_said(visitor, world):
+    """Airflow alone knows it; where it does not tell, nothing is made up."""
+    first, second = runs(2).runs[:2]
+    slot = {"queued_at": "2026-11-25T16:00:00Z", "start_date": "2026-11-25T16:01:37.5Z"}
+    world.airflows = [airflows(first.run_id, "success", ago(minutes=2)) | slot]
+    page = visitor.stream()
+    for run in (first, second):
+        page.locator(".opener").nth((first, second).index(run)).click()
+    details = page.locator(".rundetails")
+    expect(details.first).to_contain_text("waited 1 min 37 s for it")
+    expect(details.nth(1)).not_to_contain_text("waited")
+
+
 def test_a_run_that_halts_is_not_called_a_proposal(visitor, world, monkeypatch):
     """Its record is one; the incidents that it halts at say what it is."""
     held = runs(1).runs[0].model_copy(update={"status": "proposed", "incidents": ("incident-31",)})

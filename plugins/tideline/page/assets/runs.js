@@ -52,7 +52,7 @@ function statusCell({ status, why }) {
  */
 export function withAirflows(answer, known, incidents, dag) {
   const states = new Map((known ?? []).map((run) => [run.dag_run_id, run]));
-  const ours = answer.runs.map((run) => judged(run, states.get(run.run_id)));
+  const ours = answer.runs.map((run) => ({ ...judged(run, states.get(run.run_id)), waited: waited(states.get(run.run_id)) }));
   const oldest = answer.more ? (ours.at(-1)?.updated_at ?? "") : "";
   const recorded = new Set(ours.map(({ run_id }) => run_id));
   const theirs = [...states.values()]
@@ -66,6 +66,12 @@ function judged(run, airflows) {
   if (run.status !== "proposed" && run.status !== "planned") return run;
   if (run.incidents.length) return { ...run, status: "halted", why: `at ${few(run.incidents)}` };
   return airflows?.state === "failed" ? { ...run, status: "failed", why: "see its tasks" } : run;
+}
+
+/** Seconds from when Airflow wanted a run to when it had its slot; null where it does not tell. */
+function waited(airflows) {
+  if (!airflows?.queued_at || !airflows.start_date) return null;
+  return Math.max(0, Date.parse(airflows.start_date) - Date.parse(airflows.queued_at)) / 1000;
 }
 
 function unrecorded({ dag_run_id, state, end_date, run_after, run_type, triggering_user_name: by }, incidents, dag) {
@@ -143,6 +149,7 @@ function detailsOf(run) {
       run.reason && [h("dt", {}, "Reason"), h("dd", {}, run.reason)],
       run.by && [h("dt", {}, "By"), h("dd", {}, run.by)],
       run.plan_id && [h("dt", {}, "Plan"), h("dd", { class: "id" }, run.plan_id)],
+      typeof run.waited === "number" && [h("dt", {}, "Its slot"), h("dd", {}, `waited ${duration(run.waited)} for it`)],
       run.url && [h("dt", {}, "Airflow"), h("dd", {}, airflowLink(run.url, "this run, its tasks and logs"))]),
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "Ranges"), ranges(run.ranges)),
