@@ -1,34 +1,25 @@
 """The Avro decoder against the specification, over records of all kinds."""
 
 import io
-import json
 
 import fastavro
 import pytest
 
 from tests.worlds.avro_oracle import HOLLOW, SCHEMA, Records, judge
 from tests.worlds.decoded_values import alike
-from tideline.decoding.schemas.merging import reader_schema
+from tests.worlds.raw_tables import plain_avro
 from tideline.decoding.spark.avro import decode
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD, SCHEMA_ID
-from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
+from tideline.model.decoding import PLAIN_ID
 
 BATCH = 10_000
-
-
-def part():
-    """How plain records of the schema are decoded."""
-    writer = WriterSchema(PLAIN_ID, json.dumps(SCHEMA), "", "v1")
-    merged = reader_schema("value", "avro", [writer], None)
-    assert not merged.misfits
-    return PartPlan("value", "avro", "plain", None, merged.writers, (), (), merged.reader)
 
 
 def found_by_spark(spark, records):
     """What the decoder makes of records: classes, texts and fields."""
     rows = [(bytearray(data), PLAIN_ID) for data in records]
     given = spark.session.createDataFrame(rows, f"{PAYLOAD} BINARY, {SCHEMA_ID} INT")
-    found = decode(given, part()).select(FIELDS, ERROR_CLASS, ERROR).collect()
+    found = decode(given, plain_avro(SCHEMA)).select(FIELDS, ERROR_CLASS, ERROR).collect()
     return [(row[ERROR_CLASS], row[ERROR], row[FIELDS]) for row in found]
 
 

@@ -6,32 +6,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from tests.worlds.json_oracle import LONG_S, Documents, Oracle
+from tests.worlds.json_oracle import LONG_S, SCHEMA, Documents, Oracle
 from tests.worlds.raw_tables import json_part as part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
 from tideline.decoding.spark.json import decode
 
-INNER = {
-    "n": {"type": "integer"},
-    "Tag": {"type": "string"},
-    "day": {"type": "string", "format": "date"},
-}
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "note": {"type": "string"},
-        "total": {"type": "number"},
-        "is_new": {"type": "boolean"},
-        "at": {"type": "string", "format": "date-time"},
-        "day": {"type": "string", "format": "date"},
-        "anything": {},
-        "line": {"type": "object", "properties": INNER},
-        "lines": {"type": "array", "items": {"type": "object", "properties": INNER}},
-        "sizes": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
-        "rates": {"type": "object", "additionalProperties": {"type": "number"}},
-    },
-}
 CLOSED = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "ID": {"type": "string"}, LONG_S: {"type": "number"}},

@@ -30,6 +30,29 @@ _INSTANT = re.compile(
 LONG_S = "\u017f"
 """In upper case it is an S."""
 
+INNER = {
+    "n": {"type": "integer"},
+    "Tag": {"type": "string"},
+    "day": {"type": "string", "format": "date"},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "note": {"type": "string"},
+        "total": {"type": "number"},
+        "is_new": {"type": "boolean"},
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"type": "string", "format": "date"},
+        "anything": {},
+        "line": {"type": "object", "properties": INNER},
+        "lines": {"type": "array", "items": {"type": "object", "properties": INNER}},
+        "sizes": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+        "rates": {"type": "object", "additionalProperties": {"type": "number"}},
+    },
+}
+"""Each kind of field."""
+
 
 class Number(str):
     """A number as it was written."""

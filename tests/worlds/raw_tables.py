@@ -56,6 +56,14 @@ def avro_part(writers, reader, columns, part="value", framing="confluent", **oth
     )
 
 
+def plain_avro(schema):
+    """How plain records of a schema are decoded."""
+    writer = WriterSchema(PLAIN_ID, json.dumps(schema), "", "v1")
+    merged = reader_schema("value", "avro", [writer], None)
+    assert not merged.misfits
+    return PartPlan("value", "avro", "plain", None, merged.writers, (), (), merged.reader)
+
+
 def json_part(*schemas, framing="plain", name="value"):
     """How JSON is decoded: schemas with the ids 1, 2 and so on, or the one of plain records."""
     first = PLAIN_ID if framing == "plain" else 1
