@@ -18,14 +18,16 @@ from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
 from tideline.spark.application import ALONE, Host, run_job
 from tideline.spark.failures import failed_to_decode
-from tideline.spark.session import compile_plans
+from tideline.spark.session import compile_plans, pack_files
 
 
 def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
     """Decode the raw rows at the plan's coordinates, and write them into data files."""
     if not job.raw_files:
         return DecodeResult()
-    compile_plans(spark, for_offsets=sum(len(planned.offsets) for planned in job.plan.ranges))
+    offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
+    compile_plans(spark, for_offsets=offsets)
+    pack_files(spark, files=len(job.raw_files), offsets=offsets)
     return write_decoded(read_raw_rows(spark, job), judge(job.plan), job)
 
 

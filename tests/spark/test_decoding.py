@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -15,6 +16,7 @@ from tests.worlds.raw_tables import (
     decoded,
     framing,
     job_of,
+    named_files,
     planned,
 )
 from tests.worlds.rows import AT, raw_row, write_files
@@ -82,6 +84,23 @@ def test_tombstones(spark, tmp_path, tombstones):
     kept = [(0, False, 1, 1), (1, True, None, 2), (2, True, None, None)]
     found = [(r["offset"], r["is_tombstone"], r["id"], r["key_id"]) for r in typed]
     assert found == (kept if tombstones == "keep" else kept[:1])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "offsets", "alone"), [(3, 10, 3), (6, 10, 0), (6, 50_000, 6)]
+)
+def test_what_one_partition_has_landed_is_decoded_by_a_task_of_its_own(
+    spark, tmp_path, partitions, offsets, alone
+):
+    """So that the typed file's statistics prove its offsets; not where files are small and many."""
+    rows = [raw_row(0, order(n), partition=n) for n in range(partitions)]
+    files = write_files(tmp_path / "raw", "landed-a", rows, ("topic_id", "partition"))
+    ranges = [planned(0, offsets, partition=n) for n in range(partitions)]
+    job = decode_job(tmp_path / "raw", files, decode_plan(tmp_path / "raw", ranges, [VALUE]))
+    assert decode_rows.execute(spark.session, job).decoded.rows == partitions
+    sizes = [pq.ParquetFile(file).metadata.num_rows for file in named_files(job.decoded)]
+    assert sum(sizes) == partitions
+    assert sizes.count(1) == alone
 
 
 def test_keys_and_values(spark, tmp_path):
