@@ -18,7 +18,8 @@ from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
 from tideline.spark.application import ALONE, Host, run_job
 from tideline.spark.failures import failed_to_decode
-from tideline.spark.session import compile_plans, pack_files
+from tideline.spark.raw_rows import pack_files
+from tideline.spark.session import compile_plans
 
 
 def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:

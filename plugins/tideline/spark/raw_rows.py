@@ -48,6 +48,9 @@ _LONGEST = 2_000_000
 others idle."""
 _SHORTEST, _MOST_PARTITIONS, _FEW_TASKS = 50_000, 50, 4
 """Short ranges share a task, up to so many offsets and partitions; so few tasks are not merged."""
+_A_FILE_EACH, _PACKED = str(1024**3), "4194304"
+"""What Spark reckons that opening a file costs, in bytes: more than a task reads (128 MiB), so that
+no task reads two files; and Spark's default."""
 
 
 def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
@@ -135,6 +138,21 @@ def split_and_packed(counts: Sequence[int]) -> tuple[int, int]:
     pieces = sum(ceil(count / _LONGEST) for count in counts)
     by_size, by_number = ceil(sum(counts) / _SHORTEST), ceil(len(counts) / _MOST_PARTITIONS)
     return pieces, min(pieces, max(by_size, by_number, _FEW_TASKS))
+
+
+def pack_files(spark: SparkSession, *, files: int, offsets: int) -> None:
+    """Have a task read one data file, or several where these are many and small.
+
+    What a task writes then holds one partition of a topic where the data file does, and its
+    statistics prove its offsets: nobody has to read them again.
+
+    Args:
+        spark: The job's session, which may serve one job after the other.
+        files: How many data files the job reads.
+        offsets: How many offsets it reads in all.
+    """
+    is_alone = files <= _FEW_TASKS or offsets >= files * _SHORTEST
+    spark.conf.set("spark.sql.files.openCostInBytes", _A_FILE_EACH if is_alone else _PACKED)
 
 
 def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:

@@ -73,12 +73,6 @@ _INTERPRETED = {
 }
 _FEW = 20_000
 """Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
-_A_FILE_EACH, _PACKED = str(1024**3), "4194304"
-"""What Spark reckons that opening a file costs, in bytes: more than a task reads (128 MiB), so that
-no task reads two files; and Spark's default."""
-_LARGE = 50_000
-"""Offsets. Data files with fewer share a task, unless they are few."""
-_FEW_FILES = 4
 _EVERY_SECONDS = 0.5
 
 
@@ -140,21 +134,6 @@ def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
     """Have Spark compile the plan of a job into Java, or interpret it where the job is small."""
     for key, value in (_INTERPRETED if for_offsets < _FEW else _COMPILED).items():
         spark.conf.set(key, value)
-
-
-def pack_files(spark: SparkSession, *, files: int, offsets: int) -> None:
-    """Have a task read one data file, or several where these are many and small.
-
-    What a task writes then holds one partition of a topic where the data file does, and its
-    statistics prove its offsets: nobody has to read them again.
-
-    Args:
-        spark: The job's session, which may serve one job after the other.
-        files: How many data files the job reads.
-        offsets: How many offsets it reads in all.
-    """
-    is_alone = files <= _FEW_FILES or offsets >= files * _LARGE
-    spark.conf.set("spark.sql.files.openCostInBytes", _A_FILE_EACH if is_alone else _PACKED)
 
 
 def report(
