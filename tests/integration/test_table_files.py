@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.fs import LocalFileSystem
 
 from tests.worlds.build import ID
 from tests.worlds.rows import SCHEMA
@@ -27,6 +28,7 @@ from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting
 from tideline.table.delta_table import TargetTable
 from tideline.table.statistics import active_files
+from tideline.table.written_files import read_footer
 
 
 def at(start, end, partition=0):
@@ -287,6 +289,28 @@ def test_an_offset_that_others_have_emptied_is_not_proven(world):
     DeltaTable(world.folder).update(updates={'"offset"': "NULL"}, predicate='"offset" = 5')
     with pytest.raises(VerificationFailed, match="they lack offset"):
         world.port.landed([at(0, 10)], 2)
+
+
+@pytest.mark.parametrize(("folder", "reads"), [("landed-p-1", 0), ("by-others", 1)])
+def test_a_topic_id_in_the_statistics_is_proof_in_our_own_files(
+    tmp_path, monkeypatch, folder, reads
+):
+    """Others may have cut a text's bounds. The rows are at the coordinates in either case."""
+    table, target = TargetTable(str(tmp_path)), tmp_path / folder / "part-0.parquet"
+    table.create("orders", "ledger", ())
+    target.parent.mkdir()
+    pq.write_table(Rows(at(0, 10)).table, target)
+    described = read_footer(LocalFileSystem(), str(target))
+    action = replace(described, path=f"{folder}/part-0.parquet").action()
+    now = DeltaTable(tmp_path)
+    now.create_write_transaction([action], "append", now.schema())
+    seen = []
+    real = delta_table.read_coordinates
+    monkeypatch.setattr(
+        delta_table, "read_coordinates", lambda *given: seen.append(given) or real(*given)
+    )
+    (found,) = table.landed([at(0, 10)], 1).values()
+    assert (found.rows, len(seen)) == (10, reads)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tideline.model.offsets import (
     PartitionIdentity,
     by_log,
 )
+from tideline.table.schema import ATTEMPTS
 
 IDENTITY = ("topic_id", "generation", "partition")
 """The columns that name the log that a row belongs to."""
@@ -79,19 +80,10 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
     if "max.timestamp" in times:
         newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
     for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
-        constants = {}
-        for name in IDENTITY:
-            given = action.get(f"partition.{name}")
-            low, high = _number(action, f"min.{name}"), _number(action, f"max.{name}")
-            if isinstance(given, str if name == "topic_id" else int):
-                constants[name] = given
-            # The bounds of a text may be cut (Delta protocol, "Per-file Statistics").
-            elif low is not None and low == high and name != "topic_id":
-                constants[name] = low
         yield DataFile(
             path=action["path"],
             rows=action.get("num_records"),
-            constants=constants,
+            constants=dict(_constants(action)),
             low=_number(action, "min.offset"),
             high=_number(action, "max.offset"),
             newest=latest,
@@ -103,10 +95,30 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
         )
 
 
-def _number(action: Mapping[str, Any], name: str) -> int | None:
+def _constants(action: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
+    """The identity columns that have one value in the whole file.
+
+    The bounds of a text may be cut (Delta protocol, "Per-file Statistics"). We cut none, and nobody
+    else writes into an attempt's folder.
+    """
+    for name in IDENTITY:
+        kind = str if name == "topic_id" else int
+        given, is_ours = action.get(f"partition.{name}"), action["path"].startswith(ATTEMPTS)
+        low, high = (_bound(action, f"{end}.{name}") for end in ("min", "max"))
+        if isinstance(given, kind):
+            yield name, given
+        elif isinstance(low, kind) and low == high and (kind is int or is_ours):
+            yield name, low
+
+
+def _bound(action: Mapping[str, Any], name: str) -> Any:
     """A bound of a column without nulls; a table of others may have any type there."""
-    value, nulls = action.get(name), action.get(f"null_count.{name.partition('.')[2]}")
-    return value if isinstance(value, int) and nulls == 0 else None
+    return action.get(name) if action.get(f"null_count.{name.partition('.')[2]}") == 0 else None
+
+
+def _number(action: Mapping[str, Any], name: str) -> int | None:
+    value = _bound(action, name)
+    return value if isinstance(value, int) else None
 
 
 def _instant(since_1970: int | None) -> datetime | None:
