@@ -360,6 +360,33 @@ def test_a_redrive_finishes_its_own_plan(lake, monkeypatch):
     assert lake.audits().clean
 
 
+def test_more_new_ids_than_a_run_asks_for(lake, monkeypatch, caplog):
+    """The rest is in quarantine, the run's log says so, and a redrive asks on."""
+    monkeypatch.setattr(decode_execution, "_ROUNDS", 0)
+    lake.lands(value_of(lake.register(ID, TOTAL)))
+    lake.decodes("two")
+    assert lake.bad() == [(2, "framing"), (3, "unknown_schema")]
+    assert "1 records of plan" in caplog.text
+    monkeypatch.undo()
+    assert lake.redrives("again").moved == 1
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+
+
+def test_an_old_run_that_decodes_after_a_rewind_keeps_what_later_ones_have_learned(lake):
+    """Its own schemas count for its records; the table has columns that they do not know."""
+    lake.lands(value_of(lake.register(ID, TOTAL)))
+    lake.decodes("two")
+    learned = lake.ledger.read().decoding.parts
+    lake.covers(0)
+    lake.decodes("undo")
+    lake.covers(4)
+    lake.decodes("one")
+    assert lake.ledger.read().decoding.parts == learned
+    lake.decodes("three")
+    assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.audits().clean
+
+
 def test_a_run_is_cleared_after_a_redrive(lake):
     """Its own schemas count, so its record waits again; the next redrive moves it once more."""
     lake.lands(value_of(lake.first + 1))

@@ -95,8 +95,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: each plan that closes tells how far typed tables are known (R13)",
-        "replace(closed(resumed.decoding, done), token=token)",
-        "closed(resumed.decoding, done)",
+        "replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)",
+        "closed(resumed.decoding, done, was_decoded=was_decoded)",
         "tests/steps/test_older_typed_tables.py",
     ),
     Mutant(
@@ -262,9 +262,23 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a cleared run brings no older schemas",
-        "    parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts",
+        "    parts = decoding.parts if is_old else record.plan.parts",
         "    parts = record.plan.parts",
         f"{RULES}::test_a_plan_of_long_ago_brings_no_older_schemas",
+    ),
+    Mutant(
+        "decode: nor does one that is cleared after a rewind",
+        "was_decoded = run.ledger.find_decoding(plan.run_id) is not None",
+        "was_decoded = False",
+        "tests/integration/test_decoding.py"
+        "::test_an_old_run_that_decodes_after_a_rewind_keeps_what_later_ones_have_learned",
+    ),
+    Mutant(
+        "decode: ids that nobody looked up are told from unknown ones",
+        "F.when(is_asked, ",
+        "F.when(F.lit(True), ",
+        "tests/spark/test_decoding_avro.py"
+        "::test_in_the_last_round_ids_that_nobody_has_looked_up_are_told_from_unknown_ones",
     ),
     Mutant(
         "decode: a typed table may do without a topic",

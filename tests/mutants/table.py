@@ -26,9 +26,16 @@ MUTANTS = (
     ),
     Mutant(
         "another type's statistics prove nothing",
-        "return value if isinstance(value, int) and nulls == 0 else None",
-        "return value if nulls == 0 else None",
+        "return value if isinstance(value, int) else None",
+        "return value",
         "tests/integration/test_planted_damage.py",
+    ),
+    Mutant(
+        "a text's bounds in others' files prove nothing",
+        "(kind is int or is_ours)",
+        "True",
+        "tests/integration/test_table_files.py"
+        "::test_a_topic_id_in_the_statistics_is_proof_in_our_own_files",
     ),
     Mutant(
         "a disk that fails is away, and not unreadable",
@@ -180,8 +187,8 @@ MUTANTS = (
     ),
     Mutant(
         "bounds say nothing about rows that have none",
-        "isinstance(value, int) and nulls == 0",
-        "isinstance(value, int)",
+        "return action.get(name) if nulls == 0 else None",
+        "return action.get(name)",
         f"{FILES}::test_an_offset_that_others_have_emptied_is_not_proven",
     ),
     Mutant(

@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+from dataclasses import replace
 from datetime import date
 from decimal import Context, Decimal
 
@@ -191,6 +192,24 @@ def test_every_id_is_unknown(spark, tmp_path):
     result, typed, bad = decode(spark, tmp_path, [raw_row(0, GOOD)], [part])
     assert (typed, result.decoded.rows) == ([], 0)
     assert [(r["error_class"], r["schema_id"]) for r in bad] == [("unknown_schema", 2)]
+
+
+def test_in_the_last_round_ids_that_nobody_has_looked_up_are_told_from_unknown_ones(
+    spark, tmp_path
+):
+    """Whoever reads the quarantine must not look for them in the registry in vain."""
+    part = avro_part({}, READER, COLUMNS, unknown=(2,))
+    rows = [raw_row(0, GOOD), raw_row(1, framing(77) + GOOD[5:])]
+    job = replace(job_of(tmp_path, rows, [part]), is_last_round=True)
+    result, _, bad = decoded(spark, job)
+    assert result.unasked == 1
+    assert [(r["error_class"], r["error"]) for r in bad] == [
+        ("unknown_schema", "schema 2 is not in the registry"),
+        (
+            "unknown_schema",
+            "schema 77 was not looked up: the records bring more new ids than a run asks for",
+        ),
+    ]
 
 
 def test_times_far_away_break_nothing(spark, tmp_path):

@@ -144,29 +144,31 @@ def test_what_was_removed_must_be_gone():
 def test_closing_moves_the_head_in_coordinates():
     before = Decoding(coverage=coverage(p0=[(0, 10)]), open=DecodeRecord(plan_of()))
     record = DecodeRecord(plan_of((1, 0, 4), removes=[(0, 6, 10)]))
-    after = closed(before, record)
+    after = closed(before, record, was_decoded=False)
     assert after.open is None
     assert after.coverage == coverage(p0=[(0, 6)], p1=[(0, 4)])
-    assert closed(after, DecodeRecord(plan_of(removes=[(0, 0, 6)]))).coverage == coverage(
-        p1=[(0, 4)]
-    )
+    removal = DecodeRecord(plan_of(removes=[(0, 0, 6)]))
+    assert closed(after, removal, was_decoded=False).coverage == coverage(p1=[(0, 4)])
 
 
 @pytest.mark.parametrize(
-    ("ranges", "redrives", "is_learned"),
+    ("ranges", "redrives", "was_decoded", "is_learned"),
     [
-        ([(0, 2, 6)], (), False),  # cleared
-        ([(0, 8, 12)], (), True),
-        ([(0, 2, 6)], ("framing",), True),
-        ([], (), True),
+        ([(0, 2, 6)], (), True, False),  # cleared
+        ([(0, 20, 24)], (), True, False),  # cleared after a rewind
+        ([], (), True, False),  # the same, and nothing is landed again
+        ([(0, 8, 12)], (), False, True),
+        ([(0, 2, 6)], ("framing",), True, True),
+        ([], (), False, True),
     ],
 )
-def test_a_plan_of_long_ago_brings_no_older_schemas(ranges, redrives, is_learned):
+def test_a_plan_of_long_ago_brings_no_older_schemas(ranges, redrives, was_decoded, is_learned):
     """Columns that came since would be forgotten, and halt or be named anew."""
     old, new = (PartPlan("value", name, "", "", (), (), (), NOTHING) for name in ("old", "new"))
     before = Decoding(coverage=coverage(p0=[(0, 10)]), parts=(old,))
     plan = replace(plan_of(*ranges), parts=(new,), redrives=redrives)
-    assert closed(before, DecodeRecord(plan)).parts == ((new,) if is_learned else (old,))
+    after = closed(before, DecodeRecord(plan), was_decoded=was_decoded)
+    assert after.parts == ((new,) if is_learned else (old,))
 
 
 def test_what_is_made_anew_is_decoded_and_landed():

@@ -62,11 +62,12 @@ class FakeDecoder:
         rows = [r for row in raw for r in [row] * (1 + (row["offset"] in self.doubles))]
         is_framed = part.framing == "confluent"
         new = {_id(r["value"]) for r in rows} - {None, *_known(part)} if is_framed else set()
-        if new:
+        unasked = len([r for r in rows if _id(r["value"]) in new])
+        if new and not job.is_last_round:
             return DecodeResult(new_ids={"value": tuple(sorted(i for i in new if i is not None))})
         good, bad, tombstones = [], [], 0
         for row in rows:
-            error = _error(row["value"], part)
+            error = "unknown_schema" if _id(row["value"]) in new else _error(row["value"], part)
             is_tombstone = row["value"] is None
             tombstones += is_tombstone
             kept = {n: row[n] for n, _ in LOG}
@@ -81,6 +82,7 @@ class FakeDecoder:
             raw_rows=len(rows),
             tombstones=tombstones,
             classes=dict(Counter(str(r["error_class"]) for r in bad)),
+            unasked=unasked,
         )
 
     def written(self, output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> SparkResult:

@@ -21,7 +21,7 @@ from tideline.errors import (
 )
 from tideline.failpoints import reach
 from tideline.landing.attempts import hand_over
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord
@@ -267,7 +267,16 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
         attempt.discard(run)
         plan = replace(plan, parts=parts_with(run, plan, result.new_ids))
     attempt = begin_typed_attempt(run, plan)
-    return attempt, submit(run, attempt, is_last_round=True)
+    result = submit(run, attempt, is_last_round=True)
+    if result.unasked:
+        log.warning(
+            "%d records of plan %s carry schema ids that nobody has looked up: they bring more new"
+            " ids than a run asks for. They are in quarantine as unknown_schema; tideline redrive"
+            " asks for the next ones",
+            result.unasked,
+            plan.plan_id,
+        )
+    return attempt, result
 
 
 def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:

@@ -166,16 +166,18 @@ def reconciled(
     return tuple(ranges), tuple(wrong)
 
 
-def closed(decoding: Decoding, record: DecodeRecord) -> Decoding:
+def closed(decoding: Decoding, record: DecodeRecord, *, was_decoded: bool) -> Decoding:
     """The decoding's head after a plan was verified.
 
     A run that is cleared decodes as it did then; what has been learned about schemas since, stays.
+
+    Args:
+        record: The plan, with what became of it.
+        was_decoded: Whether its run has closed a plan before: a rewind may have taken the rows
+            since then, and not what they have taught.
     """
-    before = decoding.covered
-    is_again = not record.plan.redrives and not any(
-        subtract([r.offsets], before.get(r.identity, ())) for r in record.plan.ranges
-    )
-    parts = decoding.parts if is_again and record.plan.ranges else record.plan.parts
+    is_old = was_decoded and not record.plan.redrives
+    parts = decoding.parts if is_old else record.plan.parts
     kept = without_coverage(decoding.coverage, by_log(record.plan.removes))
     settled = by_log((*record.plan.removes, *record.plan.ranges))
     return replace(

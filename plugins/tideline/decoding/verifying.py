@@ -83,8 +83,10 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             mismatches=list(wrong),
         )
     done = replace(record, status="done", ranges=ranges, closed_at=now())
+    was_decoded = run.ledger.find_decoding(plan.run_id) is not None
     reach("decode:closing")
-    run.ledger.update(lambda state: _close(state, done, max(newest, other)))
+    token = max(newest, other)
+    run.ledger.update(lambda state: _close(state, done, token, was_decoded=was_decoded))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
@@ -92,12 +94,13 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     return done
 
 
-def _close(state: LedgerState, done: DecodeRecord, token: int) -> LedgerState:
+def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: bool) -> LedgerState:
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
     resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
-    after = replace(resumed, decoding=replace(closed(resumed.decoding, done), token=token))
+    decoding = replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)
+    after = replace(resumed, decoding=decoding)
     return replace(after, closed_decodings=(*after.closed_decodings, done))
 
 

@@ -180,6 +180,7 @@ class DecodeResult:
             are any, nothing else here counts, and the job is to be given again with them.
         changed, quarantine_changed: Rows of each table that are others than before, new or gone, if
             the records were decoded again.
+        unasked: Quarantined records with ids that the plan does not name, in the last round.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -191,5 +192,6 @@ class DecodeResult:
     new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     changed: int = 0
     quarantine_changed: int = 0
+    unasked: int = 0
     error: str | None = None
     message: str = ""

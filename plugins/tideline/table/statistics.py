@@ -113,7 +113,8 @@ def _constants(action: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
 
 def _bound(action: Mapping[str, Any], name: str) -> Any:
     """A bound of a column without nulls; a table of others may have any type there."""
-    return action.get(name) if action.get(f"null_count.{name.partition('.')[2]}") == 0 else None
+    nulls = action.get(f"null_count.{name.partition('.')[2]}")
+    return action.get(name) if nulls == 0 else None
 
 
 def _number(action: Mapping[str, Any], name: str) -> int | None:

@@ -96,9 +96,15 @@ def _said(part: PartPlan, name: Column) -> Column:
         )
         .when(
             name == "unknown_schema",
-            F.concat(F.lit("schema "), schema_id, F.lit(" is not in the registry")),
+            F.concat(F.lit("schema "), schema_id, _why_unknown(part)),
         )
     )
+
+
+def _why_unknown(part: PartPlan) -> Column:
+    is_asked = F.col(SCHEMA_ID).isin(list(part.unknown))
+    not_asked = " was not looked up: the records bring more new ids than a run asks for"
+    return F.when(is_asked, " is not in the registry").otherwise(not_asked)
 
 
 MOST = 1000

@@ -118,6 +118,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         decoded=SparkResult(rows=counts["good"]),
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
+        unasked=counts["new"],
     )
     if counts["bad"]:
         near = raw.transform(within(_places(counts["places"], step)))
