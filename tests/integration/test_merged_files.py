@@ -156,7 +156,8 @@ def test_statistics_are_those_of_the_merged_rows(typed):
     typed.append(rows(0, 10), rows(30, 40), rows(10, 20))
     assert typed.merge() == 1
     (file,) = typed.table.files()
-    assert (file.rows, file.low, dict(file.holds)) == (30, 0, {"generation": 0, "partition": 0})
+    one = {"generation": 0, "partition": 0, "topic_id": ID[:32]}
+    assert (file.rows, file.low, dict(file.holds)) == (30, 0, one)
     found = DeltaTable(typed.uri).to_pyarrow_table(filters=[("offset", ">=", 30)])
     assert sorted(found["offset"].to_pylist()) == list(range(30, 40))
 

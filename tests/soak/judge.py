@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from devstack.sample import value_hash
 from tests.faults.recorder import Record
+from tests.soak.documents import wrongly_decoded
 from tests.soak.scenario import Scenario
 from tests.worlds.streams import table_rows
 from tideline.model.offsets import Intervals, OffsetRange, union
@@ -29,6 +30,7 @@ class Verdict:
         skipped: Offsets behind the head that no verified run and no decision accounts for.
         unseen: Acknowledged, and not behind the head after the last run.
         inconsistent: Rows that the producer never wrote, or not with this value.
+        decoded: Rows of both typed tables that the raw rows do not explain, or lack.
         audit: What `tideline audit` found.
     """
 
@@ -40,12 +42,20 @@ class Verdict:
     skipped: int
     unseen: int
     inconsistent: int
+    decoded: int
     audit: str
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is wrong."""
-        wrong = (self.lost, self.duplicate, self.skipped, self.unseen, self.inconsistent)
+        wrong = (
+            self.lost,
+            self.duplicate,
+            self.skipped,
+            self.unseen,
+            self.inconsistent,
+            self.decoded,
+        )
         return not any(wrong) and self.audit == "clean"
 
     def __str__(self) -> str:
@@ -53,7 +63,8 @@ class Verdict:
             f"{self.acknowledged} acknowledged, {self.rows} rows,"
             f" {self.accepted} accepted as lost\n"
             f"lost {self.lost}  duplicate {self.duplicate}  skipped {self.skipped}"
-            f"  unseen {self.unseen}  inconsistent {self.inconsistent}  audit {self.audit}"
+            f"  unseen {self.unseen}  inconsistent {self.inconsistent}"
+            f"  wrongly decoded {self.decoded}  audit {self.audit}"
         )
 
 
@@ -82,6 +93,9 @@ def judge(scenario: Scenario) -> Verdict:
         for kind in ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
         if (flaws := getattr(audit, kind))
     ]
+    assert audit.typed is not None
+    if not audit.typed.clean or audit.typed.pending:
+        wrong.append(f"{audit.typed}; {audit.typed.pending} not decoded")
     return Verdict(
         acknowledged=len(scenario.log.acknowledged),
         rows=rows.total(),
@@ -91,6 +105,7 @@ def judge(scenario: Scenario) -> Verdict:
         skipped=sum(flaw.offsets for flaw in audit.gaps),
         unseen=len(absent - behind),
         inconsistent=len(set(rows) - scenario.log.acknowledged),
+        decoded=wrongly_decoded(scenario.stream),
         audit="; ".join([*wrong, *map(str, findings)]) or "clean",
     )
 

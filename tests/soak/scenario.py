@@ -23,6 +23,7 @@ from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from devstack.spark_apps import InProcessSpark
 from tests.faults.recorder import Recorder
+from tests.soak.documents import SCHEMA, Documents
 from tests.worlds.ledgers import connect, create_tables
 from tests.worlds.streams import decide
 from tideline.errors import (
@@ -34,12 +35,12 @@ from tideline.errors import (
     Transient,
     WindowUnavailable,
 )
-from tideline.failpoints import PLACES
+from tideline.failpoints import DECODE_PLACES, PLACES
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
 from tideline.operations.reading import audit_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.run_batch import run_batch
+from tideline.pipeline.run_batch import decode_batch, run_batch
 from tideline.wiring import open_ledger, open_run
 
 ACTIONS = {
@@ -99,7 +100,9 @@ class Scenario:
         os.environ["TIDELINE_LEASE_SECONDS"] = _LEASE_SECONDS
         self.broker.start()
         self.harness = StreamHarness(self.broker, self.folder, "soak")
-        self.log = Recorder(self.broker.bootstrap_servers)
+        self.log: Recorder = Documents(self.broker.bootstrap_servers)
+        schema = self.folder / "schema.json"
+        schema.write_text(SCHEMA)
         for suffix, count in self.partitions.items():
             self.harness.create(suffix, partitions=count)
         self.stream = self.harness.stream(
@@ -107,6 +110,10 @@ class Scenario:
             limits={"max_records_per_run": 3000, "max_records_per_partition": 1500},
             on_incident=self.random.choice(["halt", "proceed"]),
             patience_seconds=5,
+            decode={
+                "value": {"format": "json", "schema": str(schema)},
+                "quarantine": {"max_share": 1.0},
+            },
             **self.ledger_settings(),
         )
         self.do_plain()
@@ -249,7 +256,7 @@ class Scenario:
     def do_crash(self) -> str:
         """A process of its own, killed at a step's boundary; clears and later runs meet it."""
         self.do_plain()
-        place = self.random.choice(PLACES)
+        place = self.random.choice([*PLACES, *DECODE_PLACES])
         run_id = self.new_run(RunRequest())
         process = self.start(run_id, f"{place}:kill")
         process.communicate(timeout=180)
@@ -260,7 +267,8 @@ class Scenario:
         if self.zombies:
             return self.do_wake()
         self.do_plain()
-        place = self.random.choice([p for p in PLACES if p.startswith(("ingest", "verify"))])
+        places = (p for p in PLACES if p.startswith(("ingest", "verify")))
+        place = self.random.choice([*places, *DECODE_PLACES])
         run_id = self.new_run(RunRequest())
         process = self.start(run_id, f"{place}:stop")
         try:
@@ -348,6 +356,7 @@ class Scenario:
         try:
             with open_run(self.stream, run_id, request, self.spark) as run:
                 record = run_batch(run)
+                decode_batch(run)
         except TidelineError as error:
             return self.explained(error)
         rows = sum(v.rows for v in record.verified)

@@ -63,10 +63,10 @@ def spans(record):
     return [(r.partition, r.start_offset, r.end_offset) for r in record.plan.ranges]
 
 
-def table_rows(stream, *columns):
-    """The table's rows as tuples, in the order of the coordinates."""
+def table_rows(stream, *columns, uri=None):
+    """Rows as tuples, in the order of the coordinates; of the raw table, if no other is named."""
     wanted = columns or ("topic", "partition", "offset")
-    found = DeltaTable(stream.table.uri).to_pyarrow_table(columns=list(wanted)).to_pydict()
+    found = DeltaTable(uri or stream.table.uri).to_pyarrow_table(columns=list(wanted)).to_pydict()
     return sorted(zip(*(found[c] for c in wanted), strict=True), key=repr)
 
 

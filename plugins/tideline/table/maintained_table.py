@@ -15,12 +15,18 @@ from tideline.table.delta_table import TargetTable
 from tideline.table.rewriting import merge_files
 from tideline.table.rows import rows_of_plans
 from tideline.table.schema import TableChange
-from tideline.table.statistics import active_files
+from tideline.table.statistics import DataFile, active_files
 
 _RETENTION = "delta.deletedFileRetentionDuration"
 _TOO_SHORT = "Invalid retention period"
 """In delta-rs' message where that property asks for more."""
 _LOG = "_delta_log/"
+
+
+def _holds(file: DataFile) -> dict[str, str | int]:
+    """What files have in common that are merged: one log, if that is to be seen."""
+    hint = {} if file.topic_hint is None else {"topic_id": file.topic_hint}
+    return {**file.constants, **hint}
 
 
 class MaintainedTable(TargetTable):
@@ -37,7 +43,7 @@ class MaintainedTable(TargetTable):
                 bytes=file.size or 0,
                 rows=file.rows,
                 partition=tuple((file.partition or {}).items()),
-                holds=tuple(sorted(file.constants.items())),
+                holds=tuple(sorted(_holds(file).items())),
                 low=file.low,
             )
             for file in active_files(table)

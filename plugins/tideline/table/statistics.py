@@ -29,6 +29,8 @@ from tideline.table.schema import ATTEMPTS
 
 IDENTITY = ("topic_id", "generation", "partition")
 """The columns that name the log that a row belongs to."""
+_CUT = 32
+"""Characters of a text that bounds have at least, whoever has written them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class DataFile:
         newest: Largest timestamp, UTC-aware; None without statistics.
         size: In bytes.
         partition: Values of the table's partition columns, as the log writes them.
+        topic_hint: How the topic id begins that all rows seem to have; no proof. None for several.
     """
 
     path: str
@@ -54,6 +57,7 @@ class DataFile:
     newest: datetime | None = None
     size: int | None = None
     partition: Mapping[str, str | None] | None = None
+    topic_hint: str | None = None
 
     @property
     def identity(self) -> PartitionIdentity | None:
@@ -92,6 +96,7 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
                 name: None if (value := action[f"partition.{name}"]) is None else str(value)
                 for name in partition_columns
             },
+            topic_hint=_topic_hint(action),
         )
 
 
@@ -109,6 +114,14 @@ def _constants(action: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
             yield name, given
         elif isinstance(low, kind) and low == high and (kind is int or is_ours):
             yield name, low
+
+
+def _topic_hint(action: Mapping[str, Any]) -> str | None:
+    """How the ids of all topics in a file begin, as far as Spark's Delta keeps a text's bounds."""
+    given = action.get("partition.topic_id")
+    low, high = (given or _bound(action, f"{end}.topic_id") for end in ("min", "max"))
+    same = isinstance(low, str) and isinstance(high, str) and low[:_CUT] == high[:_CUT]
+    return str(low)[:_CUT] if same else None
 
 
 def _bound(action: Mapping[str, Any], name: str) -> Any:
