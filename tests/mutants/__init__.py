@@ -1,6 +1,7 @@
 """Checks taken out, one at a time; `python -m tests.mutants` (`make mutants`) runs them."""
 
 from tests.mutants import (
+    avro,
     connections,
     decisions,
     decoding,
@@ -24,6 +25,7 @@ MUTANTS = (
     *planning.MUTANTS,
     *decisions.MUTANTS,
     *decoding.MUTANTS,
+    *avro.MUTANTS,
     *json.MUTANTS,
     *protobuf.MUTANTS,
     *pipeline.MUTANTS,

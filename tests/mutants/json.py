@@ -87,8 +87,8 @@ MUTANTS = (
     ),
     Mutant(
         "json: a time is within the years of every reader",
-        "found.longValue() < FIRST_INSTANT || found.longValue() > LAST_INSTANT",
-        "false",
+        "instant.longValue() >= FIRST_INSTANT && instant.longValue() <= LAST_INSTANT",
+        "true",
         RULES,
     ),
     Mutant(

@@ -4,14 +4,16 @@ import io
 import json
 import struct
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 
 import fastavro
 import pytest
 
-from tests.worlds.raw_tables import avro, avro_part, decoded, framing, job_of
+from tests.worlds.raw_tables import avro, avro_part, decoded, framing, job_of, plain_avro
 from tests.worlds.rows import raw_row
+from tests.worlds.semantics import ANY_SCALE, connect
+from tests.worlds.semantics import decimal as connect_decimal
 from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import PartPlan, WriterSchema
@@ -210,6 +212,64 @@ def test_in_the_last_round_ids_that_nobody_has_looked_up_are_told_from_unknown_o
             "schema 77 was not looked up: the records bring more new ids than a run asks for",
         ),
     ]
+
+
+MEANT = {
+    "day": connect("int", "io.debezium.time.Date"),
+    "milli": connect("long", "io.debezium.time.Timestamp"),
+    "micro": connect("long", "io.debezium.time.MicroTimestamp"),
+    "zoned": connect("string", "io.debezium.time.ZonedTimestamp"),
+    "scaled": connect_decimal(2),
+    "any": ANY_SCALE,
+}
+MEANT_GOOD = {
+    "day": 19_754,
+    "milli": 1_706_745_599_999,
+    "micro": -1,
+    "zoned": "2026-01-31T23:59:59.123456+02:00",
+    "scaled": b"\x00\xff",
+    "any": {"scale": 3, "value": (-1_100).to_bytes(2, signed=True)},
+}
+FAR = {"scale": 0, "value": b"1"}
+MEANT_BAD = {
+    "a zoned time without its zone": ({"zoned": "2026-01-31T23:59:59"}, "type_mismatch"),
+    "infinity of PostgreSQL's": ({"micro": 9_223_372_036_825_200_000}, "out_of_range"),
+    "a day before the calendar": ({"day": -2_147_483_648}, "out_of_range"),
+    "a time after it": ({"zoned": "9999-12-31T23:59:59-01:00"}, "out_of_range"),
+    "digits beyond 38": ({"scaled": (10**38).to_bytes(16)}, "out_of_range"),
+    "a scale that would fill the memory": (
+        {"any": {"scale": 2**31 - 1, "value": b"1"}},
+        "out_of_range",
+    ),
+    "one below zero": ({"any": {"scale": -(2**31), "value": b"1"}}, "out_of_range"),
+    "a decimal without digits": ({"any": {"scale": 0, "value": b""}}, "malformed"),
+    "a zoned time that is no text": ({"zoned": b"\xff" * 25}, "invalid_utf8"),
+}
+
+
+def test_logical_types_of_connect_s_are_what_they_mean(spark, tmp_path):
+    """Exact, in columns of their own types; what these cannot hold is set aside."""
+    schema = V1 | {"fields": [{"name": n, "type": t} for n, t in MEANT.items()]}
+    text = json.dumps(schema).replace('"string"', '"bytes"')  # so that any bytes can be sent
+    rows = [MEANT_GOOD, *(MEANT_GOOD | wrong for wrong, _ in MEANT_BAD.values())]
+    given = [avro(json.loads(text), row | {"zoned": to_bytes(row["zoned"])}) for row in rows]
+    part = plain_avro(schema)
+    job = job_of(tmp_path, given, [part])
+    _, (good,), bad = decoded(spark, job)
+    assert {name: good[name] for name in MEANT} == {
+        "day": date(2024, 2, 1),
+        "milli": datetime(2024, 1, 31, 23, 59, 59, 999_000),
+        "micro": datetime(1969, 12, 31, 23, 59, 59, 999_999),
+        "zoned": datetime(2026, 1, 31, 21, 59, 59, 123_456, UTC),
+        "scaled": Decimal("2.55"),
+        "any": "-1.100",
+    }
+    found = [(row["error_class"], row["offset"]) for row in bad]
+    assert found == [(name, n) for n, (_, name) in enumerate(MEANT_BAD.values(), 1)]
+
+
+def to_bytes(value):
+    return value if isinstance(value, bytes) else value.encode()
 
 
 def test_times_far_away_break_nothing(spark, tmp_path):

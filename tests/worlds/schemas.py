@@ -3,7 +3,7 @@
 import json
 
 from tideline.decoding.schemas.merging import reader_schema
-from tideline.model.decoding import WriterSchema
+from tideline.model.decoding import FieldChoice, WriterSchema
 
 
 def writer(schema_id, schema):
@@ -12,10 +12,13 @@ def writer(schema_id, schema):
     return WriterSchema(schema_id, text, f"digest of {schema_id}", f"orders-value:{schema_id}")
 
 
-def merge(format, *schemas, previous=None, first_id=1, part="value", reserved=()):
+def merge(
+    format, *schemas, previous=None, first_id=1, part="value", reserved=(), paths=(), plain=False
+):
     """Merge schemas that got their ids in order."""
     writers = [writer(first_id + n, s) for n, s in enumerate(schemas)]
-    return reader_schema(part, format, writers, previous, reserved)
+    choices = [FieldChoice(path) for path in paths]
+    return reader_schema(part, format, writers, previous, reserved, choices, plain=plain)
 
 
 def columns(merged):

@@ -14,7 +14,7 @@ from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
 from tideline.decoding.tables import goes_to_quarantine, halted
 from tideline.errors import BadInput
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
     PLAIN_ID,
     DecodePlan,
@@ -282,8 +282,17 @@ def _merged(
     writers = tuple(writers)
     is_protobuf = part.format == "protobuf"
     protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
-    merged = reader_schema(part.part, part.format, writers, before, taken, part.fields, protobuf)
+    plain = not (_decode(run).key if part.part == "key" else _decode(run).value).logical_types
+    more = (before, taken, part.fields, protobuf)
+    merged = reader_schema(part.part, part.format, writers, *more, plain=plain)
     refuse_names(run, part, merged.refused)
+    if merged.kept and not plain:
+        log.warning(
+            "%s: the fields %s have logical types of Kafka Connect's, and columns of before: these"
+            " keep their type; fields that come later get what is meant",
+            part.part,
+            ", ".join(merged.kept),
+        )
     policy = _decode(run).on_schema
     no_new = before is not None and policy.new_field == "halt" and not is_asked
     halting = [str(c) for c in merged.misfits] if policy.incompatible == "halt" else []
@@ -296,9 +305,7 @@ def _merged(
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = reader_schema(
-            part.part, part.format, fitting, before, taken, part.fields, protobuf
-        )
+        merged = reader_schema(part.part, part.format, fitting, *more, plain=plain)
     made = replace(
         part,
         writers=merged.writers,

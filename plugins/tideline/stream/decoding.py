@@ -89,6 +89,13 @@ class Part(Section):
         min_length=1,
         description="Only for protobuf: the message's full name; without it, the schema's first.",
     )
+    logical_types: bool = Field(
+        True,
+        strict=True,
+        description="Whether Kafka Connect's and Debezium's logical types (connect.name in Avro)"
+        " become the columns that they stand for: dates, times, exact numbers. Columns that are"
+        " there keep their type.",
+    )
     fields: list[FieldItem] | None = Field(
         None, min_length=1, description="The fields that become columns; every field without it."
     )
@@ -129,9 +136,9 @@ class Part(Section):
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none":
-            for key, value in self.model_dump(by_alias=True, exclude={"format"}).items():
-                if value is not None:
-                    raise ValueError(f"format none takes no {key}")
+            given = self.model_dump(by_alias=True, exclude={"format"}, exclude_defaults=True)
+            for key in given:
+                raise ValueError(f"format none takes no {key}")
             return self
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")

@@ -7,8 +7,9 @@ over.
 
 The reader remembers what a later merge needs in attributes that decoders ignore: `since` (the
 schema that brought a field), `also` (its other names), `was` (a named type's own name in a union),
-`local` (a time without a zone), `wrapped` (the schema was no record, its values are the field
-`value`).
+`local` (a time without a zone), `ntz` (the same, in a column of its own type), `zoned` (a text with
+a time), `any_scale` (a record that is a decimal), `kept` (a column of before its schemas' better
+type), `wrapped` (the schema was no record, its values are the field `value`).
 
 Avro's encoding holds no names. Its rules for reading compare them nevertheless: an enum whose
 namespace changed, a renamed field, a record used in two places are all refused or mixed up, and a
@@ -24,6 +25,7 @@ from typing import Any
 
 from tideline.decoding.schemas.avro_tree import Node, avro_tree
 from tideline.decoding.schemas.joining import member_index, member_key, paired
+from tideline.decoding.schemas.semantics import is_any_scale, semantic_type
 from tideline.decoding.schemas.shapes import (
     MAX_PRECISION,
     Enum,
@@ -35,6 +37,7 @@ from tideline.decoding.schemas.shapes import (
     Scalar,
     Shape,
     Union,
+    as_written,
 )
 from tideline.model.decoding import SchemaUnusable, without_case
 
@@ -52,6 +55,13 @@ _LOGICAL = {
     ),
 }
 _BASES = {kind: base for base, kinds in _LOGICAL.items() for kind in kinds}
+_NTZ = {"ntz-millis": "timestamp-millis", "ntz-micros": "timestamp-micros"}
+_MARKED = {
+    **{kind: {"type": "long", "logicalType": time, "ntz": True} for kind, time in _NTZ.items()},
+    "zoned": {"type": "string", "zoned": True},
+    "any-scale": {"type": "string", "any_scale": True},
+}
+"""How the reader's schema has kinds that Avro does not know."""
 
 
 def avro_shape(text: str) -> Record:
@@ -86,12 +96,8 @@ def node_shape(node: Node, path: tuple[str, ...]) -> Shape | None:
     if kind == "null":
         return None
     if kind == "record":
-        fields = tuple(
-            Field(f["name"], shape, f["aliases"], f["since"])
-            for f in node["fields"]
-            if (shape := node_shape(f["type"], (*path, f["name"]))) is not None
-        )
-        return Record(fields, name=_own_name(node)) if fields else None
+        found = _record_shape(node, path)
+        return Scalar("any-scale", written=found) if is_any_scale(node) else found
     if kind == "enum":
         return Enum(tuple(node["symbols"]), name=_own_name(node))
     if kind == "array":
@@ -108,17 +114,30 @@ def node_shape(node: Node, path: tuple[str, ...]) -> Shape | None:
     return _scalar(node)
 
 
+def _record_shape(node: Node, path: tuple[str, ...]) -> Record | None:
+    fields = tuple(
+        Field(f["name"], shape, f["aliases"], f["since"])
+        for f in node["fields"]
+        if (shape := node_shape(f["type"], (*path, f["name"]))) is not None
+    )
+    return Record(fields, name=_own_name(node)) if fields else None
+
+
 def _own_name(node: Node) -> str:
     return str(node.get("was", node["name"]))
 
 
 def _scalar(node: Node) -> Scalar:
     kind, logical = node["type"], node.get("logicalType")
+    kept, parameters = bool(node.get("kept")), node.get("connect.parameters")
+    for marked, form in _MARKED.items():
+        if all(node.get(name) == value for name, value in form.items()):
+            return Scalar(marked)
     if kind == "bytes" and (scale := _scale(node, MAX_PRECISION)) is not None:
         return Scalar("decimal", scale)
     if logical in _LOGICAL.get(kind, ()):
         return Scalar(f"local-{logical}" if node.get("local") else logical)
-    return Scalar(kind)
+    return semantic_type(kind, node.get("connect.name"), parameters) or Scalar(kind, kept=kept)
 
 
 def _scale(node: Node, most: int) -> int | None:
@@ -134,6 +153,7 @@ def _union(node: Node, path: tuple[str, ...]) -> Shape | None:
     members: dict[str, Shape] = {}
     for branch in branches:
         shape = node_shape(branch, path)
+        shape = shape if len(branches) == 1 else as_written(shape)  # two texts are no union
         if shape is None and len(branches) > 1:
             raise SchemaUnusable(".".join(path), "a union with a type that holds nothing")
         if shape is None:
@@ -184,15 +204,8 @@ def _nullable(shape: Shape, place: tuple[str, ...]) -> list[Any]:
 
 def _printed(shape: Shape, place: tuple[str, ...]) -> Any:
     match shape:
-        case Scalar("decimal", scale):
-            digits = {"precision": MAX_PRECISION, "scale": scale}
-            return {"type": "bytes", "logicalType": "decimal", **digits}
-        case Scalar(kind):
-            if kind not in _BASES:
-                return kind
-            logical = kind.removeprefix("local-")
-            scalar = {"type": _BASES[kind], "logicalType": logical}
-            return scalar | ({"local": True} if logical != kind else {})
+        case Scalar():
+            return _printed_scalar(shape)
         case Enum(symbols):
             return {"type": "enum", "name": place_name(place), "symbols": list(symbols)}
         case Fixed(size, scale):
@@ -219,6 +232,19 @@ def member_place(place: tuple[str, ...], index: int) -> tuple[str, ...]:
 def place_name(place: tuple[str, ...]) -> str:
     """A named type's full name in the reader: its place. No two places share one."""
     return ".".join(("tideline", *place)) + "_"
+
+
+def _printed_scalar(shape: Scalar) -> Any:
+    if shape.kind == "decimal":
+        digits = {"precision": MAX_PRECISION, "scale": shape.scale}
+        return {"type": "bytes", "logicalType": "decimal", **digits}
+    if shape.kind in _MARKED:
+        return _MARKED[shape.kind]
+    if shape.kind not in _BASES:
+        return {"type": shape.kind, "kept": True} if shape.kept else shape.kind
+    logical = shape.kind.removeprefix("local-")
+    scalar = {"type": _BASES[shape.kind], "logicalType": logical}
+    return scalar | ({"local": True} if logical != shape.kind else {})
 
 
 def avro_for_decoder(text: str, reader: Record) -> str:
@@ -272,6 +298,8 @@ def _branch(node: Node, reader: Shape | None, place: tuple[str, ...], longs: boo
     if node["type"] == "null":
         return "null"
     shape = node_shape(node, place)
+    if isinstance(reader, Union):
+        shape = as_written(shape)
     if shape == Scalar("int") and not longs and isinstance(reader, Union):
         shape = Scalar("long")
     if isinstance(reader, Union) and shape is not None:
@@ -298,7 +326,7 @@ def _record(node: Node, reader: Record | None, place: tuple[str, ...], name: str
 
 def _names(node: Node, reader: Record | None, place: tuple[str, ...]) -> dict[str, Field]:
     """The reader's field of each of a writer's fields."""
-    shape = node_shape(node, place)
+    shape = as_written(node_shape(node, place))
     if reader is None or not isinstance(shape, Record):
         return {}
     return {theirs.name: mine for mine, theirs in paired(reader, shape) if mine is not None}

@@ -155,12 +155,14 @@ class Merged:
             same bytes, named as in the reader. `PartPlan.writers` are these.
         changes: In the order of the schemas' ids.
         refused: Names of columns that listed fields cannot have, in words.
+        kept: Fields that keep a column of before their schemas' better type, as far as that is new.
     """
 
     reader: ReaderSchema
     writers: tuple[WriterSchema, ...]
     changes: tuple[Change, ...]
     refused: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def misfits(self) -> tuple[Incompatible | Unusable, ...]:

@@ -18,6 +18,7 @@ from tideline.decoding.schemas.shapes import (
     Scalar,
     Shape,
     Union,
+    as_written,
 )
 from tideline.model.decoding import without_case
 
@@ -67,14 +68,18 @@ class Joiner:
     Args:
         since: The schema's name.
         one_case: Whether the decoder takes names that differ only in case for the same.
+        plain: Whether new fields take no notice of Connect's logical types.
         misfits: What did not fit; then the joined shape is of no use.
         added: Fields that are new, and what they hold.
+        kept: Columns of before their schemas' better type, that were not known to be.
     """
 
     since: str
     one_case: bool
+    plain: bool = False
     misfits: list[Misfit] = field(default_factory=list)
     added: list[tuple[Path, Shape]] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
     _known_since: str = ""
 
     def record(self, known: Record, new: Record, path: Path = ()) -> Record:
@@ -130,10 +135,18 @@ class Joiner:
                 return known
         if known == new or known == Scalar("text"):
             return known
+        if new != (written := as_written(new)) and written is not None:
+            return self._kept(self.shape(known, written, path), path)
         if isinstance(known, Scalar) and isinstance(new, Scalar) and (known.kind, new.kind) in FITS:
-            return Scalar(FITS[known.kind, new.kind])
+            return replace(known, kind=FITS[known.kind, new.kind])
         self.misfits.append(Misfit(path, _why(known, new), known, new, self._known_since))
         return known
+
+    def _kept(self, known: Shape, path: Path) -> Shape:
+        if not isinstance(known, Scalar) or known.kept:
+            return known
+        self.kept.append(path)
+        return replace(known, kept=True)
 
     def _member(self, known: Union, new: Shape, path: Path) -> Union:
         index = member_index(known, new)
@@ -147,9 +160,11 @@ class Joiner:
 
     def _fresh(self, shape: Shape, path: Path) -> Shape:
         """A new field's shape as it begins: wide, and free of fields that differ only in case."""
+        if self.plain and shape != (written := as_written(shape)) and written is not None:
+            return self._fresh(written, path)
         match shape:
-            case Scalar(kind, scale):
-                return Scalar(WIDE.get(kind, kind), scale)
+            case Scalar(kind):
+                return replace(shape, kind=WIDE.get(kind, kind))
             case List(item):
                 return List(self._fresh(item, (*path, "[]")))
             case Map(value):
@@ -158,7 +173,7 @@ class Joiner:
                 named = ((m, (*path, f"member{i}")) for i, m in enumerate(members))
                 return Union(tuple(self._fresh(m, where) for m, where in named))
             case Record():
-                inner = Joiner(self.since, self.one_case)
+                inner = Joiner(self.since, self.one_case, self.plain)
                 made = inner.record(replace(shape, fields=()), shape, path)
                 self.misfits += inner.misfits
                 return made

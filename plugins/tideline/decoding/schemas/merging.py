@@ -115,6 +115,8 @@ def reader_schema(
     reserved: Collection[str] = (),
     fields: Sequence[FieldChoice] = (),
     protobuf: Protobuf | None = None,
+    *,
+    plain: bool = False,
 ) -> Merged:
     """What a part's records are read as, from the schemas that they were written with.
 
@@ -127,11 +129,13 @@ def reader_schema(
             `OWN_COLUMNS` are reserved anyway.
         fields: The fields that become columns; empty for every field.
         protobuf: Only for that format.
+        plain: Whether new columns take no notice of Connect's logical types.
     """
     ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
-    merging = _Merging(part, format, ordered, previous, reserved, fields, protobuf)
+    more = (previous, reserved, fields, protobuf)
+    merging = _Merging(part, format, ordered, *more, plain=plain)
     if previous is None and merging.misfits:
-        other = _Merging(part, format, ordered[::-1], None, reserved, fields, protobuf)
+        other = _Merging(part, format, ordered[::-1], *more, plain=plain)
         if other.misfits < merging.misfits:
             merging = other
     return merging.merged()
@@ -163,7 +167,10 @@ class _Merging:
         reserved: Collection[str],
         choices: Sequence[FieldChoice],
         protobuf: Protobuf | None,
+        *,
+        plain: bool,
     ) -> None:
+        self.plain = plain
         self.part: RecordPart = part
         self.format = format
         self.writers = writers
@@ -177,6 +184,7 @@ class _Merging:
         self.left_out: list[Incompatible | Unusable] = []
         self.fitting: list[WriterSchema] = []
         self.added: list[tuple[str, Path, Shape]] = []
+        self.kept: list[str] = []
         left = list(writers)
         while left:  # a schema may fit what a later one has made wider
             self.left_out = []
@@ -204,7 +212,7 @@ class _Merging:
         if known.wrapped != shape.wrapped and known.fields and shape.fields:
             self.left_out.append(self._no_record(writer, known, shape))
             return
-        joiner = Joiner(writer.known_as, self.language.one_case)
+        joiner = Joiner(writer.known_as, self.language.one_case, self.plain)
         wanted = selected(shape, self.paths, known) if self.paths else shape
         joined = joiner.record(known, wanted)
         for misfit in joiner.misfits:
@@ -224,6 +232,7 @@ class _Merging:
         if not joiner.misfits:
             self.known = joined
             self.fitting.append(writer)
+            self.kept += [".".join(path) for path in joiner.kept]
             self.added += [(writer.known_as, path, shape) for path, shape in joiner.added]
 
     def _shape(self, writer: WriterSchema) -> Record:
@@ -282,6 +291,7 @@ class _Merging:
             tuple(replace(w, text=self.language.for_decoder(w, decoded)) for w in fitting),
             tuple(sorted((*new, *self.left_out), key=self._place)),
             refused,
+            tuple(dict.fromkeys(self.kept)),
         )
 
     def _columns(self, decoded: Record) -> tuple[ColumnSource, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tideline.decoding.schemas.changes import column_name, nested_names
-from tideline.decoding.schemas.shapes import Field, Record, column_type
+from tideline.decoding.schemas.shapes import Field, Record, as_written, column_type
 from tideline.model.decoding import FieldChoice, ReaderSchema, RecordPart, TypedColumn, without_case
 
 
@@ -147,8 +147,8 @@ def selected(record: Record, paths: Collection[str], known: Record | None = None
         rest = wanted[field.name]
         if "" in rest:
             fields.append(field)
-        elif rest and isinstance(field.shape, Record):
-            inner = selected(field.shape, rest, _known_record(field, known))
+        elif rest and isinstance(whole := as_written(field.shape), Record):
+            inner = selected(whole, rest, _known_record(field, known))
             fields += [replace(field, shape=inner)] if inner.fields else []
     return replace(record, fields=tuple(fields))
 
@@ -161,8 +161,7 @@ def chain_to(record: Record, path: str) -> tuple[Field, ...]:
     field, rest = place
     if not rest:
         return (field,)
-    assert isinstance(field.shape, Record)
-    inner = chain_to(field.shape, rest)
+    inner = chain_to(field.shape, rest) if isinstance(field.shape, Record) else ()
     return (field, *inner) if inner else ()
 
 
@@ -192,7 +191,8 @@ def _first_step(record: Record, path: str, known: Record | None) -> tuple[Field,
                 return field, ""
     for also in (False, True):
         for field in record.fields:
-            for name in _names(field, known, also=also) if isinstance(field.shape, Record) else ():
+            is_record = isinstance(as_written(field.shape), Record)
+            for name in _names(field, known, also=also) if is_record else ():
                 if path.startswith(f"{name}."):
                     return field, path[len(name) + 1 :]
     return None

@@ -35,6 +35,10 @@ COLUMN_TYPES = {
     "timestamp-micros": "timestamp",
     "local-timestamp-millis": "timestamp",
     "local-timestamp-micros": "timestamp",
+    "ntz-millis": "timestamp_ntz",
+    "ntz-micros": "timestamp_ntz",
+    "zoned": "timestamp",
+    "any-scale": "string",
     "timestamp-nanos": "long",
     "time-millis": "integer",
     "time-micros": "long",
@@ -49,10 +53,14 @@ class Scalar:
     Args:
         kind: A key of `COLUMN_TYPES`, or `decimal`.
         scale: Digits behind a decimal's point.
+        written: What a logical type of Connect's is written as, if that is what it is.
+        kept: Whether schemas know a better type by now, and the column keeps its own.
     """
 
     kind: str
     scale: int | None = None
+    written: Shape | None = field(default=None, compare=False)
+    kept: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,11 @@ class Record:
 
 
 Shape = Scalar | Enum | Fixed | List | Map | Union | Record
+
+
+def as_written(shape: Shape | None) -> Shape | None:
+    """A shape without the meaning that a logical type of Connect's gives it."""
+    return shape.written or shape if isinstance(shape, Scalar) else shape
 
 
 def column_type(shape: Shape, *, own_names: bool = False) -> object:

@@ -38,13 +38,14 @@ public final class AvroDecoder extends Decoder {
 
   /** What may be wrong: the first of these that is found counts; as model.decoding has it. */
   private static final String[] CLASSES = {
-    "malformed", "trailing_bytes", "invalid_utf8", "out_of_range"
+    "malformed", "trailing_bytes", "invalid_utf8", "out_of_range", "type_mismatch"
   };
 
   private static final int MALFORMED = 0;
   private static final int TRAILING = 1;
   private static final int NO_TEXT = 2;
   private static final int RANGE = 3;
+  private static final int MISMATCH = 4;
 
   /** Days since 1970 of the first and the last day of the years 1 to 9999. */
   private static final int FIRST_DAY = -719162;
@@ -55,6 +56,11 @@ public final class AvroDecoder extends Decoder {
 
   /** Bits of the largest decimal of 38 digits. */
   private static final int MOST_BITS = 127;
+
+  /** Of a decimal that brings its scale: as many as PostgreSQL has behind the point, and in all. */
+  private static final int MOST_SCALE = 16383;
+
+  private static final int MOST_BYTES = 65536;
 
   /** Items without any bytes of their own, where a record has fewer bytes than that. */
   private static final int FEW_ITEMS = 1000;
@@ -239,6 +245,10 @@ public final class AvroDecoder extends Decoder {
     }
 
     private void resolve(Schema writer, Schema reader) {
+      if ("record".equals(kind) && reader != null && isMarked(reader, "any_scale")) {
+        asAnyScale(writer.getFields());
+        return;
+      }
       if ("record".equals(kind)) {
         asRecord(writer, reader, reader == null ? new HashMap() : placesOf(reader));
         return;
@@ -288,6 +298,22 @@ public final class AvroDecoder extends Decoder {
       }
     }
 
+    private static boolean isMarked(Schema reader, String name) {
+      return Boolean.TRUE.equals(reader.getObjectProp(name));
+    }
+
+    /** Two fields, a scale and digits, that are one decimal. */
+    private void asAnyScale(List fields) {
+      inner = new Node[2];
+      to = 'V';
+      least = 0;
+      for (int i = 0; i < inner.length; i++) {
+        Schema part = ((Schema.Field) fields.get(i)).schema();
+        inner[i] = of(part, part, path);
+        least += inner[i].least;
+      }
+    }
+
     private static Map placesOf(Schema reader) {
       Map found = new HashMap();
       List fields = reader.getFields();
@@ -324,6 +350,9 @@ public final class AvroDecoder extends Decoder {
       }
       if ("float".equals(type) || "double".equals(type)) {
         return 'D';
+      }
+      if ("string".equals(type) && isMarked(reader, "zoned")) {
+        return 'Z';
       }
       if ("string".equals(type) || "enum".equals(type)) {
         return 'T';
@@ -388,7 +417,7 @@ public final class AvroDecoder extends Decoder {
         return whole(node, number(32));
       }
       if ("record".equals(kind)) {
-        return record(node);
+        return node.to == 'V' ? anyScale(node) : record(node);
       }
       if ("double".equals(kind)) {
         double found = Double.longBitsToDouble(fixed(8));
@@ -431,6 +460,21 @@ public final class AvroDecoder extends Decoder {
         }
       }
       return made == null ? null : new GenericInternalRow(made);
+    }
+
+    /** The decimal's own characters: its scale says how many stand behind the point. */
+    private Object anyScale(Node node) {
+      long scale = ((Long) value(node.inner[0])).longValue();
+      byte[] digits = (byte[]) value(node.inner[1]);
+      if (digits.length == 0) {
+        throw malformed();
+      }
+      if (Math.abs(scale) > MOST_SCALE || digits.length > MOST_BYTES) {
+        note(RANGE, node.path + ": a decimal with more digits than PostgreSQL has");
+        return null;
+      }
+      BigDecimal found = new BigDecimal(new BigInteger(digits), (int) scale);
+      return UTF8String.fromString(found.toPlainString());
     }
 
     private Object array(Node node) {
@@ -489,6 +533,8 @@ public final class AvroDecoder extends Decoder {
       switch (node.to) {
         case 'T':
           return text(node, length);
+        case 'Z':
+          return instant(node, text(node, length).toString());
         case ' ':
           at += length;
           return null;
@@ -497,6 +543,16 @@ public final class AvroDecoder extends Decoder {
           at += length;
           return node.to == 'N' ? decimal(node, found) : (Object) found;
       }
+    }
+
+    private Object instant(Node node, String given) {
+      Long found = Decoder.microseconds(given);
+      if (found == null) {
+        note(MISMATCH, node.path + ": no date-time with an offset, as 2026-01-31T23:59:59Z");
+      } else if (!Decoder.isInCalendar(found)) {
+        note(RANGE, node.path + ": a time is not within the years 1 to 9999");
+      }
+      return found;
     }
 
     private Object decimal(Node node, byte[] found) {

@@ -2,6 +2,8 @@ package tideline.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
+import java.time.DateTimeException;
+import java.time.LocalDate;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -23,6 +25,11 @@ import org.apache.spark.unsafe.types.UTF8String;
 abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable {
 
   private static final long serialVersionUID = 1L;
+
+  /** Microseconds since 1970 of the first and the last instant that every reader knows. */
+  private static final long FIRST_INSTANT = -62135596800000000L;
+
+  private static final long LAST_INSTANT = 253402300799999999L;
 
   private final String specification;
   private final StructType type;
@@ -68,5 +75,91 @@ abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable 
   static InternalRow bad(String errorClass, String error) {
     return new GenericInternalRow(
         new Object[] {null, UTF8String.fromString(errorClass), UTF8String.fromString(error)});
+  }
+
+  /** The day of ten characters as 2026-01-31; null for others. */
+  static LocalDate dateOf(String given) {
+    int year = digits(given, 0, 4);
+    int month = digits(given, 5, 2);
+    int day = digits(given, 8, 2);
+    if (year < 1 || month < 0 || day < 0 || given.charAt(4) != '-' || given.charAt(7) != '-') {
+      return null;
+    }
+    try {
+      return LocalDate.of(year, month, day);
+    } catch (DateTimeException error) {
+      return null;
+    }
+  }
+
+  /** Microseconds of a date-time of RFC 3339; null for any other text. */
+  static Long microseconds(String given) {
+    int length = given.length();
+    if (length < 20 || given.charAt(13) != ':' || given.charAt(16) != ':') {
+      return null;
+    }
+    LocalDate date = dateOf(given);
+    int hour = digits(given, 11, 2);
+    int minute = digits(given, 14, 2);
+    int second = digits(given, 17, 2);
+    if (date == null || (given.charAt(10) | 32) != 't' || hour < 0 || minute < 0 || second < 0) {
+      return null;
+    }
+    if (hour > 23 || minute > 59 || second > 59) {
+      return null;
+    }
+    int at = 19;
+    int parts = 0;
+    if (given.charAt(at) == '.') {
+      int first = ++at;
+      while (at < length && given.charAt(at) >= '0' && given.charAt(at) <= '9') {
+        parts = at - first < 6 ? parts * 10 + given.charAt(at) - '0' : parts;
+        at++;
+      }
+      if (at == first) {
+        return null;
+      }
+      for (int i = at - first; i < 6; i++) {
+        parts *= 10;
+      }
+    }
+    if (at == length) {
+      return null;
+    }
+    int shift = 0;
+    if ((given.charAt(at) | 32) != 'z') {
+      int hours = at + 6 == length ? digits(given, at + 1, 2) : -1;
+      int minutes = at + 6 == length ? digits(given, at + 4, 2) : -1;
+      char sign = given.charAt(at);
+      if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) {
+        return null;
+      }
+      if (given.charAt(at + 3) != ':' || (sign != '+' && sign != '-')) {
+        return null;
+      }
+      shift = (hours * 60 + minutes) * (sign == '+' ? 60 : -60);
+    } else if (at + 1 != length) {
+      return null;
+    }
+    long seconds = date.toEpochDay() * 86400L + hour * 3600L + minute * 60L + second - shift;
+    return Long.valueOf(seconds * 1000000L + parts);
+  }
+
+  /** Whether microseconds since 1970 are within the years 1 to 9999. */
+  static boolean isInCalendar(Long instant) {
+    return instant.longValue() >= FIRST_INSTANT && instant.longValue() <= LAST_INSTANT;
+  }
+
+  /** A number of some digits; -1 where others stand there. */
+  static int digits(String given, int from, int count) {
+    int found = 0;
+    for (int i = from; i < from + count; i++) {
+      char digit = given.charAt(i);
+      if (digit < '0' || digit > '9') {
+        return -1;
+      }
+      found = found * 10 + digit - '0';
+    }
+    return found;
   }
 }

@@ -12,7 +12,6 @@ import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.math.RoundingMode;
-import java.time.DateTimeException;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -82,11 +81,6 @@ public final class JsonDecoder extends Decoder {
 
   /** Most digits of a VARIANT's decimals. */
   private static final int DECIMAL_DIGITS = 38;
-
-  /** Microseconds since 1970 of the first and the last instant that every reader knows. */
-  private static final long FIRST_INSTANT = -62135596800000000L;
-
-  private static final long LAST_INSTANT = 253402300799999999L;
 
   private final Field document;
   private final boolean isWrapped;
@@ -466,7 +460,7 @@ public final class JsonDecoder extends Decoder {
     /** A date of RFC 3339: four digits of a year, no sign, and no time. */
     private Object day(Field field) throws IOException {
       String given = text();
-      LocalDate found = given.length() == 10 ? dateOf(given) : null;
+      LocalDate found = given.length() == 10 ? Decoder.dateOf(given) : null;
       if (found == null) {
         note(MISMATCH, field, "no date as 2026-01-31");
         return null;
@@ -474,92 +468,13 @@ public final class JsonDecoder extends Decoder {
       return Integer.valueOf((int) found.toEpochDay());
     }
 
-    private static LocalDate dateOf(String given) {
-      int year = digits(given, 0, 4);
-      int month = digits(given, 5, 2);
-      int day = digits(given, 8, 2);
-      if (year < 1 || month < 0 || day < 0 || given.charAt(4) != '-' || given.charAt(7) != '-') {
-        return null;
-      }
-      try {
-        return LocalDate.of(year, month, day);
-      } catch (DateTimeException error) {
-        return null;
-      }
-    }
-
     /** A date-time of RFC 3339, with its offset; digits below a microsecond are cut off. */
     private Object instant(Field field) throws IOException {
-      Long found = microseconds(text());
+      Long found = Decoder.microseconds(text());
       if (found == null) {
         note(MISMATCH, field, "no date-time with an offset, as 2026-01-31T23:59:59Z");
-      } else if (found.longValue() < FIRST_INSTANT || found.longValue() > LAST_INSTANT) {
+      } else if (!Decoder.isInCalendar(found)) {
         note(RANGE, field, "a time outside of the years 1 to 9999, in UTC");
-      }
-      return found;
-    }
-
-    private static Long microseconds(String given) {
-      int length = given.length();
-      if (length < 20 || given.charAt(13) != ':' || given.charAt(16) != ':') {
-        return null;
-      }
-      LocalDate date = dateOf(given);
-      int hour = digits(given, 11, 2);
-      int minute = digits(given, 14, 2);
-      int second = digits(given, 17, 2);
-      if (date == null || (given.charAt(10) | 32) != 't' || hour < 0 || minute < 0 || second < 0) {
-        return null;
-      }
-      if (hour > 23 || minute > 59 || second > 59) {
-        return null;
-      }
-      int at = 19;
-      int parts = 0;
-      if (given.charAt(at) == '.') {
-        int first = ++at;
-        while (at < length && given.charAt(at) >= '0' && given.charAt(at) <= '9') {
-          parts = at - first < 6 ? parts * 10 + given.charAt(at) - '0' : parts;
-          at++;
-        }
-        if (at == first) {
-          return null;
-        }
-        for (int i = at - first; i < 6; i++) {
-          parts *= 10;
-        }
-      }
-      if (at == length) {
-        return null;
-      }
-      int shift = 0;
-      if ((given.charAt(at) | 32) != 'z') {
-        int hours = at + 6 == length ? digits(given, at + 1, 2) : -1;
-        int minutes = at + 6 == length ? digits(given, at + 4, 2) : -1;
-        char sign = given.charAt(at);
-        if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) {
-          return null;
-        }
-        if (given.charAt(at + 3) != ':' || (sign != '+' && sign != '-')) {
-          return null;
-        }
-        shift = (hours * 60 + minutes) * (sign == '+' ? 60 : -60);
-      } else if (at + 1 != length) {
-        return null;
-      }
-      long seconds = date.toEpochDay() * 86400L + hour * 3600L + minute * 60L + second - shift;
-      return Long.valueOf(seconds * 1000000L + parts);
-    }
-
-    /** A number of some digits; -1 where others stand there. */
-    private static int digits(String given, int from, int count) {
-      int found = 0;
-      for (int i = from; i < from + count; i++) {
-        char digit = given.charAt(i);
-        if (digit < '0' || digit > '9') {
-          return -1;
-        }
-        found = found * 10 + digit - '0';
       }
       return found;
     }
