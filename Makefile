@@ -86,6 +86,9 @@ test-compose: setup-tests  ## docker-compose.yaml's very commands, without Docke
 test-canary: setup-tests  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
 	$(BIN)/pytest tests/canary -m ""
 
+test-cdc: setup-tests  ## A real PostgreSQL and a real Debezium; the database is the judge; 40 MB of jars
+	$(BIN)/pytest tests/cdc -m ""
+
 test-lineage: setup-tests  ## OpenLineage's provider for Airflow, beside the environment of all other tests
 	$(LOCKED) --upgrade --target .lineage -r requirements/lineage.txt
 	$(BIN)/pytest tests/lineage -m ""
@@ -175,4 +178,4 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .kill-matrix .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors pins metrics

@@ -104,6 +104,12 @@ YARN_EXCLUDES = (
     *("junit:junit", "org.hamcrest:*", "org.xerial.snappy:*"),
 )
 
+DEBEZIUM_JARS = (
+    ("io.debezium", "debezium-connector-postgres", "3.2.0.Final"),
+    *(("org.apache.kafka", module, "4.1.0") for module in ("connect-runtime", "connect-json")),
+)
+"""A real source of changes, for tests (`make test-cdc`)."""
+
 JAR_SETS = {
     "spark": (SPARK_JARS, SPARK_EXCLUDES),
     "s3a": (S3A_JARS, S3A_EXCLUDES),
@@ -112,5 +118,6 @@ JAR_SETS = {
     "bench": (BENCH_JARS, BROKER_EXCLUDES),
     "s3proxy": (S3PROXY_JARS, ()),
     "yarn": (YARN_JARS, YARN_EXCLUDES),
+    "debezium": (DEBEZIUM_JARS, ()),
 }
 """What is asked for, and which modules are left out; `launch/jars.sha256` names what comes."""

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 RECORDS = "tests/spark/test_decoding_avro.py"
 HOSTILE = "tests/spark/test_hostile.py"
 MEANT = f"{RECORDS}::test_logical_types_of_connect_s_are_what_they_mean"
+CONNECT = "tests/spark/test_decoding_connect.py"
 TYPES = "tests/unit/test_semantics.py"
 MUTANTS = (
     Mutant(
@@ -63,9 +64,9 @@ MUTANTS = (
     ),
     Mutant(
         "avro: a time is within the years of every reader",
-        "if (number < FIRST_DAY * ofDay || number >= (LAST_DAY + 1) * ofDay) {",
-        "if (false) {",
-        f"{RECORDS}::test_times_far_away_break_nothing",
+        "inCalendar(node, number, 1);",
+        "",
+        MEANT,
     ),
     Mutant(
         "avro: a scale fills no memory",
@@ -78,6 +79,48 @@ MUTANTS = (
         'note(MISMATCH, node.path + ": no date-time with an offset, as 2026-01-31T23:59:59Z");',
         "",
         MEANT,
+    ),
+    Mutant(
+        "connect's json: a time is within the years of every reader",
+        'note(RANGE, field, "a time outside of the years 1 to 9999");',
+        "",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a number that is a decimal has its scale",
+        "if (found.scale() > field.scale) {",
+        "if (false) {",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a decimal fits its column",
+        "if (found.precision() > DECIMAL_DIGITS) {\n        note(",
+        "if (false) {\n        note(",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a scale fills no memory",
+        "Math.abs(scale.longValue()) > MOST_SCALE || digits.length > MOST_BYTES",
+        "false",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a payload is there, once",
+        'if (!names.contains("payload")) {',
+        "if (false) {",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: only a known schema's records are decoded",
+        "boolean isKnown = known.contains(Long.valueOf(hash));",
+        "boolean isKnown = true;",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a schema's bytes are all of them, and no others",
+        "XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET + start, end - start, SEED)",
+        "XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET, end, SEED)",
+        CONNECT,
     ),
     Mutant(
         "connect: a column that is there keeps its type",

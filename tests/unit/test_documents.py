@@ -73,7 +73,7 @@ def filled(hint):
     return hint(5) if hint in (int, float) else {str: "x", bool: True}[hint]
 
 
-_MAPPINGS = (("kafka_options",), ("store_options",), ("classes",), ("new_ids",))
+_MAPPINGS = (("kafka_options",), ("store_options",), ("classes",), ("new_ids",), ("new_schemas",))
 """Fields with keys of somebody else's."""
 
 

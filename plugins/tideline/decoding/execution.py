@@ -265,7 +265,8 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
         if not result.new_ids:
             return attempt, result
         attempt.discard(run)
-        plan = replace(plan, parts=parts_with(run, plan, result.new_ids))
+        parts = parts_with(run, plan, result.new_ids, result.new_schemas)
+        plan = replace(plan, parts=parts)
     attempt = begin_typed_attempt(run, plan)
     result = submit(run, attempt, is_last_round=True)
     if result.unasked:

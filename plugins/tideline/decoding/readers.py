@@ -33,6 +33,8 @@ from tideline.stream.decoding import Decode, Part
 
 _MOST = 40
 """Names in a message."""
+_IN_RECORDS = "{}s of Kafka Connect's JSON"
+"""Stands for the subject of schemas that a part's records bring themselves."""
 
 
 def choices_of(part: Part) -> tuple[FieldChoice, ...]:
@@ -68,7 +70,7 @@ def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
         there = {column.field for column in part.reader.listed or ()}
         for number, choice in enumerate(part.fields):
             if choice.path not in there:
-                known = first_few(paths_of(part.format, part.writers), _MOST) or "none"
+                known = first_few(paths_of(part.language, part.writers), _MOST) or "none"
                 raise BadInput(
                     f"stream {run.stream.stream}: decode.{part.part}.fields.{number}: got"
                     f" {choice.path!r}; no schema has that field; allowed: {known}. Nothing was"
@@ -125,13 +127,17 @@ def _begun(part: PartPlan, afresh: bool) -> PartPlan:
 
 
 def parts_with(
-    run: RunContext, plan: DecodePlan, new_ids: Mapping[str, Iterable[int]]
+    run: RunContext,
+    plan: DecodePlan,
+    new_ids: Mapping[str, Iterable[int]],
+    new_schemas: Mapping[str, Iterable[tuple[int, str]]],
 ) -> tuple[PartPlan, ...]:
     """The parts of a plan with the schemas whose ids records have brought.
 
     Args:
         plan: A redrive never halts: its records are in quarantine already.
         new_ids: By part.
+        new_schemas: Ids and texts of those that records bring themselves, by part.
 
     Raises:
         DecodingHalted: A schema does not fit the typed table, or an id is unknown and the stream
@@ -142,9 +148,13 @@ def parts_with(
     known = list(plan.parts)
     may_halt = not plan.redrives
     for part in tuple(known):
-        if ids := tuple(new_ids.get(part.part, ())):
+        brought = dict(new_schemas.get(part.part, ()))
+        if ids := tuple(brought if part.framing == "connect" else new_ids.get(part.part, ())):
             others = [p for p in known if p.part != part.part]
-            known = [*others, _with_ids(run, part, ids, others, may_halt=may_halt)]
+            known = [
+                *others,
+                _with_ids(run, part, ids, others, may_halt=may_halt, brought=brought),
+            ]
     return tuple(known)
 
 
@@ -156,11 +166,12 @@ def _part(
     others: Iterable[PartPlan],
 ) -> PartPlan:
     framing = wanted.framing or ("plain" if wanted.subject is None else "confluent")
+    is_connect = framing == "connect"
     part = PartPlan(
         part=name,
         format=wanted.format,
         framing=framing,
-        subject=wanted.subject,
+        subject=_IN_RECORDS.format(name) if is_connect else wanted.subject,
         writers=(),
         unknown=(),
         foreign=(),
@@ -170,12 +181,14 @@ def _part(
     )
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
-        if wanted.subject is not None and framing == "confluent" and _is_alike(part, before):
+        if part.subject is not None and framing != "plain" and _is_alike(part, before):
             if not is_asked:
                 return before
             known = replace(before, fields=part.fields, unfit=())
             return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
         part = replace(part, reader=before.reader)
+    if is_connect:
+        return part  # the records bring their schemas
     if wanted.is_schemaless:
         writer = WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
         return _merged(run, part, [writer], others)
@@ -212,8 +225,13 @@ def _with_ids(
     *,
     may_halt: bool,
     is_asked: bool = False,
+    brought: Mapping[int, str] | None = None,
 ) -> PartPlan:
-    """A part with more ids, each as a writer, as unknown, or as another subject's."""
+    """A part with more ids, each as a writer, as unknown, or as another subject's.
+
+    Args:
+        brought: Texts of schemas that records have brought; the registry is not asked for these.
+    """
     wanted = (*(w.schema_id for w in part.writers), *ids)
     known = run.ledger.known_schemas(wanted)
     writers, unknown, foreign = [], list(part.unknown), list(part.foreign)
@@ -221,7 +239,7 @@ def _with_ids(
     for schema_id in wanted:
         schema = known.get(schema_id)
         if schema is None:
-            schema = _registry(run).schema(schema_id)
+            schema = _found(run, part, schema_id, brought or {})
             asked += [schema] if schema is not None else []
         if schema is None:
             unknown.append(schema_id)
@@ -237,6 +255,19 @@ def _with_ids(
         _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
     known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
     return _merged(run, known_now, writers, others, may_halt=may_halt, is_asked=is_asked)
+
+
+def _found(
+    run: RunContext, part: PartPlan, schema_id: int, brought: Mapping[int, str]
+) -> WriterSchema | None:
+    """A schema that the ledger does not know yet; None if nobody knows it."""
+    if part.framing != "connect":
+        return _registry(run).schema(schema_id)
+    text = brought.get(schema_id)
+    if text is None:
+        return None
+    known_as = f"{part.subject}:{schema_id}"
+    return WriterSchema(schema_id, text, _digest(text), known_as, schema_type=part.format)
 
 
 def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:
@@ -284,7 +315,7 @@ def _merged(
     protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
     plain = not (_decode(run).key if part.part == "key" else _decode(run).value).logical_types
     more = (before, taken, part.fields, protobuf)
-    merged = reader_schema(part.part, part.format, writers, *more, plain=plain)
+    merged = reader_schema(part.part, part.language, writers, *more, plain=plain)
     refuse_names(run, part, merged.refused)
     if merged.kept and not plain:
         log.warning(
@@ -305,7 +336,7 @@ def _merged(
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = reader_schema(part.part, part.format, fitting, *more, plain=plain)
+        merged = reader_schema(part.part, part.language, fitting, *more, plain=plain)
     made = replace(
         part,
         writers=merged.writers,

@@ -155,7 +155,7 @@ if __name__ == "__main__":
 PREFIX = "tideline-committer-"
 SOURCES = (
     *("ManifestCommitProtocol", "Decoders", "Decoder"),
-    *("AvroDecoder", "JsonDecoder", "ProtobufDecoder"),
+    *("AvroDecoder", "ConnectFraming", "JsonDecoder", "ProtobufDecoder"),
 )
 """Our classes for Spark, by the names of their files."""
 _COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"

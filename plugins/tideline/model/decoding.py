@@ -204,7 +204,7 @@ class PartPlan:
     Args:
         part: Key or value.
         format: `avro`, `json` or `protobuf`.
-        framing: `confluent` or `plain`.
+        framing: `confluent`, `plain`, or `connect`: records bring their schema.
         subject: Which subject the ids have to belong to; None where a file is the schema.
         writers: The schemas that the records were written with, as far as anybody knows them.
         unknown: Ids that the registry does not know: their records go into quarantine.
@@ -226,6 +226,11 @@ class PartPlan:
     message: str | None = None
     unfit: tuple[int, ...] = ()
     fields: tuple[FieldChoice, ...] = ()
+
+    @property
+    def language(self) -> str:
+        """What its schemas are written in: Connect's JSON has one of its own."""
+        return "connect" if self.framing == "connect" else self.format
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,7 @@ class DecodeResult:
         tombstones: Records without a value, kept or not.
         new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
             are any, nothing else here counts, and the job is to be given again with them.
+        new_schemas: Ids and texts of those that records bring themselves, by part.
         changed, quarantine_changed: Rows of each table that are others than before, new or gone, if
             the records were decoded again.
         unasked: Quarantined records with ids that the plan does not name, in the last round.
@@ -190,6 +191,7 @@ class DecodeResult:
     tombstones: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
     new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    new_schemas: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     changed: int = 0
     quarantine_changed: int = 0
     unasked: int = 0

@@ -18,7 +18,7 @@ from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn, wit
 from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
 
 Format = Literal["avro", "json", "protobuf", "none"]
-Framing = Literal["confluent", "plain"]
+Framing = Literal["confluent", "plain", "connect"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
 _MOST_MB = 1_000_000
@@ -73,7 +73,8 @@ class Part(Section):
     framing: Framing | None = Field(
         None,
         description="confluent: a magic byte and the schema's id come first; the default where a"
-        " registry is named. plain: nothing does.",
+        " registry is named. plain: nothing does. connect: Kafka Connect's JSON, where each record"
+        " has its schema beside its payload.",
     )
     subject: str | None = Field(
         None,
@@ -131,7 +132,8 @@ class Part(Section):
     @property
     def is_schemaless(self) -> bool:
         """Whether documents come without any schema, and become one column each."""
-        return self.format != "none" and self.subject is None and self.schema_file is None
+        named = (self.subject, self.schema_file)
+        return self.format != "none" and named == (None, None) and self.framing != "connect"
 
     @whole(mode="after")
     def _fits_together(self) -> Part:
@@ -142,6 +144,15 @@ class Part(Section):
             return self
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
+        if self.framing == "connect" and (self.format, self.subject, self.schema_file) != (
+            "json",
+            None,
+            None,
+        ):
+            raise ValueError(
+                "framing connect is for format json, and its records bring their schema: give"
+                " neither subject nor schema"
+            )
         if self.is_schemaless:
             self._refuse_what_needs_a_schema()
         if self.message is not None and self.format != "protobuf":

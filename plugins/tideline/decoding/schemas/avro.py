@@ -137,7 +137,8 @@ def _scalar(node: Node) -> Scalar:
         return Scalar("decimal", scale)
     if logical in _LOGICAL.get(kind, ()):
         return Scalar(f"local-{logical}" if node.get("local") else logical)
-    return semantic_type(kind, node.get("connect.name"), parameters) or Scalar(kind, kept=kept)
+    plain = Scalar(kind, kept=kept)
+    return semantic_type(kind, node.get("connect.name"), parameters, plain) or plain
 
 
 def _scale(node: Node, most: int) -> int | None:

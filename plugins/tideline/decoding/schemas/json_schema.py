@@ -106,6 +106,19 @@ SCHEMALESS = json.dumps({_VARIANT: True})
 """Stands for a schema where there is none: any document, as it is, in one VARIANT column."""
 _FORMATS = {"date-time": Scalar("date-time"), "date": Scalar("day")}
 _SCALARS = {k: Scalar(k) for k in ("integer", "number", "boolean")}
+_CONNECT = "x-connect"
+CONNECT = {
+    "bytes": "string",
+    "decimal": "string",
+    "any-scale": "object",
+    "zoned": "string",
+    "double": "number",
+    "date": "integer",
+    "timestamp-millis": "integer",
+    "ntz-millis": "integer",
+    "ntz-micros": "integer",
+}
+"""Kinds that Kafka Connect's JSON has, and no JSON Schema -> the type that they are written as."""
 
 
 def json_shape(text: str) -> Record:
@@ -142,6 +155,8 @@ def read_json(text: str) -> Record:
         is_variant = schema.get(_VARIANT) is True
         shape = Scalar("variant") if is_variant else _Reading(schema).shape(schema, (name,))
         found = TEXT if shape is ANY or shape is None else shape
+        if isinstance(found, Scalar):
+            found = replace(found, kept=schema.get("x-kept", False))
         fields.append(Field(name, found, since=schema.get("x-since", "")))
     closed = document.get("additionalProperties") is False
     return Record(tuple(fields), closed, document.get("x-wrapped", False))
@@ -150,7 +165,8 @@ def read_json(text: str) -> Record:
 def json_text(record: Record) -> str:
     """The schema of merged shapes.
 
-    `x-since` says which schema brought a field, `x-wrapped` that the documents are no objects, and
+    `x-since` says which schema brought a field, `x-kept` that its column is of before the schemas'
+    better type, `x-connect` a kind of Connect's, `x-wrapped` that the documents are no objects, and
     stand for the value of the only property.
     """
     made = _printed(record)
@@ -163,6 +179,8 @@ def _printed(shape: Shape) -> dict[str, Any]:
             return {}
         case Scalar("variant"):
             return {_VARIANT: True}
+        case Scalar(kind, scale) if kind in CONNECT:
+            return {"type": CONNECT[kind], _CONNECT: kind} | ({"scale": scale} if scale else {})
         case Scalar("date-time"):
             return {"type": "string", "format": "date-time"}
         case Scalar("day"):
@@ -174,13 +192,17 @@ def _printed(shape: Shape) -> dict[str, Any]:
         case Map(value):
             return {"type": "object", "additionalProperties": _printed(value)}
         case Record(fields, closed):
-            properties = {
-                f.name: _printed(f.shape) | ({"x-since": f.since} if f.since else {})
-                for f in fields
-            }
+            properties = {f.name: _printed(f.shape) | _noted(f) for f in fields}
             made: dict[str, Any] = {"type": "object", "properties": properties}
             return made | ({"additionalProperties": False} if closed else {})
     raise AssertionError(f"no shape of JSON: {shape}")
+
+
+def _noted(field: Field) -> dict[str, Any]:
+    """What the reader remembers of a field."""
+    kept = isinstance(field.shape, Scalar) and field.shape.kept
+    since = {"x-since": field.since} if field.since else {}
+    return since | ({"x-kept": True} if kept else {})
 
 
 class _Reading:
@@ -215,6 +237,9 @@ class _Reading:
     def _own(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
         """What a schema says without references and combinations."""
         types = schema.get("type")
+        connect = schema.get(_CONNECT)
+        if isinstance(connect, str) and connect in CONNECT:
+            return Scalar(connect, schema.get("scale", 0 if connect == "decimal" else None))
         if types is None:
             return self._implied(schema, path)
         names = types if isinstance(types, list) else [types]

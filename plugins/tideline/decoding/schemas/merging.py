@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from tideline.decoding.schemas.avro import avro_for_decoder, avro_shape, avro_text, read_avro
 from tideline.decoding.schemas.changes import Change, Incompatible, Merged, NewField, Unusable
+from tideline.decoding.schemas.connect_json import connect_shape
 from tideline.decoding.schemas.joining import Joiner, Path, described
 from tideline.decoding.schemas.json_schema import json_shape, json_text, read_json
 from tideline.decoding.schemas.protobuf import (
@@ -92,6 +93,13 @@ _LANGUAGES = {
     "json": _Language(
         lambda w, _: json_shape(w.text), read_json, json_text, lambda w, _: w.text, one_case=False
     ),
+    "connect": _Language(
+        lambda w, _: connect_shape(w.text),
+        read_json,
+        json_text,
+        lambda w, _: w.text,
+        one_case=False,
+    ),
 }
 
 
@@ -122,7 +130,7 @@ def reader_schema(
 
     Args:
         part: Key or value.
-        format: `avro`, `json` or `protobuf`.
+        format: `avro`, `json`, `connect` (its JSON) or `protobuf`.
         writers: Schemas that are known, in any order.
         previous: What the part was last read as; None before its first plan.
         reserved: Names that its new columns cannot have: the table's other columns. The names of

@@ -17,7 +17,7 @@ from typing import Any
 from tideline.decoding.schemas.shapes import MAX_PRECISION, Scalar
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
+ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 _SCALES = {str(scale): scale for scale in range(MAX_PRECISION + 1)}
 _TYPES = {
     ("int", "org.apache.kafka.connect.data.Date"): "date",
@@ -30,15 +30,15 @@ _TYPES = {
 """What it is written as, and its name -> kind of a scalar."""
 
 
-def semantic_type(kind: str, name: object, parameters: object) -> Scalar | None:
+def semantic_type(kind: str, name: object, parameters: object, written: Scalar) -> Scalar | None:
     """The scalar that a logical type of Connect's or Debezium's is; None for one not listed.
 
     Args:
-        kind: What it is written as: `int`, `long`, `string`, `bytes`.
+        kind: What it is written as, in Avro's words: `int`, `long`, `string`, `bytes`.
         name: The logical type's; anything that a schema may say there.
         parameters: Of the logical type, as name; a decimal's `scale` is a text.
+        written: What it is without its meaning.
     """
-    written = Scalar(kind)
     if kind == "bytes" and name == _DECIMAL:
         given = parameters.get("scale") if isinstance(parameters, dict) else None
         scale = _SCALES.get(str(given))
@@ -54,5 +54,5 @@ def is_any_scale(record: Mapping[str, Any]) -> bool:
         record: A node of Avro's tree.
     """
     fields = [(f["name"], f["type"]["type"]) for f in record["fields"]]
-    is_named = _ANY_SCALE in (record.get("connect.name"), record.get("was", record["name"]))
+    is_named = ANY_SCALE in (record.get("connect.name"), record.get("was", record["name"]))
     return is_named and fields == [("scale", "int"), ("value", "bytes")]

@@ -57,12 +57,26 @@ def by_decoder(
         others: Columns that it is given beside the payload.
     """
     columns = struct_type((c.name, c.type) for c in part.reader.columns)
-    told = json.dumps({"format": part.format, "type": columns, **specification})
-    name = told.replace("`", "``")
-    given = [F.col(PAYLOAD), *map(F.col, others)]
-    made = rows.withColumn(_DECODED, F.call_function(f"{DECODERS}.`{name}`", *given))
+    given = [F.col(name) for name in (PAYLOAD, *others)]
+    made = rows.withColumn(_DECODED, decoder(part.format, columns, specification, *given))
     found = {name: F.col(_DECODED)[name] for name in (FIELDS, ERROR_CLASS, ERROR)}
     return made.withColumns(found).drop(_DECODED)
+
+
+def decoder(
+    format: str, fields: object, specification: Mapping[str, Any], *given: Column
+) -> Column:
+    """What a function of ours in Spark's JVM gives: `fields`, `error_class` and `error`.
+
+    Args:
+        format: Which one (`spark/java/Decoders.java`).
+        fields: Their type as Delta and Spark write it in JSON.
+        specification: What it needs to know besides them.
+        given: What it is called with.
+    """
+    told = json.dumps({"format": format, "type": fields, **specification})
+    name = told.replace("`", "``")
+    return F.call_function(f"{DECODERS}.`{name}`", *given)
 
 
 def fields_of(part: str) -> str:

@@ -1,8 +1,11 @@
-"""What stands before a record's payload: nothing, or a magic byte and the schema's id.
+"""What says which schema a record was written with: nothing, an id before it, or the schema.
 
 Confluent's wire format: a zero byte, the id as four bytes, big-endian, then the payload
 (docs.confluent.io, "Wire format"). Protobuf's message indexes are part of the payload here. Ids
 that records carry and the plan does not name are collected: the run asks the registry for them.
+
+Kafka Connect's JSON brings the schema itself, beside its payload. Its id is made of a hash of its
+bytes; the schemas that the plan does not have are collected with their texts.
 """
 
 from __future__ import annotations
@@ -10,7 +13,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, PAYLOAD, SCHEMA_ID
+from tideline.decoding.schemas.shapes import struct_type
+from tideline.decoding.spark.fields import (
+    ERROR,
+    ERROR_CLASS,
+    FIELDS,
+    PAYLOAD,
+    SCHEMA_ID,
+    decoder,
+)
 from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
 
 IS_NEW = "is_new_id"
@@ -39,20 +50,40 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
                 ERROR: F.lit(None).cast("string"),
             }
         )
-    found = rows.withColumn(_HEAD, F.substring(data, 1, 5)).withColumn(SCHEMA_ID, _schema_id(part))
-    has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
+    if part.framing == "connect":
+        found = _with_schema(rows, part)
+        has_writer, payload = F.coalesce(F.col(_HEAD)["known"], F.lit(False)), data
+    else:
+        found = rows.withColumn(_HEAD, F.substring(data, 1, 5))
+        found = found.withColumn(SCHEMA_ID, _schema_id(part))
+        has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
+        payload = F.substring(data, 6, 2**31 - 1)
     name = _class_of(part, has_writer)
     return found.withColumns(
         {
-            PAYLOAD: F.when(has_writer, F.substring(data, 6, 2**31 - 1)),
+            PAYLOAD: F.when(has_writer, payload),
             ERROR_CLASS: name,
             ERROR: _said(part, name),
             IS_NEW: F.col(SCHEMA_ID).isNotNull()
+            & ~has_writer
             & ~F.col(SCHEMA_ID).isin(
                 [*(w.schema_id for w in part.writers), *part.unknown, *part.foreign, *part.unfit]
             ),
         }
     ).drop(_HEAD)
+
+
+def _with_schema(rows: DataFrame, part: PartPlan, *, tells_text: bool = False) -> DataFrame:
+    """Add which schema of Connect's a record brings, and its id.
+
+    Args:
+        tells_text: Whether the schema's text is wanted as well.
+    """
+    kinds = (("id", "integer"), ("known", "boolean"), ("text", "string"))
+    told = {"known": [w.text for w in part.writers], "tells_text": tells_text}
+    head = decoder("connect", struct_type(kinds), told, F.col(part.part))
+    made = rows.withColumn(_HEAD, head[FIELDS])
+    return made.withColumn(SCHEMA_ID, F.col(_HEAD)["id"])
 
 
 def _schema_id(part: PartPlan) -> Column:
@@ -81,7 +112,7 @@ def _class_of(part: PartPlan, has_writer: Column) -> Column:
 def _said(part: PartPlan, name: Column) -> Column:
     schema_id = F.col(SCHEMA_ID).cast("string")
     return (
-        F.when(name == "framing", f"the {part.part} does not begin with 0 and a schema's id")
+        F.when(name == "framing", f"the {part.part} {_MISFRAMED[part.framing]}")
         .when(
             name == "wrong_subject",
             F.concat(
@@ -107,8 +138,12 @@ def _why_unknown(part: PartPlan) -> Column:
     return F.when(is_asked, " is not in the registry").otherwise(not_asked)
 
 
-MOST = 1000
-"""Ids of one part that are told at once."""
+_MISFRAMED = {
+    "confluent": "does not begin with 0 and a schema's id",
+    "connect": "is no JSON object with a schema of Kafka Connect's before its payload",
+}
+MOST, _MOST_SCHEMAS = 1000, 100
+"""Ids of one part that are told at once; and schemas, which are longer."""
 
 
 def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]:
@@ -122,3 +157,17 @@ def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]
         ids = ids.filter(F.col(IS_NEW)).select(SCHEMA_ID).distinct().limit(MOST)
         found[part.part] = tuple(sorted(row[SCHEMA_ID] for row in ids.collect()))
     return {part: ids for part, ids in found.items() if ids}
+
+
+def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[tuple[int, str], ...]]:
+    """Ids and texts of new schemas that records bring themselves, by part."""
+    found = {}
+    for part in plan.parts:
+        if part.framing == "connect":
+            told = _with_schema(raw.select(part.part), part, tells_text=True)
+            known = [w.schema_id for w in part.writers]
+            is_new = ~F.col(_HEAD)["known"] & ~F.col(SCHEMA_ID).isin([*known, *part.unfit])
+            each = told.filter(is_new).groupBy(SCHEMA_ID)
+            texts = each.agg(F.min(F.col(_HEAD)["text"]).alias("text")).limit(_MOST_SCHEMAS)
+            found[part.part] = tuple((r[SCHEMA_ID], r["text"]) for r in texts.collect())
+    return {part: texts for part, texts in found.items() if texts}

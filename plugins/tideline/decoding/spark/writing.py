@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from tideline.decoding.spark.comparing import changed_rows
 from tideline.decoding.spark.fields import ERROR_CLASS
-from tideline.decoding.spark.framing import IS_NEW, find_new_ids
+from tideline.decoding.spark.framing import IS_NEW, find_new_ids, find_new_schemas
 from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
 from tideline.decoding.spark.rows import for_typed, quarantined, typed, within
 from tideline.errors import BadInput, VerificationFailed
@@ -110,7 +110,8 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     write_rows(rows, job.decoded)
     counts = observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
-        return DecodeResult(new_ids=find_new_ids(raw, job.plan))
+        texts = find_new_schemas(raw, job.plan)
+        return DecodeResult(new_ids=find_new_ids(raw, job.plan), new_schemas=texts)
     if written is not None:
         after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)

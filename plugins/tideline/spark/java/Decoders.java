@@ -46,6 +46,9 @@ public final class Decoders implements FunctionCatalog {
     if ("avro".equals(format)) {
       return new AvroDecoder(specification, read);
     }
+    if ("connect".equals(format)) {
+      return new ConnectFraming(specification, read);
+    }
     if ("protobuf".equals(format)) {
       return new ProtobufDecoder(specification, read);
     }

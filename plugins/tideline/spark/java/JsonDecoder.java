@@ -10,10 +10,12 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.io.StringWriter;
 import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.math.MathContext;
 import java.math.RoundingMode;
 import java.time.LocalDate;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -25,6 +27,7 @@ import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.types.variant.Variant;
 import org.apache.spark.types.variant.VariantBuilder;
 import org.apache.spark.types.variant.VariantSizeLimitException;
@@ -82,8 +85,20 @@ public final class JsonDecoder extends Decoder {
   /** Most digits of a VARIANT's decimals. */
   private static final int DECIMAL_DIGITS = 38;
 
+  /** Digits of a decimal that brings its scale: as many as PostgreSQL has. */
+  private static final int MOST_SCALE = 16383;
+
+  private static final int MOST_BYTES = 65536;
+
+  private static final long FIRST_DAY = -719162;
+
+  private static final long LAST_DAY = 2932896;
+
   private final Field document;
   private final boolean isWrapped;
+
+  /** Whether the document is the payload of Kafka Connect's JSON converter. */
+  private final boolean isPayload;
 
   /**
    * @param read The specification: the type of the fields' struct, as Spark writes it; the shape of
@@ -93,6 +108,7 @@ public final class JsonDecoder extends Decoder {
     super(specification, read);
     this.document = new Field("", (JsonNode) read.get("shape"));
     this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
+    this.isPayload = read.has("payload");
   }
 
   @Override
@@ -148,10 +164,18 @@ public final class JsonDecoder extends Decoder {
 
     final boolean isClosed;
 
+    /** Digits behind a decimal's point. */
+    final int scale;
+
+    /** Whether the document has a string there, of Connect's types. */
+    final boolean isText;
+
     Field(String path, JsonNode shape) {
       this.path = path;
       this.kind = ((JsonNode) shape.get("kind")).textValue();
       this.isClosed = shape.has("closed");
+      this.scale = shape.has("scale") ? ((JsonNode) shape.get("scale")).intValue() : 0;
+      this.isText = shape.has("text");
       this.item =
           shape.has("item") ? new Field(path + itemSuffix(), (JsonNode) shape.get("item")) : null;
       this.places = new HashMap();
@@ -250,16 +274,7 @@ public final class JsonDecoder extends Decoder {
           note(MALFORMED, null, null);
           return null;
         }
-        Object found;
-        if (decoder.isWrapped) {
-          found = value(decoder.document);
-        } else if (parser.currentToken() == JsonToken.START_OBJECT) {
-          found = object(decoder.document);
-        } else {
-          note(MISMATCH, null, "the document is no object");
-          skip(null);
-          found = null;
-        }
+        Object found = decoder.isPayload ? payload(decoder) : outermost(decoder);
         parser.finishToken(); // strings are read when they are asked for
         isBehind = true;
         if (parser.nextToken() != null) {
@@ -269,6 +284,47 @@ public final class JsonDecoder extends Decoder {
       } finally {
         parser.close();
       }
+    }
+
+    private Object outermost(JsonDecoder decoder) throws IOException {
+      if (decoder.isWrapped) {
+        return value(decoder.document);
+      }
+      if (parser.currentToken() == JsonToken.START_OBJECT) {
+        return object(decoder.document);
+      }
+      note(MISMATCH, null, "the document is no object");
+      skip(null);
+      return null;
+    }
+
+    /** What Connect's converter has put into an envelope; its framing has read the schema. */
+    private Object payload(JsonDecoder decoder) throws IOException {
+      Object found = null;
+      Set names = new HashSet();
+      if (parser.currentToken() != JsonToken.START_OBJECT) {
+        note(MISMATCH, null, "the document is no object");
+        skip(null);
+        return null;
+      }
+      while (parser.nextToken() == JsonToken.FIELD_NAME) {
+        String name = name();
+        if (!names.add(name)) {
+          note(TWICE, null, null);
+        }
+        JsonToken token = parser.nextToken();
+        if ("schema".equals(name)) {
+          parser.skipChildren(); // the framing has read it
+        } else if (!"payload".equals(name)) {
+          skip(null);
+        } else if (token != JsonToken.VALUE_NULL || decoder.isWrapped) {
+          found = outermost(decoder);
+        }
+      }
+      if (!names.contains("payload")) {
+        note(MISMATCH, null, "there is no payload");
+      }
+      return found;
     }
 
     /** The value at the current token, in Spark's own representation; it is read to its end. */
@@ -308,6 +364,8 @@ public final class JsonDecoder extends Decoder {
             return UTF8String.fromString(text());
           }
           return written();
+        case 'c': // of Kafka Connect's
+          return connect(field, token);
         case 'v': // variant
           return variant(field);
         case 'l': // list
@@ -455,6 +513,132 @@ public final class JsonDecoder extends Decoder {
         }
       }
       return true;
+    }
+
+    /** A value as Connect's converter writes its own types and Debezium's. */
+    private Object connect(Field field, JsonToken token) throws IOException {
+      String kind = field.kind.substring(1);
+      if ("any-scale".equals(kind)) {
+        return token == JsonToken.START_OBJECT ? anyScale(field) : mismatch(field, "no object");
+      }
+      if ("decimal".equals(kind) && token != JsonToken.VALUE_STRING) {
+        boolean isNumber =
+            token == JsonToken.VALUE_NUMBER_INT || token == JsonToken.VALUE_NUMBER_FLOAT;
+        return isNumber ? decimal(field, parser.getText()) : mismatch(field, "no decimal");
+      }
+      if ("double".equals(kind) && token != JsonToken.VALUE_STRING) {
+        boolean isNumber =
+            token == JsonToken.VALUE_NUMBER_INT || token == JsonToken.VALUE_NUMBER_FLOAT;
+        return isNumber ? number(field) : mismatch(field, "no number");
+      }
+      boolean isText = field.isText || "double".equals(kind); // NaN is a text
+      if (token != (isText ? JsonToken.VALUE_STRING : JsonToken.VALUE_NUMBER_INT)) {
+        return mismatch(field, isText ? "no string" : "no whole number");
+      }
+      if (!isText) {
+        return time(field, kind, whole(field));
+      }
+      if ("zoned".equals(kind)) {
+        return instant(field);
+      }
+      if ("double".equals(kind)) {
+        String given = text();
+        if ("NaN".equals(given) || "Infinity".equals(given) || "-Infinity".equals(given)) {
+          return Double.valueOf(given);
+        }
+        return misread(field, "no number");
+      }
+      byte[] bytes = base64(text());
+      if (bytes == null) {
+        return misread(field, "no bytes in Base64");
+      }
+      return "bytes".equals(kind) ? bytes : unscaled(field, bytes, field.scale);
+    }
+
+    private Object misread(Field field, String what) {
+      note(MISMATCH, field, what);
+      return null;
+    }
+
+    private static byte[] base64(String given) {
+      try {
+        return Base64.getDecoder().decode(given);
+      } catch (IllegalArgumentException error) {
+        return null;
+      }
+    }
+
+    /** Days, or a number of another unit, since 1970. */
+    private Object time(Field field, String kind, Object given) {
+      if (given == null) {
+        return null;
+      }
+      long number = ((Long) given).longValue();
+      boolean isDay = "date".equals(kind);
+      long ofDay = isDay ? 1 : kind.endsWith("millis") ? 86400000L : 86400000000L;
+      if (number < FIRST_DAY * ofDay || number >= (LAST_DAY + 1) * ofDay) {
+        note(RANGE, field, "a time outside of the years 1 to 9999");
+        return null;
+      }
+      return isDay
+          ? (Object) Integer.valueOf((int) number)
+          : (Object) Long.valueOf(kind.endsWith("millis") ? number * 1000 : number);
+    }
+
+    private Object unscaled(Field field, byte[] digits, int scale) {
+      if (digits.length == 0 || digits.length > MOST_BYTES) {
+        return misread(field, "no decimal");
+      }
+      BigDecimal found = new BigDecimal(new BigInteger(digits), scale);
+      return fitted(field, found);
+    }
+
+    /** A decimal in its own characters, as the converter's decimal.format NUMERIC has it. */
+    private Object decimal(Field field, String written) {
+      BigDecimal found = written.length() > MOST_BYTES ? null : new BigDecimal(written);
+      if (found == null || Math.abs((long) found.scale()) > MOST_SCALE) {
+        note(RANGE, field, "more digits than its column can hold");
+        return null;
+      }
+      found = found.stripTrailingZeros();
+      if (found.scale() > field.scale) {
+        return misread(field, "more digits behind the point than its schema says");
+      }
+      return fitted(field, found.setScale(field.scale));
+    }
+
+    private Object fitted(Field field, BigDecimal found) {
+      if (found.precision() > DECIMAL_DIGITS) {
+        note(RANGE, field, "more digits than its column can hold");
+        return null;
+      }
+      return Decimal.apply(found, DECIMAL_DIGITS, field.scale);
+    }
+
+    /** A decimal with its own scale, as {"scale": 2, "value": Base64}: its own characters. */
+    private Object anyScale(Field field) throws IOException {
+      Long scale = null;
+      byte[] digits = null;
+      while (parser.nextToken() == JsonToken.FIELD_NAME) {
+        String name = name();
+        JsonToken token = parser.nextToken();
+        if ("scale".equals(name) && token == JsonToken.VALUE_NUMBER_INT) {
+          scale = (Long) whole(field);
+        } else if ("value".equals(name) && token == JsonToken.VALUE_STRING) {
+          digits = base64(text());
+        } else {
+          skip(null);
+        }
+      }
+      if (scale == null || digits == null || digits.length == 0) {
+        return misread(field, "no scale and digits of a decimal");
+      }
+      if (Math.abs(scale.longValue()) > MOST_SCALE || digits.length > MOST_BYTES) {
+        note(RANGE, field, "a decimal with more digits than PostgreSQL has");
+        return null;
+      }
+      BigDecimal found = new BigDecimal(new BigInteger(digits), scale.intValue());
+      return UTF8String.fromString(found.toPlainString());
     }
 
     /** A date of RFC 3339: four digits of a year, no sign, and no time. */

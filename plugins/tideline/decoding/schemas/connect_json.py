@@ -1,0 +1,106 @@
+"""The schemas that Kafka Connect's JSON converter writes beside each payload. Pure.
+
+`{"type": "struct", "fields": [{"field": "id", "type": "int32", "optional": false}, ...]}`, as
+`org.apache.kafka.connect.json.JsonConverter` writes it with `schemas.enable`; no JSON Schema. What
+a payload holds is merged as JSON is, and kinds that only Connect has stand in the reader's JSON
+Schema as `x-connect`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tideline.decoding.schemas.semantics import ANY_SCALE, semantic_type
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape
+from tideline.model.decoding import SchemaUnusable
+
+MAX_DEPTH = 64
+MAX_TYPES = 20_000
+_SCALARS = {
+    "int8": Scalar("integer"),
+    "int16": Scalar("integer"),
+    "int32": Scalar("integer"),
+    "int64": Scalar("integer"),
+    "float": Scalar("double"),
+    "float32": Scalar("double"),
+    "double": Scalar("double"),
+    "float64": Scalar("double"),
+    "boolean": Scalar("boolean"),
+    "string": Scalar("string"),
+    "bytes": Scalar("bytes"),
+}
+_AVRO = {"int32": "int", "int64": "long"}
+"""What the same type is written as in Avro."""
+
+
+def connect_shape(text: str) -> Record:
+    """What the payloads of a schema hold.
+
+    Args:
+        text: The schema, as it stands in the records.
+
+    Raises:
+        SchemaUnusable: No columns can be made of it.
+    """
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaUnusable("", f"it is not JSON: {error}") from error
+    shape = _Reading().shape(schema, ())
+    if isinstance(shape, Record):
+        return shape
+    return Record(() if shape is None else (Field("value", shape),), wrapped=True)
+
+
+class _Reading:
+    """One schema; types are counted, since whoever writes records decides what is in them."""
+
+    def __init__(self) -> None:
+        self.types = 0
+
+    def shape(self, schema: Any, path: tuple[str, ...]) -> Shape | None:
+        """What a type holds; None for a struct without fields."""
+        self.types += 1
+        if self.types > MAX_TYPES or len(path) > MAX_DEPTH:
+            where = ".".join(path[:5])
+            raise SchemaUnusable(where, f"more than {MAX_TYPES} types, or {MAX_DEPTH} levels")
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if kind == "struct":
+            return self._struct(schema, path)
+        if kind == "array":
+            item = self.shape(schema.get("items"), (*path, "[]"))
+            return List(Scalar("text") if item is None else item)
+        if kind == "map":
+            return self._map(schema, path)
+        if not isinstance(kind, str) or kind not in _SCALARS:
+            raise SchemaUnusable(".".join(path), f"no type of Connect's: {json.dumps(kind)[:80]}")
+        return _scalar(kind, schema)
+
+    def _struct(self, schema: dict[str, Any], path: tuple[str, ...]) -> Shape | None:
+        fields, names = [], set()
+        for field in schema.get("fields") or ():
+            name = field.get("field")
+            if not isinstance(name, str) or name in names:
+                wrong = f"no name of a field, or there twice: {json.dumps(name)[:80]}"
+                raise SchemaUnusable(".".join(path), wrong)
+            names.add(name)
+            if (shape := self.shape(field, (*path, name))) is not None:
+                fields.append(Field(name, shape))
+        found = Record(tuple(fields)) if fields else None
+        if schema.get("name") == ANY_SCALE and names == {"scale", "value"}:
+            return Scalar("any-scale", written=found)
+        return found
+
+    def _map(self, schema: dict[str, Any], path: tuple[str, ...]) -> Shape:
+        keys = self.shape(schema.get("keys"), (*path, "{}"))
+        value = self.shape(schema.get("values"), (*path, "{}"))
+        if keys != Scalar("string"):  # written as a list of pairs
+            return Scalar("text")
+        return Map(Scalar("text") if value is None else value)
+
+
+def _scalar(kind: str, schema: dict[str, Any]) -> Scalar:
+    written = _SCALARS[kind]
+    name, parameters = schema.get("name"), schema.get("parameters")
+    return semantic_type(_AVRO.get(kind, kind), name, parameters, written) or written

@@ -1,0 +1,135 @@
+"""Columns of PostgreSQL through Debezium into a typed table: each value as the database has it."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaConsumer, TopicPartition
+
+from devstack.debezium import Debezium
+from devstack.process import wait_until
+from tests.worlds.postgres import Postgres
+
+TYPES = {
+    "id": "bigint PRIMARY KEY",
+    "small": "smallint",
+    "price": "numeric(20,6)",
+    "free": "numeric",
+    "ratio": "double precision",
+    "day": "date",
+    "at": "timestamp(6)",
+    "at_milli": "timestamp(3)",
+    "zoned": "timestamptz",
+    "ref": "uuid",
+    "doc": "jsonb",
+    "note": "text",
+    "raw": "bytea",
+    "paid": "boolean",
+    "tags": "text[]",
+}
+ROWS = (
+    "(1, -3, 12345678901234.567891, 1.10, 0.1, '2024-02-29', '2024-01-31 23:59:59.999999',"
+    " '2024-01-31 23:59:59.999', '2026-01-31 23:59:59.123456+02',"
+    " '6f8b1b0e-6a53-4f0c-9d52-3a1c9a1b0f10', '{\"a\": 1}', 'é', '\\x00ff', true,"
+    " ARRAY['a', NULL])",
+    "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    "(3, 0, -0.000001, 12345678901234567890123456789.123, -0.0, '0001-01-01', '1900-01-01',"
+    " '1969-12-31 23:59:59.999', '1969-12-31 23:59:59.999999Z', NULL, '[]', '', '', false, '{}')",
+)
+DAY = date(2024, 2, 29)
+FOUND = [
+    {
+        "id": 1,
+        "small": -3,
+        "price": Decimal("12345678901234.567891"),
+        "free": "1.1",  # Debezium drops the zero
+        "ratio": 0.1,
+        "day": DAY,
+        "at": datetime(2024, 1, 31, 23, 59, 59, 999_999),
+        "at_milli": datetime(2024, 1, 31, 23, 59, 59, 999_000),
+        "zoned": datetime(2026, 1, 31, 21, 59, 59, 123_456, UTC),
+        "ref": "6f8b1b0e-6a53-4f0c-9d52-3a1c9a1b0f10",
+        "doc": '{"a": 1}',
+        "note": "é",
+        "raw": b"\x00\xff",
+        "paid": True,
+        "tags": ["a", None],
+    },
+    {"id": 2} | {name: None for name in TYPES if name != "id"},
+    {
+        "id": 3,
+        "small": 0,
+        "price": Decimal("-0.000001"),
+        "free": "12345678901234567890123456789.123",
+        "ratio": 0.0,
+        "day": date(1, 1, 1),
+        "at": datetime(1900, 1, 1),
+        "at_milli": datetime(1969, 12, 31, 23, 59, 59, 999_000),
+        "zoned": datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+        "ref": None,
+        "doc": "[]",
+        "note": "",
+        "raw": b"",
+        "paid": False,
+        "tags": [],
+    },
+]
+
+
+@pytest.fixture
+def source():
+    """A PostgreSQL that tells its changes."""
+    found = Postgres(wal_level="logical").start()
+    yield found
+    found.remove()
+
+
+def test_every_column_is_as_the_database_has_it(source, harness, spark, tmp_path):
+    """Through Connect's JSON: its snapshot, then a change; exact, in columns of their types."""
+    database = source.create_database("shop")
+    columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+    source.execute(f"CREATE TABLE orders ({columns})", "shop")
+    for row in ROWS:
+        source.execute(f"INSERT INTO orders VALUES {row}".replace(":", "\\:"), "shop")
+    servers = harness.broker.bootstrap_servers
+    connect = Debezium(tmp_path / "connect", servers, database, harness.name)
+    topic = f"{harness.name}.public.orders"
+    connect.start()
+    try:
+        wait_until(lambda: end_of(servers, topic) == len(ROWS), "the snapshot is not there", 60)
+        source.execute("UPDATE orders SET small = 7 WHERE id = 2", "shop")
+        wait_until(lambda: end_of(servers, topic) == len(ROWS) + 1, "the change is not there", 60)
+    finally:
+        connect.stop()
+    part = {"format": "json", "framing": "connect"}
+    after = [{"field": f"after.{name}", "as": name} for name in TYPES]
+    stream = harness.stream(
+        kafka={"connection": harness.connection, "topics": [topic]},
+        decode={"value": {**part, "fields": [*after, "op"]}, "key": part},
+    )
+    harness.run(stream, "one", spark)
+    table = DeltaTable(f"{stream.table.uri}_decoded")
+    rows = table.to_pyarrow_table().sort_by("offset").to_pylist()
+    assert [{name: row[name] for name in TYPES} for row in rows] == [
+        *FOUND,
+        FOUND[1] | {"small": 7},
+    ]
+    assert [row["op"] for row in rows] == ["r", "r", "r", "u"]
+    assert [row["key_id"] for row in rows] == [1, 2, 3, 2]
+    fields = {field.name: field.type for field in table.schema().fields}
+    wanted = {"at": "timestamp_ntz", "at_milli": "timestamp_ntz", "zoned": "timestamp"}
+    wanted |= {"price": "decimal(38,6)", "free": "string", "day": "date", "small": "long"}
+    assert {name: fields[name].type for name in wanted} == wanted
+
+
+def end_of(servers, topic):
+    """How many records a topic of one partition has; 0 if there is none."""
+    consumer = KafkaConsumer(bootstrap_servers=servers)
+    try:
+        if topic not in consumer.topics():
+            return 0
+        place = TopicPartition(topic, 0)
+        return consumer.end_offsets([place])[place]
+    finally:
+        consumer.close()
