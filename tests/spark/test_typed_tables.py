@@ -1,7 +1,9 @@
 """Typed tables from real topics and a real registry: land, decode, verify, all over again."""
 
 import json
+import os
 from datetime import date, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,9 +19,13 @@ from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.wiring import open_ledger, open_run, open_tables
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
-def typed(harness, registry, spark, request):
+def typed(harness, registry, spark, request, monkeypatch):
+    # a transform of ours has to be found by a driver of its own, too
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT / "plugins", ROOT))))
     return lambda **decode: Typed(
         harness, registry, spark, request.node.name.removeprefix("test_")[:40], **decode
     )

@@ -47,8 +47,10 @@ class SparkConnect:
             ServiceAway: The server cannot be reached, or the application ended badly.
         """
         self._refuse_unreachable()
-        ours = {**self._variables, "PYTHONPATH": package_zip()}
-        variables = {**spark_variables(os.environ), **ours}
+        theirs = spark_variables(os.environ)
+        # behind ours: a stream's own transform may be there
+        path = [package_zip(), *filter(None, [theirs.get("PYTHONPATH")])]
+        variables = {**theirs, **self._variables, "PYTHONPATH": os.pathsep.join(path)}
         variables.pop("SPARK_CONNECT_MODE_ENABLED", None)
         program = application(application_for(job_path))
         status = self._child.run([sys.executable, program, job_path], variables)

@@ -150,7 +150,7 @@ def _with_named(
     first = next(iter(values.values()))
     if all(found == first for found in values.values()):
         made = {name: F.lit(value).cast(columns[name].dataType) for name, value in first.items()}
-        return rows.withColumns(made)
+        return rows.withColumns(made) if made else rows  # Connect's client takes no empty ones
     path = urlparse(root).path
     places = []
     for address in rows.inputFiles():
