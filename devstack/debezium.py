@@ -10,12 +10,31 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 from devstack.process import HOST, Server, free_ports
+from devstack.registry import Registry
+from devstack.registry_program import converter_jars
 from tideline.launch.jars import fetch
 from tideline.launch.java import find_java
 
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _START_SECONDS = 90
 _NAME = "source"
+
+
+def avro_converters(registry: Registry) -> dict[str, str]:
+    """Avro behind Confluent's framing: subjects `TOPIC-key` and `TOPIC-value`."""
+    settings = {
+        "": "io.apicurio.registry.utils.converter.AvroConverter",
+        ".apicurio.registry.url": f"http://{HOST}:{registry.port}/apis/registry/v2",
+        ".apicurio.registry.auto-register": "true",
+        ".apicurio.registry.as-confluent": "true",
+        ".apicurio.registry.use-id": "contentId",
+        ".apicurio.registry.headers.enabled": "false",
+        ".apicurio.registry.artifact-resolver-strategy": (
+            "io.apicurio.registry.serde.strategy.TopicIdStrategy"
+        ),
+    }
+    parts = ("key", "value")
+    return {f"{part}.converter{name}": to for part in parts for name, to in settings.items()}
 
 
 class Debezium:
@@ -28,7 +47,8 @@ class Debezium:
         prefix: How the topics' names begin: `PREFIX.SCHEMA.TABLE`.
         partitions: Of the topics that it creates.
         settings: More settings of the connector.
-        converters: Settings of the worker's converters; Connect's JSON with schemas without any.
+        converters: Settings of the worker's converters, as `avro_converters` gives them; without
+            any it is Connect's JSON with schemas.
     """
 
     def __init__(
@@ -89,7 +109,8 @@ class Debezium:
             file.touch(mode=0o600)  # it has a password
             file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             files.append(file)
-        jars = ":".join(map(str, fetch("debezium")))
+        others = converter_jars() if any("apicurio" in v for v in self._worker.values()) else ()
+        jars = ":".join(map(str, [*fetch("debezium"), *others]))
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
         command = [str(find_java().binary), *_JAVA, "-cp", jars, main, *map(str, files)]
         self.server = Server.start("debezium", command, self.folder / "debezium.log")

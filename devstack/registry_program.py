@@ -1,4 +1,7 @@
-"""Apicurio's program, fetched once into the cache beside the jars, and never during a test."""
+"""Apicurio's program, fetched once into the cache beside the jars, and never during a test.
+
+And its converter for Kafka Connect, which `make test-cdc` fetches when it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.jars import AS_THEY_ARE, retrieve
 from tideline.launch.runtime import cache_folder, refuse_foreign
-from tideline.versions import REGISTRY, REGISTRY_SHA256
+from tideline.versions import CONVERTER, CONVERTER_SHA256, REGISTRY, REGISTRY_SHA256
 
 
 def registry_jar() -> Path:
@@ -35,31 +38,54 @@ def fetch_registry() -> Path:
         ServiceAway: Maven Central cannot be reached.
         BadInput: What came is not the program that is pinned.
     """
-    folder = _folder()
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.parent / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.is_dir():
-                print(f"fetching the schema registry into {folder}", file=sys.stderr)
-                _fetch(folder)
+    _fetched(_folder(), REGISTRY, REGISTRY_SHA256, ' m:classifier="all"')
     return registry_jar()
 
 
-def _folder() -> Path:
-    return cache_folder() / "jars" / f"registry-{REGISTRY_SHA256[:12]}"
+def converter_jars() -> list[Path]:
+    """The jars of Apicurio's converter for Kafka Connect that Connect does not have itself.
+
+    Raises:
+        ServiceAway: Maven Central cannot be reached.
+        BadInput: What came is not the program that is pinned.
+    """
+    folder = _folder("converter", CONVERTER_SHA256)
+    _fetched(folder, CONVERTER, CONVERTER_SHA256)
+    jars = [jar for jar in sorted(folder.rglob("*.jar")) if not jar.name.startswith(_CONNECT_HAS)]
+    for jar in jars:
+        refuse_foreign(jar)
+    return jars
 
 
-def _fetch(folder: Path) -> None:
-    organisation, name, revision = REGISTRY
+_CONNECT_HAS = ("jackson-", "slf4j-", "connect-", "kafka-clients-")
+
+
+def _folder(name: str = "registry", digest: str = REGISTRY_SHA256) -> Path:
+    return cache_folder() / "jars" / f"{name}-{digest[:12]}"
+
+
+def _fetched(folder: Path, wanted: tuple[str, str, str], digest: str, more: str = "") -> None:
+    """Fetch an archive and unpack it, unless its folder is there."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            print(f"fetching {wanted[1]} into {folder}", file=sys.stderr)
+            _fetch(folder, wanted, digest, more)
+
+
+def _fetch(folder: Path, wanted: tuple[str, str, str], expected: str, more: str) -> None:
+    organisation, name, revision = wanted
     # Its description names a parent that Maven Central does not have, so it must not be read.
     module = (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
-        '<info organisation="tideline" module="registry"/>'
+        f'<info organisation="tideline" module="{name}"/>'
         '<configurations><conf name="default"/></configurations><dependencies>'
         f'<dependency org="{organisation}" name="{name}" rev="{revision}" transitive="false"'
-        f' conf="default->default"><artifact name="{name}" type="tar.gz" ext="tar.gz"'
-        ' m:classifier="all"/></dependency></dependencies></ivy-module>'
+        f' conf="default->default"><artifact name="{name}" type="tar.gz" ext="tar.gz"{more}/>'
+        "</dependency></dependencies></ivy-module>"
     )
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
         scratch = Path(draft)
@@ -68,9 +94,9 @@ def _fetch(folder: Path) -> None:
         (archive,) = (scratch / "in").iterdir()
         with open(archive, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != REGISTRY_SHA256:
+        if digest != expected:
             raise BadInput(
-                f"{archive.name} has SHA-256 {digest}, expected {REGISTRY_SHA256}: the download is"
+                f"{archive.name} has SHA-256 {digest}, expected {expected}: the download is"
                 " damaged or is another one; run again, or look at what your Maven mirror serves"
             )
         shutil.unpack_archive(archive, scratch / "out")

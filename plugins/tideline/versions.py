@@ -84,6 +84,10 @@ REGISTRY = ("io.apicurio", "apicurio-registry-app", "3.0.9")
 """Apicurio, for tests; newer ones need Java 21. Its archive has the classifier `all`."""
 REGISTRY_SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
 
+CONVERTER = ("io.apicurio", "apicurio-registry-distro-connect-converter", "2.5.11.Final")
+"""Its converter for Kafka Connect, for tests; Maven Central has no later one."""
+CONVERTER_SHA256 = "7c79f5486876e37c11a68c57b7ddfe69e393e0655a7300fc4bba1be390a439c0"
+
 S3PROXY_JARS = (("org.gaul", "s3proxy", "4.1.0"),)
 """An S3-compatible server, for tests; 2.6.0 refuses the checksums of newer clients."""
 VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")

@@ -1,5 +1,6 @@
 """Columns of PostgreSQL through Debezium into a typed table: each value as the database has it."""
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -7,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
-from devstack.debezium import Debezium
+from devstack.debezium import Debezium, avro_converters
 from devstack.process import wait_until
 from tests.worlds.postgres import Postgres
 
@@ -85,16 +86,29 @@ def source():
     found.remove()
 
 
-def test_every_column_is_as_the_database_has_it(source, harness, spark, tmp_path):
-    """Through Connect's JSON: its snapshot, then a change; exact, in columns of their types."""
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_every_column_is_as_the_database_has_it(
+    source, harness, registry, spark, tmp_path, monkeypatch, format
+):
+    """A snapshot, then a change, as Connect's JSON or as Avro: exact, in columns of their types."""
     database = source.create_database("shop")
     columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
     source.execute(f"CREATE TABLE orders ({columns})", "shop")
     for row in ROWS:
         source.execute(f"INSERT INTO orders VALUES {row}".replace(":", "\\:"), "shop")
     servers = harness.broker.bootstrap_servers
-    connect = Debezium(tmp_path / "connect", servers, database, harness.name)
-    topic = f"{harness.name}.public.orders"
+    prefix = f"{harness.name}-{format}"
+    topic = f"{prefix}.public.orders"
+    settings = {"schema.name.adjustment.mode": format.replace("json", "none")}
+    converters = avro_converters(registry) if format == "avro" else {}
+    connect = Debezium(
+        tmp_path / "connect",
+        servers,
+        database,
+        prefix,
+        settings=settings,
+        converters=converters,
+    )
     connect.start()
     try:
         wait_until(lambda: end_of(servers, topic) == len(ROWS), "the snapshot is not there", 60)
@@ -103,10 +117,15 @@ def test_every_column_is_as_the_database_has_it(source, harness, spark, tmp_path
     finally:
         connect.stop()
     part = {"format": "json", "framing": "connect"}
+    value = key = part
+    if format == "avro":
+        monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
+        value, key = ({"format": "avro", "subject": f"{topic}-{p}"} for p in ("value", "key"))
     after = [{"field": f"after.{name}", "as": name} for name in TYPES]
     stream = harness.stream(
         kafka={"connection": harness.connection, "topics": [topic]},
-        decode={"value": {**part, "fields": [*after, "op"]}, "key": part},
+        decode={"value": {**value, "fields": [*after, "op"]}, "key": key},
+        **({"registry": {"connection": "registry_of_cdc"}} if format == "avro" else {}),
     )
     harness.run(stream, "one", spark)
     table = DeltaTable(f"{stream.table.uri}_decoded")
