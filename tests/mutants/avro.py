@@ -105,6 +105,12 @@ MUTANTS = (
         CONNECT,
     ),
     Mutant(
+        "connect's json: Base64 has its padding",
+        "given.length() % 4 != 0 ? null : ",
+        "",
+        CONNECT,
+    ),
+    Mutant(
         "connect's json: a payload is there, once",
         'if (!names.contains("payload")) {',
         "if (false) {",

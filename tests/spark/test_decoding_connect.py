@@ -74,6 +74,7 @@ BAD = {
     "a number as text": ({"id": "1"}, "type_mismatch"),
     "a number beyond 64 bits": ({"id": 2**63}, "out_of_range"),
     "no Base64": ({"raw": "%"}, "type_mismatch"),
+    "Base64 without its padding": ({"raw": "AA"}, "type_mismatch"),
     "bytes that are a number": ({"raw": 1}, "type_mismatch"),
     "a day that is text": ({"day": "2024-02-01"}, "type_mismatch"),
     "a day before the calendar": ({"day": -(2**31)}, "out_of_range"),

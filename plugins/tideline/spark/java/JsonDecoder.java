@@ -560,9 +560,10 @@ public final class JsonDecoder extends Decoder {
       return null;
     }
 
+    /** Null for what no writer of Base64 writes; Java's decoder would do without the padding. */
     private static byte[] base64(String given) {
       try {
-        return Base64.getDecoder().decode(given);
+        return given.length() % 4 != 0 ? null : Base64.getDecoder().decode(given);
       } catch (IllegalArgumentException error) {
         return null;
       }
