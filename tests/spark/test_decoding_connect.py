@@ -13,6 +13,9 @@ from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import Typed
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import PartPlan, ReaderSchema, WriterSchema
+from tideline.model.request import RunRequest
+from tideline.operations.maintenance import maintain_stream
+from tideline.wiring import open_run, open_tables
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 TYPES = {
@@ -199,4 +202,11 @@ def test_keys_and_values_of_a_real_topic(harness, registry, spark, key):
     at.decode("one")
     at.decode("two")
     assert at.rows("id", column, "late", "schema_id", "decode_plan_id") == before
+    meant = at.rows("day", "milli", "micro", "zoned", "total", "any", "tags")
+    with open_run(at.stream, "maintain", RunRequest(), at.spark) as run:
+        maintain_stream(run, open_tables(at.stream))
+    at.decode("one")  # out of a merged file, and in again
+    assert at.rows("day", "milli", "micro", "zoned", "total", "any", "tags") == meant
+    again = at.decode_again("again")
+    assert (again.asked, again.changed, again.quarantine_changed) == (4, 0, 0)
     assert is_clean(at.harness, at.stream)
