@@ -100,7 +100,7 @@ MUTANTS = (
     ),
     Mutant(
         "connect's json: a scale fills no memory",
-        "Math.abs(scale.longValue()) > MOST_SCALE || digits.length > MOST_BYTES",
+        "Math.abs(scale) > MOST_SCALE || digits.length > MOST_BYTES",
         "false",
         CONNECT,
     ),

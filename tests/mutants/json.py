@@ -87,8 +87,8 @@ MUTANTS = (
     ),
     Mutant(
         "json: a time is within the years of every reader",
-        "instant.longValue() >= FIRST_INSTANT && instant.longValue() <= LAST_INSTANT",
-        "true",
+        "return number >= FIRST_DAY * ofDay && number < (LAST_DAY + 1) * ofDay;",
+        "return true;",
         RULES,
     ),
     Mutant(

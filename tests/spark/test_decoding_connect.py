@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.worlds.connect_json import ANY_SCALE, base64_of, field, of, record, schema
+from tests.worlds.connect_json import KINDS, base64_of, field, of, record, schema
 from tests.worlds.raw_tables import decoded, job_of
 from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import Typed
@@ -17,22 +17,10 @@ from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.wiring import open_run, open_tables
 
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
 TYPES = {
-    "id": of("int64"),
+    **KINDS,
     "small": of("int16"),
-    "ratio": of("double"),
-    "note": of("string"),
-    "paid": of("boolean"),
-    "raw": of("bytes"),
-    "day": of("int32", "io.debezium.time.Date"),
-    "milli": of("int64", "io.debezium.time.Timestamp"),
-    "micro": of("int64", "io.debezium.time.MicroTimestamp"),
-    "zoned": of("string", "io.debezium.time.ZonedTimestamp"),
-    "total": of("bytes", DECIMAL, parameters={"scale": "2"}),
-    "any": ANY_SCALE,
     "tags": of("array", items=of("string")),
-    "counts": of("map", keys=of("string"), values=of("int32")),
     "inside": schema(field("at", of("int64", "io.debezium.time.MicroTimestamp"))),
 }
 ORDERS = schema(*(field(name, kind) for name, kind in TYPES.items()), name="orders.Value")
@@ -106,6 +94,10 @@ FRAMING = {
         record(ORDERS, GOOD | {"note": "XX"}).replace(b"XX", b"\xff"),
         "invalid_utf8",
     ),
+    "a decimal with its scale twice": (
+        record(ORDERS, GOOD).replace(b'{"scale": 3', b'{"scale": 3, "scale": 3'),
+        "duplicate_field",
+    ),
     "two payloads": (record(ORDERS, GOOD)[:-1] + b', "payload": {}}', "duplicate_field"),
 }
 
@@ -178,9 +170,8 @@ def test_records_of_a_schema_that_nobody_has_looked_at_say_so(spark, tmp_path):
 @pytest.mark.parametrize("key", ["struct", "number"])
 def test_keys_and_values_of_a_real_topic(harness, registry, spark, key):
     """A schema changes on its way, a record is bad, a run is cleared; no registry is asked."""
-    at = Typed(harness, registry, spark, f"connect-{key}", key={"format": "json"})
-    at.section["value"] = {"format": "json", "framing": "connect"}
-    at.section["key"] = {"format": "json", "framing": "connect"}
+    part = {"format": "json", "framing": "connect"}
+    at = Typed(harness, registry, spark, f"connect-{key}", value=part, key={**part})
     kind = schema(field("id", of("int64"))) if key == "struct" else of("int64")
     column = "key_id" if key == "struct" else "key_value"
 

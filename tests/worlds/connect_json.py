@@ -29,6 +29,21 @@ ANY_SCALE = schema(
     field("value", of("bytes")),
     name="io.debezium.data.VariableScaleDecimal",
 )
+KINDS = {
+    "id": of("int64"),
+    "ratio": of("double"),
+    "note": of("string"),
+    "paid": of("boolean"),
+    "raw": of("bytes"),
+    "day": of("int32", "io.debezium.time.Date"),
+    "milli": of("int64", "io.debezium.time.Timestamp"),
+    "micro": of("int64", "io.debezium.time.MicroTimestamp"),
+    "zoned": of("string", "io.debezium.time.ZonedTimestamp"),
+    "total": of("bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}),
+    "any": ANY_SCALE,
+    "counts": of("map", keys=of("string"), values=of("int32")),
+}
+"""One of each kind that a payload writes in a way of its own."""
 
 
 def record(schema, payload):

@@ -12,24 +12,10 @@ import re
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 
-from tests.worlds.connect_json import ANY_SCALE, field, of, schema
+from tests.worlds import connect_json
+from tests.worlds.connect_json import field, of, schema
 
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
-KINDS = {
-    "whole": of("int64"),
-    "ratio": of("double"),
-    "note": of("string"),
-    "paid": of("boolean"),
-    "raw": of("bytes"),
-    "day": of("int32", "io.debezium.time.Date"),
-    "milli": of("int64", "io.debezium.time.Timestamp"),
-    "micro": of("int64", "io.debezium.time.MicroTimestamp"),
-    "zoned": of("string", "io.debezium.time.ZonedTimestamp"),
-    "total": of("bytes", DECIMAL, parameters={"scale": "2"}),
-    "free": ANY_SCALE,
-    "tags": of("array", items=of("int32")),
-    "counts": of("map", keys=of("string"), values=of("int16")),
-}
+KINDS = {**connect_json.KINDS, "tags": of("array", items=of("int32"))}
 SCHEMA = schema(*(field(name, kind) for name, kind in KINDS.items()))
 MISMATCH, RANGE = "type_mismatch", "out_of_range"
 ORDER = (MISMATCH, RANGE)
@@ -165,7 +151,7 @@ def _total(given):
     return Decimal(digits).scaleb(-2, Context(prec=40))
 
 
-def _free(given):
+def _any(given):
     if not isinstance(given, dict):
         raise Wrong(MISMATCH)
     scale, value = given.get("scale"), given.get("value")
@@ -211,7 +197,7 @@ def _all(made):
 
 
 _RULES = {
-    "whole": _whole,
+    "id": _whole,
     "ratio": _ratio,
     "note": _text,
     "paid": _paid,
@@ -221,7 +207,7 @@ _RULES = {
     "micro": _time(_DAY),
     "zoned": _zoned,
     "total": _total,
-    "free": _free,
+    "any": _any,
     "tags": _tags,
     "counts": _counts,
 }
@@ -250,7 +236,7 @@ class Payloads:
         near = self.random.choice(edges) + self.random.randrange(-2, 3)
         return str(near if self.random.random() < 0.1 else self.random.randrange(-(10**9), 10**9))
 
-    def _whole(self):
+    def _id(self):
         return self._number(2**63, -(2**63), 2**53, 0)
 
     def _ratio(self):
@@ -304,7 +290,7 @@ class Payloads:
         size = self.random.choice([1, 2, 8, 15, 16, 17])
         return self._base64(self.random.randbytes(size if self.random.random() < 0.1 else 2))
 
-    def _free(self):
+    def _any(self):
         usual = self.random.random() < 0.95
         scale = self.random.randrange(-5, 40)
         scale = scale if usual else self.random.choice([16_383, 16_384, -16_384, '"1"', "null"])

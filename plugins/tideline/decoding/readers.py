@@ -148,13 +148,11 @@ def parts_with(
     known = list(plan.parts)
     may_halt = not plan.redrives
     for part in tuple(known):
-        brought = dict(new_schemas.get(part.part, ()))
-        if ids := tuple(brought if part.framing == "connect" else new_ids.get(part.part, ())):
+        if ids := tuple(new_ids.get(part.part, ())):
+            brought = dict(new_schemas.get(part.part, ()))
             others = [p for p in known if p.part != part.part]
-            known = [
-                *others,
-                _with_ids(run, part, ids, others, may_halt=may_halt, brought=brought),
-            ]
+            part = _with_ids(run, part, ids, others, may_halt=may_halt, brought=brought)
+            known = [*others, part]
     return tuple(known)
 
 

@@ -132,23 +132,22 @@ class Part(Section):
     @property
     def is_schemaless(self) -> bool:
         """Whether documents come without any schema, and become one column each."""
-        named = (self.subject, self.schema_file)
-        return self.format != "none" and named == (None, None) and self.framing != "connect"
+        return self.format != "none" and not self._is_named and self.framing != "connect"
+
+    @property
+    def _is_named(self) -> bool:
+        return (self.subject, self.schema_file) != (None, None)
 
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none":
             given = self.model_dump(by_alias=True, exclude={"format"}, exclude_defaults=True)
-            for key in given:
-                raise ValueError(f"format none takes no {key}")
+            if given:
+                raise ValueError(f"format none takes no {next(iter(given))}")
             return self
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
-        if self.framing == "connect" and (self.format, self.subject, self.schema_file) != (
-            "json",
-            None,
-            None,
-        ):
+        if self.framing == "connect" and (self.format != "json" or self._is_named):
             raise ValueError(
                 "framing connect is for format json, and its records bring their schema: give"
                 " neither subject nor schema"

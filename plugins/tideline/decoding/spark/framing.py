@@ -51,7 +51,8 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
             }
         )
     if part.framing == "connect":
-        found = _with_schema(rows, part)
+        found = rows.withColumn(_HEAD, _brought(part))
+        found = found.withColumn(SCHEMA_ID, F.col(_HEAD)["id"])
         has_writer, payload = F.coalesce(F.col(_HEAD)["known"], F.lit(False)), data
     else:
         found = rows.withColumn(_HEAD, F.substring(data, 1, 5))
@@ -73,17 +74,15 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
     ).drop(_HEAD)
 
 
-def _with_schema(rows: DataFrame, part: PartPlan, *, tells_text: bool = False) -> DataFrame:
-    """Add which schema of Connect's a record brings, and its id.
+def _brought(part: PartPlan, *, tells_text: bool = False) -> Column:
+    """Which schema of Connect's a record brings: `id`, whether it is `known`, and its `text`.
 
     Args:
         tells_text: Whether the schema's text is wanted as well.
     """
     kinds = (("id", "integer"), ("known", "boolean"), ("text", "string"))
     told = {"known": [w.text for w in part.writers], "tells_text": tells_text}
-    head = decoder("connect", struct_type(kinds), told, F.col(part.part))
-    made = rows.withColumn(_HEAD, head[FIELDS])
-    return made.withColumn(SCHEMA_ID, F.col(_HEAD)["id"])
+    return decoder("connect", struct_type(kinds), told, F.col(part.part))[FIELDS]
 
 
 def _schema_id(part: PartPlan) -> Column:
@@ -140,7 +139,7 @@ def _why_unknown(part: PartPlan) -> Column:
 
 _MISFRAMED = {
     "confluent": "does not begin with 0 and a schema's id",
-    "connect": "is no JSON object with a schema of Kafka Connect's before its payload",
+    "connect": "is no JSON object with a schema of Kafka Connect's beside its payload",
 }
 MOST, _MOST_SCHEMAS = 1000, 100
 """Ids of one part that are told at once; and schemas, which are longer."""
@@ -153,9 +152,9 @@ def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]
     """
     found = {}
     for part in plan.parts:
-        ids = raw.select(part.part).transform(lambda rows, part=part: unframe(rows, part))
-        ids = ids.filter(F.col(IS_NEW)).select(SCHEMA_ID).distinct().limit(MOST)
-        found[part.part] = tuple(sorted(row[SCHEMA_ID] for row in ids.collect()))
+        if part.framing != "connect":
+            ids = _new(raw, part).select(SCHEMA_ID).distinct().limit(MOST)
+            found[part.part] = tuple(sorted(row[SCHEMA_ID] for row in ids.collect()))
     return {part: ids for part, ids in found.items() if ids}
 
 
@@ -164,10 +163,12 @@ def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[tuple[
     found = {}
     for part in plan.parts:
         if part.framing == "connect":
-            told = _with_schema(raw.select(part.part), part, tells_text=True)
-            known = [w.schema_id for w in part.writers]
-            is_new = ~F.col(_HEAD)["known"] & ~F.col(SCHEMA_ID).isin([*known, *part.unfit])
-            each = told.filter(is_new).groupBy(SCHEMA_ID)
-            texts = each.agg(F.min(F.col(_HEAD)["text"]).alias("text")).limit(_MOST_SCHEMAS)
-            found[part.part] = tuple((r[SCHEMA_ID], r["text"]) for r in texts.collect())
+            text = F.min(_brought(part, tells_text=True)["text"]).alias("text")
+            each = _new(raw, part).groupBy(SCHEMA_ID).agg(text).limit(_MOST_SCHEMAS)
+            found[part.part] = tuple((row[SCHEMA_ID], row["text"]) for row in each.collect())
     return {part: texts for part, texts in found.items() if texts}
+
+
+def _new(raw: DataFrame, part: PartPlan) -> DataFrame:
+    """The records of a part whose id the plan does not name."""
+    return unframe(raw.select(part.part), part).filter(F.col(IS_NEW))

@@ -6,10 +6,19 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from tideline.decoding.schemas.json_schema import CONNECT, read_json
+from tideline.decoding.schemas.json_schema import read_json
 from tideline.decoding.schemas.shapes import List, Map, Record, Scalar, Shape
 from tideline.decoding.spark.fields import by_decoder
 from tideline.model.decoding import PartPlan
+
+_OF_DAY = {
+    "date": 1,
+    "timestamp-millis": 86_400_000,
+    "ntz-millis": 86_400_000,
+    "ntz-micros": 86_400_000_000,
+}
+"""Kind of a number that is a time -> how many of its units a day has."""
+_NAMES = {"bytes": "cbytes", "zoned": "czoned", "double": "cfloat"}
 
 
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
@@ -24,9 +33,15 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
 
 def _shape(shape: Shape) -> dict[str, Any]:
     match shape:
-        case Scalar(kind, scale) if kind in CONNECT:
-            text = {"text": True} if CONNECT[kind] == "string" else {}
-            return {"kind": f"c{kind}", **text, **({"scale": scale} if scale else {})}
+        case Scalar("any-scale"):
+            parts = (("scale", Scalar("integer")), ("value", Scalar("bytes")))
+            return {"kind": "cany", "fields": [[name, _shape(part)] for name, part in parts]}
+        case Scalar(kind) if kind in _OF_DAY:
+            return {"kind": "ctime", "of_day": _OF_DAY[kind]}
+        case Scalar("decimal", scale):
+            return {"kind": "cdecimal", "scale": scale}
+        case Scalar(kind) if kind in _NAMES:
+            return {"kind": _NAMES[kind]}
         case Scalar(kind):
             return {"kind": kind}
         case List(item):

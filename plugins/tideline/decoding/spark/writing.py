@@ -110,8 +110,9 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     write_rows(rows, job.decoded)
     counts = observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
-        texts = find_new_schemas(raw, job.plan)
-        return DecodeResult(new_ids=find_new_ids(raw, job.plan), new_schemas=texts)
+        brought = find_new_schemas(raw, job.plan)
+        ids = {part: tuple(number for number, _ in found) for part, found in brought.items()}
+        return DecodeResult(new_ids=find_new_ids(raw, job.plan) | ids, new_schemas=brought)
     if written is not None:
         after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)

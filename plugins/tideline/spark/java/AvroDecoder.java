@@ -47,20 +47,8 @@ public final class AvroDecoder extends Decoder {
   private static final int RANGE = 3;
   private static final int MISMATCH = 4;
 
-  /** Days since 1970 of the first and the last day of the years 1 to 9999. */
-  private static final int FIRST_DAY = -719162;
-
-  private static final int LAST_DAY = 2932896;
-
-  private static final long MICROS_OF_DAY = 86400000000L;
-
   /** Bits of the largest decimal of 38 digits. */
   private static final int MOST_BITS = 127;
-
-  /** Of a decimal that brings its scale: as many as PostgreSQL has behind the point, and in all. */
-  private static final int MOST_SCALE = 16383;
-
-  private static final int MOST_BYTES = 65536;
 
   /** Items without any bytes of their own, where a record has fewer bytes than that. */
   private static final int FEW_ITEMS = 1000;
@@ -469,12 +457,11 @@ public final class AvroDecoder extends Decoder {
       if (digits.length == 0) {
         throw malformed();
       }
-      if (Math.abs(scale) > MOST_SCALE || digits.length > MOST_BYTES) {
+      UTF8String found = Decoder.ownCharacters(digits, scale);
+      if (found == null) {
         note(RANGE, node.path + ": a decimal with more digits than PostgreSQL has");
-        return null;
       }
-      BigDecimal found = new BigDecimal(new BigInteger(digits), (int) scale);
-      return UTF8String.fromString(found.toPlainString());
+      return found;
     }
 
     private Object array(Node node) {
@@ -549,8 +536,8 @@ public final class AvroDecoder extends Decoder {
       Long found = Decoder.microseconds(given);
       if (found == null) {
         note(MISMATCH, node.path + ": no date-time with an offset, as 2026-01-31T23:59:59Z");
-      } else if (!Decoder.isInCalendar(found)) {
-        note(RANGE, node.path + ": a time is not within the years 1 to 9999");
+      } else {
+        inCalendar(node, found.longValue(), Decoder.MICROS_OF_DAY);
       }
       return found;
     }
@@ -580,10 +567,10 @@ public final class AvroDecoder extends Decoder {
           inCalendar(node, number, 1);
           return Integer.valueOf((int) number);
         case 'M':
-          inCalendar(node, number, MICROS_OF_DAY / 1000);
+          inCalendar(node, number, Decoder.MICROS_OF_DAY / 1000);
           return Long.valueOf(number * 1000);
         case 'U':
-          inCalendar(node, number, MICROS_OF_DAY);
+          inCalendar(node, number, Decoder.MICROS_OF_DAY);
           return Long.valueOf(number);
         default:
           return Long.valueOf(number);
@@ -592,7 +579,7 @@ public final class AvroDecoder extends Decoder {
 
     /** @param ofDay How many of the number's units a day has. */
     private void inCalendar(Node node, long number, long ofDay) {
-      if (number < FIRST_DAY * ofDay || number >= (LAST_DAY + 1) * ofDay) {
+      if (!Decoder.isInCalendar(number, ofDay)) {
         note(RANGE, node.path + ": a time is not within the years 1 to 9999");
       }
     }

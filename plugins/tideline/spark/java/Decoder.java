@@ -2,6 +2,8 @@ package tideline.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.time.DateTimeException;
 import java.time.LocalDate;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -26,10 +28,17 @@ abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable 
 
   private static final long serialVersionUID = 1L;
 
-  /** Microseconds since 1970 of the first and the last instant that every reader knows. */
-  private static final long FIRST_INSTANT = -62135596800000000L;
+  static final long MICROS_OF_DAY = 86400000000L;
 
-  private static final long LAST_INSTANT = 253402300799999999L;
+  /** Days since 1970 of the first and the last day that every reader knows: years 1 to 9999. */
+  private static final long FIRST_DAY = -719162;
+
+  private static final long LAST_DAY = 2932896;
+
+  /** Of a decimal that brings its scale: as many as PostgreSQL has behind the point, and in all. */
+  static final int MOST_SCALE = 16383;
+
+  static final int MOST_BYTES = 65536;
 
   private final String specification;
   private final StructType type;
@@ -145,9 +154,22 @@ abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable 
     return Long.valueOf(seconds * 1000000L + parts);
   }
 
-  /** Whether microseconds since 1970 are within the years 1 to 9999. */
-  static boolean isInCalendar(Long instant) {
-    return instant.longValue() >= FIRST_INSTANT && instant.longValue() <= LAST_INSTANT;
+  /**
+   * Whether a time since 1970 is within the years 1 to 9999.
+   *
+   * @param ofDay How many of the number's units a day has.
+   */
+  static boolean isInCalendar(long number, long ofDay) {
+    return number >= FIRST_DAY * ofDay && number < (LAST_DAY + 1) * ofDay;
+  }
+
+  /** A decimal's own characters; null for one with more digits than PostgreSQL has. */
+  static UTF8String ownCharacters(byte[] digits, long scale) {
+    if (Math.abs(scale) > MOST_SCALE || digits.length > MOST_BYTES) {
+      return null;
+    }
+    BigDecimal found = new BigDecimal(new BigInteger(digits), (int) scale);
+    return UTF8String.fromString(found.toPlainString());
   }
 
   /** A number of some digits; -1 where others stand there. */

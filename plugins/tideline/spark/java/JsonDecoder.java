@@ -85,15 +85,6 @@ public final class JsonDecoder extends Decoder {
   /** Most digits of a VARIANT's decimals. */
   private static final int DECIMAL_DIGITS = 38;
 
-  /** Digits of a decimal that brings its scale: as many as PostgreSQL has. */
-  private static final int MOST_SCALE = 16383;
-
-  private static final int MOST_BYTES = 65536;
-
-  private static final long FIRST_DAY = -719162;
-
-  private static final long LAST_DAY = 2932896;
-
   private final Field document;
   private final boolean isWrapped;
 
@@ -167,15 +158,15 @@ public final class JsonDecoder extends Decoder {
     /** Digits behind a decimal's point. */
     final int scale;
 
-    /** Whether the document has a string there, of Connect's types. */
-    final boolean isText;
+    /** How many of a time's units a day has. */
+    final long ofDay;
 
     Field(String path, JsonNode shape) {
       this.path = path;
       this.kind = ((JsonNode) shape.get("kind")).textValue();
       this.isClosed = shape.has("closed");
       this.scale = shape.has("scale") ? ((JsonNode) shape.get("scale")).intValue() : 0;
-      this.isText = shape.has("text");
+      this.ofDay = shape.has("of_day") ? ((JsonNode) shape.get("of_day")).longValue() : 0;
       this.item =
           shape.has("item") ? new Field(path + itemSuffix(), (JsonNode) shape.get("item")) : null;
       this.places = new HashMap();
@@ -517,47 +508,46 @@ public final class JsonDecoder extends Decoder {
 
     /** A value as Connect's converter writes its own types and Debezium's. */
     private Object connect(Field field, JsonToken token) throws IOException {
-      String kind = field.kind.substring(1);
-      if ("any-scale".equals(kind)) {
-        return token == JsonToken.START_OBJECT ? anyScale(field) : mismatch(field, "no object");
+      boolean isWhole = token == JsonToken.VALUE_NUMBER_INT;
+      boolean isNumber = isWhole || token == JsonToken.VALUE_NUMBER_FLOAT;
+      switch (field.kind.charAt(1)) {
+        case 'a': // any scale
+          return token == JsonToken.START_OBJECT ? anyScale(field) : mismatch(field, "no object");
+        case 't': // time
+          return isWhole ? time(field, whole(field)) : mismatch(field, "no whole number");
+        case 'f': // float
+          return isNumber ? number(field) : noNumber(field, token);
+        case 'd': // decimal
+          return isNumber ? decimal(field, parser.getText()) : bytes(field, token);
+        case 'z': // zoned
+          return token == JsonToken.VALUE_STRING ? instant(field) : mismatch(field, "no string");
+        default: // bytes
+          return bytes(field, token);
       }
-      if ("decimal".equals(kind) && token != JsonToken.VALUE_STRING) {
-        boolean isNumber =
-            token == JsonToken.VALUE_NUMBER_INT || token == JsonToken.VALUE_NUMBER_FLOAT;
-        return isNumber ? decimal(field, parser.getText()) : mismatch(field, "no decimal");
-      }
-      if ("double".equals(kind) && token != JsonToken.VALUE_STRING) {
-        boolean isNumber =
-            token == JsonToken.VALUE_NUMBER_INT || token == JsonToken.VALUE_NUMBER_FLOAT;
-        return isNumber ? number(field) : mismatch(field, "no number");
-      }
-      boolean isText = field.isText || "double".equals(kind); // NaN is a text
-      if (token != (isText ? JsonToken.VALUE_STRING : JsonToken.VALUE_NUMBER_INT)) {
-        return mismatch(field, isText ? "no string" : "no whole number");
-      }
-      if (!isText) {
-        return time(field, kind, whole(field));
-      }
-      if ("zoned".equals(kind)) {
-        return instant(field);
-      }
-      if ("double".equals(kind)) {
-        String given = text();
-        if ("NaN".equals(given) || "Infinity".equals(given) || "-Infinity".equals(given)) {
-          return Double.valueOf(given);
-        }
-        return misread(field, "no number");
-      }
-      byte[] bytes = base64(text());
-      if (bytes == null) {
-        return misread(field, "no bytes in Base64");
-      }
-      return "bytes".equals(kind) ? bytes : unscaled(field, bytes, field.scale);
     }
 
-    private Object misread(Field field, String what) {
-      note(MISMATCH, field, what);
-      return null;
+    /** What stands in strings, since JSON has no numbers for it. */
+    private Object noNumber(Field field, JsonToken token) throws IOException {
+      String given = token == JsonToken.VALUE_STRING ? text() : "";
+      if ("NaN".equals(given) || "Infinity".equals(given) || "-Infinity".equals(given)) {
+        return Double.valueOf(given);
+      }
+      return mismatch(field, "no number");
+    }
+
+    /** Bytes in Base64, or the decimal that they are. */
+    private Object bytes(Field field, JsonToken token) throws IOException {
+      byte[] found = token == JsonToken.VALUE_STRING ? base64(text()) : null;
+      if (found == null) {
+        return mismatch(field, "no bytes in Base64");
+      }
+      if (field.kind.charAt(1) == 'b') {
+        return found;
+      }
+      if (found.length == 0 || found.length > Decoder.MOST_BYTES) {
+        return mismatch(field, "no decimal");
+      }
+      return fitted(field, new BigDecimal(new BigInteger(found), field.scale));
     }
 
     /** Null for what no writer of Base64 writes; Java's decoder would do without the padding. */
@@ -570,40 +560,31 @@ public final class JsonDecoder extends Decoder {
     }
 
     /** Days, or a number of another unit, since 1970. */
-    private Object time(Field field, String kind, Object given) {
+    private Object time(Field field, Object given) {
       if (given == null) {
         return null;
       }
       long number = ((Long) given).longValue();
-      boolean isDay = "date".equals(kind);
-      long ofDay = isDay ? 1 : kind.endsWith("millis") ? 86400000L : 86400000000L;
-      if (number < FIRST_DAY * ofDay || number >= (LAST_DAY + 1) * ofDay) {
+      if (!Decoder.isInCalendar(number, field.ofDay)) {
         note(RANGE, field, "a time outside of the years 1 to 9999");
         return null;
       }
-      return isDay
-          ? (Object) Integer.valueOf((int) number)
-          : (Object) Long.valueOf(kind.endsWith("millis") ? number * 1000 : number);
-    }
-
-    private Object unscaled(Field field, byte[] digits, int scale) {
-      if (digits.length == 0 || digits.length > MOST_BYTES) {
-        return misread(field, "no decimal");
+      if (field.ofDay == 1) {
+        return Integer.valueOf((int) number);
       }
-      BigDecimal found = new BigDecimal(new BigInteger(digits), scale);
-      return fitted(field, found);
+      return Long.valueOf(number * (Decoder.MICROS_OF_DAY / field.ofDay));
     }
 
     /** A decimal in its own characters, as the converter's decimal.format NUMERIC has it. */
-    private Object decimal(Field field, String written) {
-      BigDecimal found = written.length() > MOST_BYTES ? null : new BigDecimal(written);
-      if (found == null || Math.abs((long) found.scale()) > MOST_SCALE) {
+    private Object decimal(Field field, String written) throws IOException {
+      BigDecimal found = written.length() > Decoder.MOST_BYTES ? null : new BigDecimal(written);
+      if (found == null || Math.abs((long) found.scale()) > Decoder.MOST_SCALE) {
         note(RANGE, field, "more digits than its column can hold");
         return null;
       }
       found = found.stripTrailingZeros();
       if (found.scale() > field.scale) {
-        return misread(field, "more digits behind the point than its schema says");
+        return mismatch(field, "more digits behind the point than its schema says");
       }
       return fitted(field, found.setScale(field.scale));
     }
@@ -618,28 +599,16 @@ public final class JsonDecoder extends Decoder {
 
     /** A decimal with its own scale, as {"scale": 2, "value": Base64}: its own characters. */
     private Object anyScale(Field field) throws IOException {
-      Long scale = null;
-      byte[] digits = null;
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        String name = name();
-        JsonToken token = parser.nextToken();
-        if ("scale".equals(name) && token == JsonToken.VALUE_NUMBER_INT) {
-          scale = (Long) whole(field);
-        } else if ("value".equals(name) && token == JsonToken.VALUE_STRING) {
-          digits = base64(text());
-        } else {
-          skip(null);
-        }
+      InternalRow parts = object(field);
+      byte[] digits = parts.isNullAt(1) ? new byte[0] : parts.getBinary(1);
+      if (parts.isNullAt(0) || digits.length == 0) {
+        return mismatch(field, "no scale and digits of a decimal");
       }
-      if (scale == null || digits == null || digits.length == 0) {
-        return misread(field, "no scale and digits of a decimal");
-      }
-      if (Math.abs(scale.longValue()) > MOST_SCALE || digits.length > MOST_BYTES) {
+      UTF8String found = Decoder.ownCharacters(digits, parts.getLong(0));
+      if (found == null) {
         note(RANGE, field, "a decimal with more digits than PostgreSQL has");
-        return null;
       }
-      BigDecimal found = new BigDecimal(new BigInteger(digits), scale.intValue());
-      return UTF8String.fromString(found.toPlainString());
+      return found;
     }
 
     /** A date of RFC 3339: four digits of a year, no sign, and no time. */
@@ -658,7 +627,7 @@ public final class JsonDecoder extends Decoder {
       Long found = Decoder.microseconds(text());
       if (found == null) {
         note(MISMATCH, field, "no date-time with an offset, as 2026-01-31T23:59:59Z");
-      } else if (!Decoder.isInCalendar(found)) {
+      } else if (!Decoder.isInCalendar(found.longValue(), Decoder.MICROS_OF_DAY)) {
         note(RANGE, field, "a time outside of the years 1 to 9999, in UTC");
       }
       return found;
