@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from devstack.broker import Broker
@@ -162,7 +162,11 @@ class StreamHarness:
         producer.close()
 
     def transactions(self, *batches: tuple[bytes, int, bool], suffix: str = "orders") -> None:
-        """Send transactions to partition 0, each (value, records, whether it commits)."""
+        """Send transactions to partition 0, each (value, records, whether it commits).
+
+        Their markers are in the log when this returns: a broker answers before it has written them.
+        """
+        begins = self._log_end(suffix)
         producer = KafkaProducer(
             bootstrap_servers=self.broker.bootstrap_servers, transactional_id=self.name
         )
@@ -177,6 +181,17 @@ class StreamHarness:
             else:
                 producer.abort_transaction()
         producer.close()
+        end = begins + sum(count + 1 for _, count, _ in batches if count)
+        wait_until(lambda: self._log_end(suffix) >= end, "a marker is not there", 30)
+
+    def _log_end(self, suffix: str) -> int:
+        """The high watermark of partition 0."""
+        place = TopicPartition(self.topic(suffix), 0)
+        consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers)
+        try:
+            return int(consumer.end_offsets([place])[place])
+        finally:
+            consumer.close()
 
     def delete_records(self, before: int, suffix: str = "orders", partition: int = 0) -> None:
         """Move the log start offset to `before`, the first offset that stays."""

@@ -76,6 +76,15 @@ FOUND = [
         "tags": [],
     },
 ]
+ESSAY = "x" * 10_000
+CHANGES = (
+    f"UPDATE orders SET essay = '{ESSAY}', small = 7 WHERE id = 2",
+    "UPDATE orders SET paid = NULL WHERE id = 2",
+    "DELETE FROM orders WHERE id = 2",
+    "TRUNCATE orders",
+)
+KEY = FOUND[1]
+"""What is known of the row when it goes."""
 
 
 @pytest.fixture
@@ -90,16 +99,25 @@ def source():
 def test_every_column_is_as_the_database_has_it(
     source, harness, registry, spark, tmp_path, monkeypatch, format
 ):
-    """A snapshot, then a change, as Connect's JSON or as Avro: exact, in columns of their types."""
+    """A snapshot, then changes, as Connect's JSON or as Avro: exact, in columns of their types.
+
+    Of an update, the long text that it does not touch is known not to have come; of a delete, the
+    key is known.
+    """
     database = source.create_database("shop")
     columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
     source.execute(f"CREATE TABLE orders ({columns})", "shop")
+    source.execute("ALTER TABLE orders ADD COLUMN essay text", "shop")
+    source.execute("ALTER TABLE orders ALTER COLUMN essay SET STORAGE EXTERNAL", "shop")
     for row in ROWS:
         source.execute(f"INSERT INTO orders VALUES {row}".replace(":", "\\:"), "shop")
     servers = harness.broker.bootstrap_servers
     prefix = f"{harness.name}-{format}"
     topic = f"{prefix}.public.orders"
-    settings = {"schema.name.adjustment.mode": format.replace("json", "none")}
+    settings = {
+        "schema.name.adjustment.mode": format.replace("json", "none"),
+        "skipped.operations": "none",
+    }
     converters = avro_converters(registry) if format == "avro" else {}
     connect = Debezium(
         tmp_path / "connect",
@@ -112,8 +130,9 @@ def test_every_column_is_as_the_database_has_it(
     connect.start()
     try:
         wait_until(lambda: end_of(servers, topic) == len(ROWS), "the snapshot is not there", 60)
-        source.execute("UPDATE orders SET small = 7 WHERE id = 2", "shop")
-        wait_until(lambda: end_of(servers, topic) == len(ROWS) + 1, "the change is not there", 60)
+        for change in CHANGES:
+            source.execute(change, "shop")
+        wait_until(lambda: end_of(servers, topic) == len(ROWS) + 5, "changes are not there", 60)
     finally:
         connect.stop()
     part = {"format": "json", "framing": "connect"}
@@ -121,21 +140,24 @@ def test_every_column_is_as_the_database_has_it(
     if format == "avro":
         monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
         value, key = ({"format": "avro", "subject": f"{topic}-{p}"} for p in ("value", "key"))
-    after = [{"field": f"after.{name}", "as": name} for name in TYPES]
     stream = harness.stream(
         kafka={"connection": harness.connection, "topics": [topic]},
-        decode={"value": {**value, "fields": [*after, "op"]}, "key": key},
+        decode={"value": {**value, "envelope": "debezium"}, "key": key},
         **({"registry": {"connection": "registry_of_cdc"}} if format == "avro" else {}),
     )
     harness.run(stream, "one", spark)
     table = DeltaTable(f"{stream.table.uri}_decoded")
     rows = table.to_pyarrow_table().sort_by("offset").to_pylist()
-    assert [{name: row[name] for name in TYPES} for row in rows] == [
-        *FOUND,
-        FOUND[1] | {"small": 7},
-    ]
-    assert [row["op"] for row in rows] == ["r", "r", "r", "u"]
-    assert [row["key_id"] for row in rows] == [1, 2, 3, 2]
+    second = FOUND[1] | {"small": 7}
+    assert [{name: row[name] for name in TYPES} for row in rows[:6]] == [*FOUND, *[second] * 2, KEY]
+    assert [row["op"] for row in rows] == ["r", "r", "r", "u", "u", "d", None, "t"]
+    assert [row["key_id"] for row in rows] == [1, 2, 3, 2, 2, 2, 2, None]
+    assert [row["essay"] for row in rows[:5]] == [None, None, None, ESSAY, None]
+    names = [row["unavailable_columns"] for row in rows]
+    assert names == [None, None, None, None, ["essay"], None, None, None]
+    assert [row["is_tombstone"] for row in rows] == [False] * 6 + [True, False]
+    assert {row["snapshot"] for row in rows[:3]} == {"first", "true", "last"}
+    assert "lsn" in json.loads(rows[4]["source_position"])
     fields = {field.name: field.type for field in table.schema().fields}
     wanted = {"at": "timestamp_ntz", "at_milli": "timestamp_ntz", "zoned": "timestamp"}
     wanted |= {"price": "decimal(38,6)", "free": "string", "day": "date", "small": "long"}

@@ -6,6 +6,7 @@ from tests.mutants import (
     decisions,
     decoding,
     detection,
+    envelope,
     json,
     launching,
     ledger,
@@ -21,6 +22,7 @@ from tests.mutants import (
 
 MUTANTS = (
     *detection.MUTANTS,
+    *envelope.MUTANTS,
     *verification.MUTANTS,
     *planning.MUTANTS,
     *decisions.MUTANTS,

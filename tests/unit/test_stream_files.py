@@ -328,7 +328,13 @@ BROKEN = {
         OWN % "[topic, offset]",
         9,
         "decode.table.own_columns.1",
-        "allowed: 'topic', 'timestamp', 'is_tombstone', 'schema_id' or 'headers'",
+        "allowed: 'topic', 'timestamp', 'is_tombstone', 'schema_id', 'headers', 'op',",
+    ),
+    "an envelope's column without one": (
+        OWN % "[is_tombstone, op]",
+        7,
+        "decode",
+        "table.own_columns names op, which needs value.envelope: debezium",
     ),
     "an own column twice": (
         OWN % "[is_tombstone, topic, topic]",

@@ -24,7 +24,7 @@ from tideline.landing.attempts import hand_over
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import DecodePlan, DecodeRecord
+from tideline.model.decoding import NO_CHANGE, DecodePlan, DecodeRecord
 from tideline.model.incident import Finding
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
@@ -289,7 +289,7 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
-    share = share_of_quarantine(result.raw_rows, quarantined)
+    share = share_of_quarantine(result.raw_rows, quarantined - result.classes.get(NO_CHANGE, 0))
     if share <= plan.max_share or goes_to_quarantine(run, "quarantine_share"):
         return
     attempt.discard(run)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
 from tideline.decoding.tables import goes_to_quarantine, halted
@@ -39,7 +41,8 @@ _IN_RECORDS = "{}s of Kafka Connect's JSON"
 
 def choices_of(part: Part) -> tuple[FieldChoice, ...]:
     """The fields that a part's section lists; none where every field becomes a column."""
-    return tuple(FieldChoice(f.field, f.column) for f in part.listed)
+    path = of_row if part.envelope is not None else str
+    return tuple(FieldChoice(path(f.field), f.column) for f in part.listed)
 
 
 def refuse_names(run: RunContext, part: PartPlan, refused: Iterable[str]) -> None:
@@ -70,10 +73,14 @@ def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
         there = {column.field for column in part.reader.listed or ()}
         for number, choice in enumerate(part.fields):
             if choice.path not in there:
-                known = first_few(paths_of(part.language, part.writers), _MOST) or "none"
+                path, paths = choice.path, paths_of(part.language, part.writers)
+                if part.envelope is not None:
+                    path = in_row(path) or path
+                    paths = tuple(p for p in map(in_row, paths) if p is not None)
+                known = first_few(paths, _MOST) or "none"
                 raise BadInput(
                     f"stream {run.stream.stream}: decode.{part.part}.fields.{number}: got"
-                    f" {choice.path!r}; no schema has that field; allowed: {known}. Nothing was"
+                    f" {path!r}; no schema has that field; allowed: {known}. Nothing was"
                     " decoded"
                 )
 
@@ -176,13 +183,16 @@ def _part(
         reader=ReaderSchema(name, wanted.format, "", ()),
         message=wanted.message,
         fields=choices_of(wanted),
+        envelope=wanted.envelope,
+        unavailable=wanted.unavailable,
     )
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if part.subject is not None and framing != "plain" and _is_alike(part, before):
+            known = replace(before, unavailable=part.unavailable)
             if not is_asked:
-                return before
-            known = replace(before, fields=part.fields, unfit=())
+                return known
+            known = replace(known, fields=part.fields, unfit=())
             return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
         part = replace(part, reader=before.reader)
     if is_connect:
@@ -208,11 +218,8 @@ def _part(
 
 
 def _is_alike(part: PartPlan, before: PartPlan) -> bool:
-    return (part.framing, part.subject, part.message) == (
-        before.framing,
-        before.subject,
-        before.message,
-    )
+    mine, theirs = ((p.framing, p.subject, p.message, p.envelope) for p in (part, before))
+    return mine == theirs
 
 
 def _with_ids(
@@ -313,7 +320,13 @@ def _merged(
     protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
     plain = not (_decode(run).key if part.part == "key" else _decode(run).value).logical_types
     more = (before, taken, part.fields, protobuf)
-    merged = reader_schema(part.part, part.language, writers, *more, plain=plain)
+    read = partial(
+        reader_schema,
+        plain=plain,
+        envelope=part.envelope is not None,
+        unavailable=part.unavailable is not None,
+    )
+    merged = read(part.part, part.language, writers, *more)
     refuse_names(run, part, merged.refused)
     if merged.kept and not plain:
         log.warning(
@@ -334,7 +347,7 @@ def _merged(
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = reader_schema(part.part, part.language, fitting, *more, plain=plain)
+        merged = read(part.part, part.language, fitting, *more)
     made = replace(
         part,
         writers=merged.writers,

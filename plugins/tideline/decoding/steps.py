@@ -110,7 +110,7 @@ def new_plan(
         table_uri=decode.table.uri,
         quarantine_uri=decode.quarantine.uri,
         redrives=redrives,
-        own_columns=tuple(decode.table.own_columns),
+        own_columns=decode.own_columns,
         by=run.request.by if redrives else None,
     )
     refuse_event_time(run, plan)

@@ -42,14 +42,39 @@ ErrorClass = Literal[
     "out_of_range",
     "event_time",
     "transform",
+    "no_change",
 ]
 PLAIN_ID = -1
 """Stands for the id of the one schema of records that carry none."""
 
-OwnColumn = Literal["topic", "timestamp", "is_tombstone", "schema_id", "headers"]
+NO_CHANGE: ErrorClass = "no_change"
+"""Of an envelope that tells no change of a row: it is set aside, and no fault."""
+
+OwnColumn = Literal[
+    "topic",
+    "timestamp",
+    "is_tombstone",
+    "schema_id",
+    "headers",
+    "op",
+    "source_timestamp",
+    "snapshot",
+    "transaction_id",
+    "source_position",
+]
 """The table's own columns that one may keep or drop, in the table's order."""
 CHOOSABLE: tuple[str, ...] = get_args(OwnColumn)
 KEPT_BY_DEFAULT: tuple[OwnColumn, ...] = ("topic", "timestamp", "is_tombstone", "schema_id")
+OF_ENVELOPE: tuple[OwnColumn, ...] = (
+    "op",
+    "source_timestamp",
+    "snapshot",
+    "transaction_id",
+    "source_position",
+)
+"""What a change event says of itself; only tables of envelopes have these, and by default all."""
+UNAVAILABLE = "unavailable_columns"
+"""Names the columns whose value a change did not bring; each table has it that may lack some."""
 OWN_COLUMNS = (
     "topic_id",
     "generation",
@@ -213,6 +238,8 @@ class PartPlan:
         reader: What they are read as.
         message: Protobuf's message; None for the schema's first.
         fields: The fields that become columns; empty for every field.
+        envelope: `debezium`: the columns are those of the row that a change event is about.
+        unavailable: The text that stands for a value which a change did not bring; None for none.
     """
 
     part: RecordPart
@@ -226,6 +253,8 @@ class PartPlan:
     message: str | None = None
     unfit: tuple[int, ...] = ()
     fields: tuple[FieldChoice, ...] = ()
+    envelope: str | None = None
+    unavailable: str | None = None
 
     @property
     def language(self) -> str:

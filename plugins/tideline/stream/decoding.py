@@ -14,7 +14,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 from pydantic import model_validator as whole
 
-from tideline.model.decoding import KEPT_BY_DEFAULT, OWN_COLUMNS, OwnColumn, without_case
+from tideline.model.decoding import (
+    KEPT_BY_DEFAULT,
+    OF_ENVELOPE,
+    OWN_COLUMNS,
+    UNAVAILABLE,
+    OwnColumn,
+    without_case,
+)
 from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
 
 Format = Literal["avro", "json", "protobuf", "none"]
@@ -22,6 +29,7 @@ Framing = Literal["confluent", "plain", "connect"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
 _MOST_MB = 1_000_000
+PLACEHOLDER = "__debezium_unavailable_value"
 FOLDER = "folder"
 """Key of the validation context: the folder of the stream file, which schema files are beside."""
 
@@ -97,6 +105,19 @@ class Part(Section):
         " become the columns that they stand for: dates, times, exact numbers. Columns that are"
         " there keep their type.",
     )
+    envelope: Literal["debezium"] | None = Field(
+        None,
+        description="Only for values: records are change events of Debezium's. The columns are"
+        " those of the changed row, and fields chooses among them.",
+    )
+    unavailable_value: str | None = Field(
+        None,
+        min_length=1,
+        description="Debezium's unavailable.value.placeholder: the text that stands for a long"
+        " value which a change did not touch. Such a column is null, and unavailable_columns names"
+        " it."
+        f" Default with an envelope: {PLACEHOLDER}; without one, no text is taken for it.",
+    )
     fields: list[FieldItem] | None = Field(
         None, min_length=1, description="The fields that become columns; every field without it."
     )
@@ -130,6 +151,11 @@ class Part(Section):
         return _listed(self.fields)
 
     @property
+    def unavailable(self) -> str | None:
+        """The text that stands for a value which a change did not bring; None for none."""
+        return self.unavailable_value or (PLACEHOLDER if self.envelope else None)
+
+    @property
     def is_schemaless(self) -> bool:
         """Whether documents come without any schema, and become one column each."""
         return self.format != "none" and not self._is_named and self.framing != "connect"
@@ -156,6 +182,12 @@ class Part(Section):
             self._refuse_what_needs_a_schema()
         if self.message is not None and self.format != "protobuf":
             raise ValueError("message is for format protobuf only")
+        if self.envelope is not None and self.format == "protobuf":
+            raise ValueError("envelope debezium is for the formats avro and json")
+        own = (*(OF_ENVELOPE if self.envelope else ()), UNAVAILABLE)
+        for field in self.listed if self.unavailable else ():
+            if field.column is not None and without_case(field.column) in own:
+                raise ValueError(f"columns of the table's own are called {', '.join(own)}")
         return self
 
     def _refuse_what_needs_a_schema(self) -> None:
@@ -165,6 +197,8 @@ class Part(Section):
             raise ValueError("framing confluent needs a subject: its ids name schemas")
         if self.fields is not None:
             raise ValueError("fields are chosen of a schema's; give subject or schema")
+        if self.envelope is not None:
+            raise ValueError("an envelope is read by its schema; give subject, schema or framing")
 
 
 class DecodedTable(Section):
@@ -182,7 +216,8 @@ class DecodedTable(Section):
     )
     own_columns: list[OwnColumn] = Field(
         list(KEPT_BY_DEFAULT),
-        description="Columns of the table's own that it gets beside the coordinates.",
+        description="Columns of the table's own that it gets beside the coordinates. Default with"
+        f" value.envelope: also {', '.join(OF_ENVELOPE)}.",
     )
 
     @field_validator("partition_by")
@@ -270,9 +305,21 @@ class Decode(Section):
             raise ValueError("allowed: module:function")
         return value
 
+    @property
+    def own_columns(self) -> tuple[OwnColumn, ...]:
+        """Which columns of its own the typed table gets, of those that one may choose."""
+        given = "own_columns" in self.table.model_fields_set or self.value.envelope is None
+        return tuple(self.table.own_columns) if given else (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
+
     @whole(mode="after")
     def _fits_together(self) -> Decode:
-        own = self.table.own_columns
+        own = self.own_columns
+        if self.key.envelope is not None or self.key.unavailable_value is not None:
+            raise ValueError("envelope and unavailable_value are for value, not for key")
+        if self.value.envelope is None and (strange := [n for n in own if n in OF_ENVELOPE]):
+            raise ValueError(
+                f"table.own_columns names {strange[0]}, which needs value.envelope: debezium"
+            )
         if self.tombstones == "keep" and "is_tombstone" not in own:
             raise ValueError("table.own_columns lacks is_tombstone, which tombstones: keep needs")
         if "topic" in self.table.partition_by and "topic" not in own:

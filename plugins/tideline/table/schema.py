@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import NewerFormat
-from tideline.model.decoding import CHOOSABLE, DecodePlan
+from tideline.model.decoding import CHOOSABLE, UNAVAILABLE, DecodePlan
 from tideline.model.maintenance import FileMerge
 from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 
@@ -40,6 +40,12 @@ TYPED_COLUMNS = {
     "is_tombstone": "BOOLEAN",
     "schema_id": "INT",
     "headers": COLUMNS["headers"],
+    "op": "STRING",
+    "source_timestamp": "TIMESTAMP",
+    "snapshot": "STRING",
+    "transaction_id": "STRING",
+    "source_position": "STRING",
+    UNAVAILABLE: "ARRAY<STRING>",
     "event_date": "DATE",
     "decode_plan_id": "STRING",
 }
@@ -89,6 +95,7 @@ _DELTA_TYPES: dict[str, object] = {
     "BINARY": "binary",
     "BOOLEAN": "boolean",
     "DATE": "date",
+    "ARRAY<STRING>": {"type": "array", "elementType": "string", "containsNull": True},
     COLUMNS["headers"]: {
         "type": "array",
         "elementType": {
@@ -126,6 +133,7 @@ def own_columns(plan: DecodePlan) -> tuple[str, ...]:
     """Names of the typed table's own columns that a plan fills, in the table's order."""
     left_out = {*CHOOSABLE} - {*plan.own_columns}
     left_out |= {"event_date"} if plan.event_date is None else set()
+    left_out |= set() if any(p.unavailable for p in plan.parts) else {UNAVAILABLE}
     return tuple(name for name in TYPED_COLUMNS if name not in left_out)
 
 

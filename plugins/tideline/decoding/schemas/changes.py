@@ -8,7 +8,7 @@ The rule for names, in this order:
    leading digits, hyphens, letters of any language.
 3. A key's fields get the prefix `key_`.
 4. A name that is reserved for one of the table's own columns gets the prefix `value_`
-   (`value_timestamp`).
+   (`value_timestamp`). Tables of change events have some more of these (`op`).
 5. A name that is taken still gets `_2`, `_3` and so on. Upper and lower case count as the same,
    since Spark and most readers of tables do not tell them apart.
 """
@@ -24,16 +24,19 @@ from tideline.model.decoding import OWN_COLUMNS, ReaderSchema, WriterSchema, wit
 _REFUSED = re.compile(r"[ ,;{}()=.`\x00-\x1f\x7f]")
 
 
-def column_name(field: str, taken: Collection[str], *, key: bool = False) -> str:
+def column_name(
+    field: str, taken: Collection[str], *, key: bool = False, own: Collection[str] = OWN_COLUMNS
+) -> str:
     """The name of a field's new column.
 
     Args:
         field: The field's name in the record.
         taken: Names that are taken, in lower case.
         key: Whether the field is the key's.
+        own: Names of the table's own columns.
     """
     name = ("key_" if key else "") + safe_name(field)
-    if without_case(name) in OWN_COLUMNS:
+    if without_case(name) in own:
         name = f"value_{name}"
     return free_name(name, taken)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from tideline.decoding.schemas.avro import avro_for_decoder, avro_shape, avro_text, read_avro
 from tideline.decoding.schemas.changes import Change, Incompatible, Merged, NewField, Unusable
 from tideline.decoding.schemas.connect_json import connect_shape
+from tideline.decoding.schemas.envelope import envelope_paths, refuse_no_event, row_choices
 from tideline.decoding.schemas.joining import Joiner, Path, described
 from tideline.decoding.schemas.json_schema import json_shape, json_text, read_json
 from tideline.decoding.schemas.protobuf import (
@@ -27,9 +28,11 @@ from tideline.decoding.schemas.protobuf import (
     read_protobuf,
 )
 from tideline.decoding.schemas.selecting import (
+    Naming,
     chain_to,
     columns_so_far,
     is_inside,
+    leads_to,
     listed_columns,
     name_of,
     paths_in,
@@ -37,6 +40,9 @@ from tideline.decoding.schemas.selecting import (
 )
 from tideline.decoding.schemas.shapes import Record, Shape, column_type, struct_field
 from tideline.model.decoding import (
+    OF_ENVELOPE,
+    OWN_COLUMNS,
+    UNAVAILABLE,
     ColumnSource,
     FieldChoice,
     ReaderSchema,
@@ -125,6 +131,8 @@ def reader_schema(
     protobuf: Protobuf | None = None,
     *,
     plain: bool = False,
+    envelope: bool = False,
+    unavailable: bool = False,
 ) -> Merged:
     """What a part's records are read as, from the schemas that they were written with.
 
@@ -138,9 +146,13 @@ def reader_schema(
         fields: The fields that become columns; empty for every field.
         protobuf: Only for that format.
         plain: Whether new columns take no notice of Connect's logical types.
+        envelope: Whether records are change events, and the row's fields become columns.
+        unavailable: Whether a column of the table's own names values that did not come.
     """
     ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
-    more = (previous, reserved, fields, protobuf)
+    own = (*OWN_COLUMNS, *((UNAVAILABLE,) if unavailable else ()))
+    naming = Naming(part == "key", (*own, *OF_ENVELOPE) if envelope else own, bare=int(envelope))
+    more = (previous, reserved, fields, protobuf, naming)
     merging = _Merging(part, format, ordered, *more, plain=plain)
     if previous is None and merging.misfits:
         other = _Merging(part, format, ordered[::-1], *more, plain=plain)
@@ -175,6 +187,7 @@ class _Merging:
         reserved: Collection[str],
         choices: Sequence[FieldChoice],
         protobuf: Protobuf | None,
+        naming: Naming,
         *,
         plain: bool,
     ) -> None:
@@ -186,7 +199,11 @@ class _Merging:
         self.reserved = reserved
         self.choices = choices
         self.language = _protobuf(protobuf) if protobuf else _LANGUAGES[format]
+        self.naming = naming
+        self.is_envelope = naming.bare > 0
         self.paths = [choice.path for choice in choices]
+        if self.is_envelope:
+            self.paths = envelope_paths(choices)
         history = (previous.history or previous.text) if previous else None
         self.known = self.language.read(history) if history is not None else None
         self.left_out: list[Incompatible | Unusable] = []
@@ -211,6 +228,8 @@ class _Merging:
     def _merge(self, writer: WriterSchema) -> None:
         try:
             shape = self._shape(writer)
+            if self.is_envelope:
+                refuse_no_event(shape)
         except SchemaUnusable as found:
             self.left_out.append(
                 Unusable(writer.known_as, writer.schema_id, found.field, found.reason, writer.text)
@@ -283,9 +302,9 @@ class _Merging:
         so_far = columns_so_far(self.previous)
         if self.paths:
             sources = {c.field: c.name for c in columns}
-            listed = listed_columns(
-                self.part, self.choices, decoded, sources, so_far, self.reserved
-            )
+            choices = row_choices(decoded, self.choices) if self.is_envelope else self.choices
+            more = (sources, so_far, self.reserved, self.naming)
+            listed = listed_columns(choices, decoded, *more)
             refused = listed.refused
             history = self.language.text(known)
             reader = replace(reader, listed=listed.columns, history=history)
@@ -307,16 +326,18 @@ class _Merging:
         so_far = () if self.paths else columns_so_far(self.previous)
         reserved = () if self.paths else self.reserved
         taken = {without_case(n) for n in (*reserved, *(c.name for c in so_far))}
-        is_key = self.part == "key"
         columns = []
         for field in decoded.fields:
-            name = name_of((field,), field.name, so_far, taken, key=is_key)
+            name = name_of((field,), field.name, so_far, taken, replace(self.naming, bare=0))
             taken.add(without_case(name))
             columns.append(ColumnSource(name, field.name, column_type(field.shape)))
         return tuple(columns)
 
     def _new_fields(self, reader: ReaderSchema, decoded: Record) -> list[NewField]:
-        """Of listed fields, what is new inside of them: they themselves were asked for."""
+        """Of listed fields, what is new inside of them: they themselves were asked for.
+
+        Nobody has asked for a field of an event's row, unless some are listed.
+        """
         if self.previous is None:
             return []
         names = {c.field: c.name for c in reader.columns}
@@ -325,7 +346,12 @@ class _Merging:
         for schema, path, shape in self.added:
             name = names.get(path[0], "")
             if reader.listed is not None:
-                inside = (column for column, chain in chains if is_inside(path, chain))
+                asked = not self.is_envelope or self.choices
+                inside = (
+                    column
+                    for column, chain in chains
+                    if is_inside(path, chain) or (not asked and leads_to(path, chain))
+                )
                 name = next(inside, "")
             if name:
                 found.append(NewField(schema, ".".join(path), name, column_type(shape)))

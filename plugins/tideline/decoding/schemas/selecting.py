@@ -18,7 +18,13 @@ from itertools import pairwise
 
 from tideline.decoding.schemas.changes import column_name, nested_names
 from tideline.decoding.schemas.shapes import Field, Record, as_written, column_type
-from tideline.model.decoding import FieldChoice, ReaderSchema, RecordPart, TypedColumn, without_case
+from tideline.model.decoding import (
+    OWN_COLUMNS,
+    FieldChoice,
+    ReaderSchema,
+    TypedColumn,
+    without_case,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,21 @@ class Listed:
     refused: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a part's fields are named.
+
+    Args:
+        key: Whether they are the key's.
+        own: Names of the table's own columns.
+        bare: How many outermost records on a path give no part of a name.
+    """
+
+    key: bool = False
+    own: Collection[str] = OWN_COLUMNS
+    bare: int = 0
+
+
 def columns_so_far(previous: ReaderSchema | None) -> tuple[TypedColumn, ...]:
     """Every column that a table has got from a part; those that are filled come last."""
     return () if previous is None else (*previous.dropped, *previous.in_table)
@@ -44,8 +65,7 @@ def name_of(
     path: str,
     so_far: Sequence[TypedColumn],
     taken: Collection[str],
-    *,
-    key: bool,
+    naming: Naming,
 ) -> str:
     """The name of a field's column, where the stream file gives none.
 
@@ -54,33 +74,34 @@ def name_of(
         path: Its path. A field `a.b` is another one than the field `b` of a record `a`.
         so_far: As `columns_so_far` gives them.
         taken: Names that are taken, in lower case.
-        key: Whether the field is the key's.
+        naming: How the part's fields are named.
     """
     own = [c for c in so_far if (c.field, len(c.steps)) == (path, len(chain))]
     for column in reversed(own):
         if not column.is_given:
             return column.name
-    joined = "_".join(field.name for field in chain)
-    return column_name(joined, {*taken} - {without_case(c.name) for c in own}, key=key)
+    joined = "_".join(field.name for field in chain[naming.bare :])
+    free = {*taken} - {without_case(c.name) for c in own}
+    return column_name(joined, free, key=naming.key, own=naming.own)
 
 
 def listed_columns(
-    part: RecordPart,
     choices: Sequence[FieldChoice],
     reader: Record,
     formats: Mapping[str, str],
     so_far: Sequence[TypedColumn],
     reserved: Collection[str],
+    naming: Naming,
 ) -> Listed:
     """The columns of listed fields.
 
     Args:
-        part: Key or value.
         choices: The list.
         reader: What the format decodes.
         formats: The format's column of each of its fields.
         so_far: As `columns_so_far` gives them.
         reserved: Names of the table's other columns.
+        naming: How the part's fields are named.
     """
     given = {without_case(c.column): c.path for c in choices if c.column is not None}
     taken = {*(without_case(n) for n in reserved), *(without_case(c.name) for c in so_far), *given}
@@ -91,7 +112,7 @@ def listed_columns(
             continue
         name = choice.column
         if name is None:
-            name = name_of(chain, choice.path, so_far, taken, key=part == "key")
+            name = name_of(chain, choice.path, so_far, taken, naming)
             taken.add(without_case(name))
         steps = (formats[chain[0].name], *nested_steps(chain))
         kind, is_given = column_type(chain[-1].shape), choice.column is not None
@@ -108,6 +129,11 @@ def listed_columns(
 def is_inside(path: Sequence[str], chain: tuple[Field, ...]) -> bool:
     """Whether a field's path leads into the field at a chain's end, and not only to it."""
     return len(path) > len(chain) and [*path[: len(chain)]] == [f.name for f in chain]
+
+
+def leads_to(path: Sequence[str], chain: tuple[Field, ...]) -> bool:
+    """Whether a field's path is that of the field at a chain's end."""
+    return [*path] == [f.name for f in chain]
 
 
 def _refusals(

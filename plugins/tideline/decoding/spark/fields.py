@@ -40,6 +40,8 @@ from tideline.spark.session import DECODERS
 
 PAYLOAD, SCHEMA_ID = "payload", "schema_id"
 FIELDS, ERROR_CLASS, ERROR = "fields", "error_class", "error"
+FAR_MS = 9_000_000_000_000_000
+"""Milliseconds that still fit when they are counted in microseconds."""
 
 
 _DECODED = "_decoded"

@@ -13,9 +13,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType
 
+from tideline.decoding.spark.envelope import open_envelopes
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
+    FAR_MS,
     FIELDS,
     PAYLOAD,
     SCHEMA_ID,
@@ -27,8 +29,6 @@ from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
 from tideline.spark.raw_rows import Transform
 
 EVENT_DATE = "event_date"
-_FARTHEST_MS = 9_000_000_000_000_000
-"""Milliseconds that still fit when they are counted in microseconds."""
 IS_TOMBSTONE, IS_DROPPED, PART = "is_tombstone", "is_dropped", "part"
 _TOLD = (ERROR_CLASS, ERROR)
 
@@ -52,7 +52,7 @@ def judge(plan: DecodePlan) -> Transform:
         rows = rows.withColumns({IS_TOMBSTONE: F.col("value").isNull(), IS_DROPPED: is_dropped})
         for part in plan.parts:
             rows = _with_part(rows, part)
-        rows = _joined(rows, plan)
+        rows = _joined(rows, plan).transform(open_envelopes(plan))
         return rows if plan.event_date is None else rows.transform(judge_event_date(plan))
 
     return transform
@@ -110,18 +110,22 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
 def judge_event_date(plan: DecodePlan) -> Transform:
     """Add `event_date`; a good row outside of the window becomes bad, or gets none.
 
-    A tombstone has no fields: it has the day of Kafka's time, or none, and is never bad for it.
+    A tombstone has no fields: it has the day of Kafka's time, or none, and is never bad for it. Nor
+    is a change event's delete, which may not tell that field.
     A field that is null, or no time, is outside of the window.
     """
     wanted = plan.event_date
     assert wanted is not None
     kafka_day = F.to_date(F.col("timestamp"))
-    is_tombstone = F.col("is_tombstone")
+    is_gone = F.col("is_tombstone")
+    if any(p.envelope for p in plan.parts):
+        is_gone |= F.coalesce(F.col("op").isin("d", "t"), F.lit(False))
     day = kafka_day
     if wanted.field is not None:
-        day = F.when(is_tombstone, kafka_day).otherwise(_day_of(plan, wanted.field))
+        told = _day_of(plan, wanted.field)
+        day = F.when(is_gone, F.coalesce(told, kafka_day)).otherwise(told)
     inside = F.coalesce(F.col(EVENT_DATE).between(wanted.first, wanted.last), F.lit(False))
-    is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_tombstone
+    is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_gone
     if wanted.outside != "quarantine":
         is_late = F.lit(False)
     what = F.concat_ws(" ", F.lit("the event's day"), F.col(EVENT_DATE).cast("string"))
@@ -144,7 +148,7 @@ def _day_of(plan: DecodePlan, name: str) -> Column:
     if isinstance(kind, DateType):
         return column
     if isinstance(kind, LongType):
-        return F.to_date(F.timestamp_millis(F.when(F.abs(column) < _FARTHEST_MS, column)))
+        return F.to_date(F.timestamp_millis(F.when(F.abs(column) < FAR_MS, column)))
     if isinstance(kind, StringType):
         return F.to_date(F.try_to_timestamp(column))
     return F.to_date(column)

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tideline.decoding.spark.fields import value_of
+from tideline.decoding.spark.envelope import typed_value
 from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import (
     CoordinateRange,
@@ -188,7 +188,7 @@ def typed(plan: DecodePlan) -> Transform:
     """The typed table's columns: the value's fields first, then the key's."""
     own = [name for name in own_columns(plan) if name != PLAN]
     parts = sorted(plan.parts, key=lambda p: p.part != "value")
-    fields = [value_of(p.part, c).alias(c.name) for p in parts for c in p.reader.in_table]
+    fields = [typed_value(p, c).alias(c.name) for p in parts for c in p.reader.in_table]
     plan_id = F.lit(plan.plan_id).alias(PLAN)
 
     def transform(rows: DataFrame) -> DataFrame:

@@ -1,0 +1,172 @@
+"""Change events become rows of the changed table, and what they say of themselves its columns.
+
+Of a delete, the row is what `before` tells of it, and what the key tells. A value that the change
+did not bring is null, and the row names its column: a fold keeps the value from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tideline.decoding.schemas.envelope import BEFORE, CHANGES, MESSAGE, POSITION, ROW
+from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FAR_MS, fields_of, value_of
+from tideline.model.decoding import (
+    NO_CHANGE,
+    OF_ENVELOPE,
+    UNAVAILABLE,
+    DecodePlan,
+    PartPlan,
+    TypedColumn,
+)
+from tideline.spark.raw_rows import Transform
+
+
+def open_envelopes(plan: DecodePlan) -> Transform:
+    """Put the changed row in place of its event, and add the table's own columns about it.
+
+    A good event that changes no row becomes bad. Without an envelope, only values that a change did
+    not bring are seen to.
+
+    Args:
+        plan: Its parts are decoded and judged already.
+    """
+    part = next((p for p in plan.parts if p.part == "value"), None)
+    key = next((p for p in plan.parts if p.part == "key"), None)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        if part is None:
+            return rows
+        if part.envelope is not None:
+            rows = _with_row(rows, part, key)
+        return rows if part.unavailable is None else _without_placeholders(rows, part)
+
+    return transform
+
+
+def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFrame:
+    event = _Event(part)
+    op = event.at("op")
+    made = {
+        "op": op,
+        "source_timestamp": F.timestamp_millis(
+            F.when(F.abs(event.at("source", "ts_ms")) < FAR_MS, event.at("source", "ts_ms"))
+        ),
+        "snapshot": event.at("source", "snapshot"),
+        "transaction_id": event.at("transaction", "id"),
+        "source_position": _position(event),
+    }
+    has_row = op.isin("d", "t") | event.at(ROW).isNotNull()
+    name = (
+        F.when(F.col(ERROR_CLASS).isNotNull() | F.col("value").isNull(), F.col(ERROR_CLASS))
+        .when(op.isNull() | (op == MESSAGE), F.lit(NO_CHANGE))
+        .when(~op.isin(*CHANGES) | ~has_row, F.lit("type_mismatch"))
+    )
+    what = F.concat(F.lit("op is "), F.coalesce(F.substring(op, 1, 20), F.lit("null")))
+    why = F.when(name == NO_CHANGE, ": the event changes no row").when(
+        op.isin(*CHANGES), f", and {ROW} is null"
+    )
+    text = F.concat(what, F.coalesce(why, F.lit(": no operation of Debezium's")))
+    is_new = F.col(ERROR_CLASS).isNull() & name.isNotNull()
+    judged = {
+        ERROR_CLASS: name,
+        ERROR: F.when(is_new, text).otherwise(F.col(ERROR)),
+        "part": F.when(is_new, part.part).otherwise(F.col("part")),
+    }
+    row = event.row(F.coalesce(op == "d", F.lit(False)), key)
+    # in this order: the event's own columns and the judgement are made of what is replaced
+    assert [*made] == [*OF_ENVELOPE]
+    return rows.withColumns(made | judged | ({} if row is None else {fields_of(part.part): row}))
+
+
+class _Event:
+    """The decoded event: its fields by their names in the records."""
+
+    def __init__(self, part: PartPlan) -> None:
+        self.columns = {column.field: column for column in part.reader.columns}
+        self.fields = F.col(fields_of(part.part))
+
+    def at(self, field: str, *inside: str) -> Column:
+        """A field; null where no schema has it."""
+        column = self.columns.get(field)
+        if column is None or (inside and inside[0] not in _types_in(column.type)):
+            return F.lit(None).cast("bigint" if inside == ("ts_ms",) else "string")
+        return reduce(getitem, inside, self.fields[column.name])
+
+    def row(self, is_delete: Column, key: PartPlan | None) -> Column | None:
+        """The changed row, in place of `after`; None where no schema has one."""
+        after, before = self.columns.get(ROW), self.columns.get(BEFORE)
+        if after is None:
+            return None
+        keys = {c.field: c for c in key.reader.columns} if key is not None else {}
+        was = _types_in(before.type) if before is not None else {}
+        made = []
+        for name, kind in _types_in(after.type).items():
+            old = [self.at(BEFORE, name)] if was.get(name) == kind else []
+            if key is not None and name in keys and keys[name].type == kind:
+                old.append(F.col(fields_of(key.part))[keys[name].name])
+            gone = F.coalesce(*old) if old else F.lit(None)
+            made.append(F.when(is_delete, gone).otherwise(self.at(ROW, name)).alias(name))
+        return F.struct(F.struct(*made).alias(after.name))
+
+
+def _types_in(kind: object) -> dict[str, Any]:
+    """The types of a struct's fields, as Delta writes them in JSON; none of another type's."""
+    fields = kind.get("fields", ()) if isinstance(kind, Mapping) else ()
+    return {field["name"]: field["type"] for field in fields}
+
+
+def _position(event: _Event) -> Column:
+    source = event.columns.get("source")
+    names = [name for name in POSITION if source is not None and name in _types_in(source.type)]
+    if not names:
+        return F.lit(None).cast("string")
+    return F.to_json(F.struct(*(event.at("source", name).alias(name) for name in names)))
+
+
+def _without_placeholders(rows: DataFrame, part: PartPlan) -> DataFrame:
+    """Name the columns whose value did not come; `typed_value` gives null for these."""
+    depth = 2 if part.envelope is not None else 1
+    named = []
+    for column in part.reader.in_table:
+        stands = placeholder(part, column)
+        if len(column.steps) == depth and stands is not None:
+            is_away = F.coalesce(value_of(part.part, column) == stands, F.lit(False))
+            named.append(F.when(is_away, F.lit(column.name)))
+    names = F.array_compact(F.array(*named)) if named else F.lit(None).cast("array<string>")
+    return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
+
+
+def typed_value(part: PartPlan, column: TypedColumn) -> Column:
+    """The value of a typed column; null also where the change did not bring it."""
+    found = value_of(part.part, column)
+    if part.unavailable is None or placeholder(part, column) is None:
+        return found
+    away = F.array_contains(F.coalesce(F.col(UNAVAILABLE), F.array()), column.name)
+    return F.when(~away, found)
+
+
+def placeholder(part: PartPlan, column: TypedColumn) -> Column | None:
+    """What stands in a column whose value a change did not bring; None in a type that has none.
+
+    As Debezium's PostgreSQL connector writes it (`PostgresValueConverter`): the text, its bytes, or
+    a list or a map with nothing else.
+    """
+    assert part.unavailable is not None
+    text, kind = part.unavailable, column.type
+    if kind == "string":
+        return F.lit(text)
+    if kind == "binary":
+        return F.lit(text.encode())
+    if not isinstance(kind, Mapping) or kind["type"] != "array":
+        return None
+    if kind["elementType"] == "string":
+        return F.array(F.lit(text))
+    if kind["elementType"] == "long":
+        return F.array(*(F.lit(byte).cast("bigint") for byte in text.encode()))
+    return None

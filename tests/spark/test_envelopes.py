@@ -1,0 +1,279 @@
+"""Debezium's envelope: the columns are the changed row's, and the event's own stand beside them."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.worlds.connect_json import base64_of, field, of, record, schema
+from tests.worlds.raw_tables import avro, decoded, job_of
+from tests.worlds.rows import raw_row
+from tideline.decoding.schemas.merging import reader_schema
+from tideline.model.decoding import (
+    KEPT_BY_DEFAULT,
+    OF_ENVELOPE,
+    EventDate,
+    FieldChoice,
+    PartPlan,
+    ReaderSchema,
+    WriterSchema,
+)
+
+GONE = "__debezium_unavailable_value"
+AT_MS = 1_700_000_000_123
+AT = datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
+TYPES = {
+    "id": of("int64"),
+    "note": of("string"),
+    "raw": of("bytes"),
+    "tags": of("array", items=of("string")),
+    "counts": of("array", items=of("int64")),
+    "op": of("int32"),
+    "day": of("int32", "io.debezium.time.Date"),
+}
+ROW = schema(*(field(name, kind) for name, kind in TYPES.items()), name="orders.Value")
+SOURCE = schema(
+    field("version", of("string")),
+    field("ts_ms", of("int64")),
+    field("snapshot", of("string")),
+    field("lsn", of("int64")),
+    field("sequence", of("string")),
+)
+EVENT = schema(
+    field("before", ROW | {"optional": True}),
+    field("after", ROW | {"optional": True}),
+    field("source", SOURCE),
+    field("transaction", schema(field("id", of("string")), field("total_order", of("int64")))),
+    field("op", of("string")),
+    field("ts_ms", of("int64")),
+)
+KEY = schema(field("id", of("int64")), name="orders.Key")
+FULL = {
+    "id": 1,
+    "note": "a",
+    "raw": base64_of(b"x"),
+    "tags": ["t"],
+    "counts": [7],
+    "op": 3,
+    "day": 1,
+}
+OWN = (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
+
+
+def event(op, after=None, before=None, **more):
+    """A change event's payload."""
+    source = {"version": "3", "ts_ms": AT_MS, "snapshot": "false", "lsn": 42, "sequence": None}
+    return {"op": op, "after": after, "before": before, "source": source, "ts_ms": 1} | more
+
+
+def part_of(*schemas, name="value", envelope=True, fields=()):
+    """How events, or their keys, are decoded."""
+    is_event = envelope and name == "value"
+    writers = [WriterSchema(n, json.dumps(s), f"{n}", f"s:{n}") for n, s in enumerate(schemas, 1)]
+    merged = reader_schema(
+        name, "connect", writers, None, fields=fields, envelope=is_event, unavailable=is_event
+    )
+    assert not merged.misfits, merged.misfits
+    assert not merged.refused
+    return PartPlan(
+        name,
+        "json",
+        "connect",
+        "s",
+        merged.writers,
+        (),
+        (),
+        merged.reader,
+        fields=tuple(fields),
+        envelope="debezium" if is_event else None,
+        unavailable=GONE if is_event else None,
+    )
+
+
+def changes(spark, folder, events, *, fields=(), **plan):
+    """Typed and quarantined rows of events, each with the key of row 1."""
+    key = record(KEY, {"id": 1})
+    values = (None if e is None else record(EVENT, e) for e in events)
+    rows = [raw_row(n, value, key=key) for n, value in enumerate(values)]
+    parts = [part_of(EVENT, fields=fields), part_of(KEY, name="key")]
+    return decoded(spark, job_of(folder, rows, parts, own_columns=OWN, **plan))[1:]
+
+
+def test_the_columns_are_those_of_the_row(spark, tmp_path):
+    """Of a delete, what it tells and what its key tells; a tombstone stays one."""
+    events = [
+        event("r", FULL, transaction={"id": "7:1", "total_order": 1}),
+        event("u", FULL | {"note": "b"}),
+        event("d", before=dict.fromkeys(FULL) | {"day": 2}),
+        None,
+        event("t"),
+    ]
+    typed, bad = changes(spark, tmp_path, events)
+    assert bad == []
+    assert [row["op"] for row in typed] == ["r", "u", "d", None, "t"]
+    assert [row["id"] for row in typed] == [1, 1, 1, None, None]
+    assert [row["note"] for row in typed] == ["a", "b", None, None, None]
+    assert [row["value_op"] for row in typed] == [3, 3, None, None, None]
+    assert [row["is_tombstone"] for row in typed] == [False, False, False, True, False]
+    first = typed[0]
+    assert (first["source_timestamp"], first["snapshot"]) == (AT, "false")
+    assert (first["transaction_id"], typed[1]["transaction_id"]) == ("7:1", None)
+    assert json.loads(first["source_position"]) == {"lsn": 42}
+    assert (first["raw"], first["tags"], first["counts"]) == (b"x", ["t"], [7])
+    assert str(typed[2]["day"]) == "1970-01-03"
+    assert {row["unavailable_columns"] for row in typed} == {None}
+
+
+def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):
+    away = {
+        "note": GONE,
+        "raw": base64_of(GONE.encode()),
+        "tags": [GONE],
+        "counts": [*GONE.encode()],
+    }
+    events = [event("u", FULL | away), event("u", FULL | {"tags": [GONE, "t"], "note": GONE + "."})]
+    typed, bad = changes(spark, tmp_path, events)
+    assert bad == []
+    assert [typed[0][name] for name in away] == [None] * 4
+    assert typed[0]["unavailable_columns"] == [*away]
+    assert (typed[1]["tags"], typed[1]["note"]) == ([GONE, "t"], GONE + ".")
+    assert typed[1]["unavailable_columns"] is None
+
+
+def test_what_changes_no_row_is_set_aside_and_called_so(spark, tmp_path):
+    events = [
+        event("m"),
+        event(None),
+        event("u"),
+        event("x", FULL),
+        event("c", FULL),
+    ]
+    typed, bad = changes(spark, tmp_path, events)
+    assert [row["offset"] for row in typed] == [4]
+    assert [(row["error_class"], row["error"]) for row in bad] == [
+        ("no_change", "op is m: the event changes no row"),
+        ("no_change", "op is null: the event changes no row"),
+        ("type_mismatch", "op is u, and after is null"),
+        ("type_mismatch", "op is x: no operation of Debezium's"),
+    ]
+    assert {row["part"] for row in bad} == {"value"}
+
+
+def test_chosen_fields_are_of_the_row(spark, tmp_path):
+    fields = (FieldChoice("after.note", "text"), FieldChoice("after.id"))
+    typed, _ = changes(spark, tmp_path, [event("c", FULL), event("d", before=FULL)], fields=fields)
+    own = {*OWN, "topic_id", "generation", "partition", "offset", "decode_plan_id"}
+    names = [name for name in typed[0] if name not in {*own, "unavailable_columns"}]
+    assert names == ["text", "id", "key_id"]
+    assert [(row["text"], row["id"]) for row in typed] == [("a", 1), ("a", 1)]
+
+
+def test_a_delete_has_the_day_of_kafkas_time_where_it_does_not_tell_its_own(spark, tmp_path):
+    day = EventDate("day", datetime(1970, 1, 1).date(), datetime(2100, 1, 1).date(), "quarantine")
+    events = [event("c", FULL), event("d", before=dict.fromkeys(FULL)), event("d", before=FULL)]
+    events += [event("u", FULL | {"day": None})]
+    typed, bad = changes(spark, tmp_path, events, event_date=day)
+    assert [str(row["event_date"]) for row in typed][::2] == ["1970-01-02", "1970-01-02"]
+    assert typed[1]["event_date"] == typed[1]["timestamp"].date()
+    assert [row["error_class"] for row in bad] == ["event_time"]
+
+
+def test_avro_as_well(spark, tmp_path):
+    """`before` and `after` are of one named type, which is written once."""
+    text = ["null", "string"]
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    row["fields"] += [{"name": "note", "type": text, "default": None}]
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", row], "default": None},
+            {"name": "after", "type": ["null", "Value"], "default": None},
+            {
+                "name": "source",
+                "type": {
+                    "type": "record",
+                    "name": "Source",
+                    "fields": [
+                        {"name": "ts_ms", "type": "long"},
+                        {"name": "file", "type": "string"},
+                        {"name": "pos", "type": "long"},
+                    ],
+                },
+            },
+            {"name": "op", "type": "string"},
+        ],
+    }
+    source = {"ts_ms": AT_MS, "file": "binlog.1", "pos": 9}
+    events = [
+        {"op": "c", "before": None, "after": {"id": 1, "note": "a"}, "source": source},
+        {"op": "u", "before": None, "after": {"id": 1, "note": GONE}, "source": source},
+        {"op": "d", "before": {"id": 1, "note": None}, "after": None, "source": source},
+    ]
+    writer = WriterSchema(1, json.dumps(envelope), "1", "s:1", schema_type="avro")
+    merged = reader_schema("value", "avro", [writer], None, envelope=True, unavailable=True)
+    assert not merged.misfits
+    part = PartPlan("value", "avro", "confluent", "s", merged.writers, (), (), merged.reader)
+    part = replace(part, envelope="debezium", unavailable=GONE)
+    values = [avro(envelope, e, 1) for e in events]
+    _, typed, bad = decoded(spark, job_of(tmp_path, values, [part], own_columns=OWN))
+    assert bad == []
+    assert [(r["op"], r["id"], r["note"]) for r in typed] == [
+        ("c", 1, "a"),
+        ("u", 1, None),
+        ("d", 1, None),
+    ]
+    assert json.loads(typed[0]["source_position"]) == {"file": "binlog.1", "pos": 9}
+    assert [r["unavailable_columns"] for r in typed] == [None, ["note"], None]
+
+
+def test_without_an_envelope_placeholders_are_known_where_the_file_says_so(spark, tmp_path):
+    part = part_of(ROW, envelope=False)
+    values = [record(ROW, FULL | {"note": GONE}), record(ROW, FULL)]
+    _, typed, _ = decoded(spark, job_of(tmp_path, values, [part]))
+    assert [row["note"] for row in typed] == [GONE, "a"]
+    part = replace(part, unavailable=GONE)
+    _, typed, _ = decoded(spark, job_of(tmp_path / "other", values, [part]))
+    assert [row["note"] for row in typed] == [None, "a"]
+    assert [row["unavailable_columns"] for row in typed] == [["note"], None]
+
+
+NO_EVENTS = {
+    "a flattened record": schema(field("id", of("int64")), field("__op", of("string"))),
+    "a row that is a text": schema(
+        field("after", of("string")), field("op", of("string")), field("source", SOURCE)
+    ),
+}
+OTHERS = {
+    "a heartbeat": schema(
+        field("ts_ms", of("int64")), name="io.debezium.connector.common.Heartbeat"
+    ),
+    "a message": schema(
+        field("op", of("string")), field("source", SOURCE), field("message", of("string"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*NO_EVENTS, *OTHERS])
+def test_which_schemas_are_of_debezium(name):
+    writers = [WriterSchema(1, json.dumps(EVENT), "1", "s:1")]
+    writers += [WriterSchema(2, json.dumps((NO_EVENTS | OTHERS)[name]), "2", "s:2")]
+    merged = reader_schema("value", "connect", writers, None, envelope=True, unavailable=True)
+    assert [str(m).split(":")[0] for m in merged.misfits] == ["s"] * (name in NO_EVENTS)
+
+
+def test_a_new_field_of_the_row_is_a_new_column_that_nobody_has_asked_for():
+    more = schema(*ROW["fields"], field("more", of("string")), name="orders.Value")
+    event_of_more = schema(field("before", more), field("after", more), *EVENT["fields"][2:])
+    writers = [WriterSchema(1, json.dumps(EVENT), "1", "s:1")]
+    first = reader_schema("value", "connect", writers, None, envelope=True)
+    writers += [WriterSchema(2, json.dumps(event_of_more), "2", "s:2")]
+    second = reader_schema("value", "connect", writers, first.reader, envelope=True)
+    assert [(c.field, c.column) for c in second.changes] == [("after.more", "more")]
+    assert isinstance(second.reader, ReaderSchema)
+    fields = (FieldChoice("after.id"),)
+    chosen = reader_schema("value", "connect", writers[:1], None, fields=fields, envelope=True)
+    after = reader_schema("value", "connect", writers, chosen.reader, fields=fields, envelope=True)
+    assert [*after.changes] == []
+    assert [c.name for c in after.reader.in_table] == ["id"]
