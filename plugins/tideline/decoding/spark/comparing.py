@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.rows import PLAN, read_files, within
+from tideline.decoding.spark.rows import PLAN
 from tideline.model.offsets import CoordinateRange
+from tideline.spark.stored_rows import read_files, within
 from tideline.table.schema import TYPED_COORDINATES
 
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"

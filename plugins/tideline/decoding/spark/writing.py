@@ -26,12 +26,13 @@ from tideline.decoding.spark.comparing import changed_rows
 from tideline.decoding.spark.fields import ERROR_CLASS
 from tideline.decoding.spark.framing import IS_NEW, find_new_ids, find_new_schemas
 from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
-from tideline.decoding.spark.rows import for_typed, quarantined, typed, within
+from tideline.decoding.spark.rows import for_typed, quarantined, typed
 from tideline.errors import BadInput, VerificationFailed
 from tideline.model.decoding import ErrorClass
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
 from tideline.spark.raw_rows import Transform, observed, write_rows
+from tideline.spark.stored_rows import within
 
 
 def own_transform(name: str) -> Transform:
