@@ -8,15 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import decode_rows
+import fold_changes
 import ingest_range
 from devstack.connect_server import ConnectServer
 from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.programs import DECODE, INGEST, application_for
+from tideline.launch.programs import DECODE, FOLD, INGEST, application_for
 from tideline.launch.submit import class_paths, configuration
-from tideline.model.spark_job import DecodeResult, SparkResult
+from tideline.model.spark_job import DecodeResult, FoldResult, SparkResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,8 +87,9 @@ class InProcessSpark:
             ServiceAway: The application failed; its result says why.
         """
         self.submits += 1
-        program = {INGEST: ingest_range, DECODE: decode_rows}[application_for(job_path)]
-        result: SparkResult | DecodeResult = program.run(job_path, self.session)
+        programs = {INGEST: ingest_range, DECODE: decode_rows, FOLD: fold_changes}
+        program = programs[application_for(job_path)]
+        result: SparkResult | DecodeResult | FoldResult = program.run(job_path, self.session)
         if result.error:
             raise ServiceAway("the application failed")
 

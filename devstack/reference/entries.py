@@ -11,7 +11,7 @@ from pathlib import Path
 
 from devstack.reference.markdown import code, page, table
 from tideline.errors import TidelineError
-from tideline.model.verdicts import DECODING, HALTING, POLICIES, VERDICTS
+from tideline.model.verdicts import DECODING, FOLDING, HALTING, POLICIES, VERDICTS
 
 PAGE = Path(__file__).parents[2] / "docs/incidents-and-errors.md"
 PROSE = ("Means", "At stake", "Look", "Do", "Verify")
@@ -60,6 +60,7 @@ def _tree(cls: type[TidelineError]) -> Iterator[type[TidelineError]]:
 def _index(errors: Iterable[type[TidelineError]]) -> Iterator[tuple[str, str]]:
     yield "landing halts", _links(HALTING)
     yield "decoding halts", _links(DECODING)
+    yield "the fold halts", _links(FOLDING)
     for status in sorted({cls.exit_code for cls in errors}):
         names = [cls.__name__ for cls in errors if cls.exit_code == status]
         yield f"exit status {status}", _links(names)
@@ -73,6 +74,7 @@ def _sort(anchor: str, error: type[TidelineError] | None) -> str:
     """What kind of an entry it is, in a line."""
     if error is None:
         halts = "decoding halts, landing goes on" if anchor in DECODING else "landing halts"
+        halts = "the fold halts, the rest goes on" if anchor in FOLDING else halts
         policy = f"; its policy is [`on_reset.{anchor}`](reference/stream-file.md#on_reset)"
         return f"*Incident: {halts}{policy if anchor in POLICIES else ''}.*"
     retriable = "retriable" if error.retriable else "not retriable"

@@ -148,6 +148,10 @@ class DecodingHalted(Halted):
     """A schema does not fit, or too many records cannot be decoded; the landed rows stay."""
 
 
+class FoldingHalted(Halted):
+    """A key has moved, or the current table is not as it was left; landed and typed rows stay."""
+
+
 class UnreadableTable(Halted):
     """The table, as it stands, cannot be read: a feature, its columns, its log; the text says."""
 

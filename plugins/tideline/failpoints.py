@@ -46,6 +46,17 @@ DECODE_PLACES = (
     "decode:closed",
 )
 """Every run that decodes rows reaches these too, in this order."""
+FOLD_PLACES = (
+    "lease:decoder",
+    "fold:prepared",
+    "fold:freezing",
+    "fold:frozen",
+    "fold:committed",
+    "fold:noted",
+    "fold:closing",
+    "fold:closed",
+)
+"""Every run that folds changes reaches these too, in this order."""
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",

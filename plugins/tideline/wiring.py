@@ -22,7 +22,12 @@ from tideline.registry.port import RegistryPort
 from tideline.store.settings import StoreSettings, store_settings, with_limits
 from tideline.stream.stream import Stream, tables_of
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COORDINATES
+from tideline.table.schema import (
+    COLUMNS,
+    CURRENT_COORDINATES,
+    QUARANTINE_COLUMNS,
+    TYPED_COORDINATES,
+)
 
 if TYPE_CHECKING:
     from tideline.table.port import MaintainedTablePort
@@ -71,7 +76,12 @@ def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
     # Imported here: no run needs it.
     from tideline.table.maintained_table import MaintainedTable
 
-    columns = {"raw": COLUMNS, "decoded": TYPED_COORDINATES, "quarantine": QUARANTINE_COLUMNS}
+    columns = {
+        "raw": COLUMNS,
+        "decoded": TYPED_COORDINATES,
+        "quarantine": QUARANTINE_COLUMNS,
+        "current": CURRENT_COORDINATES,
+    }
     store = find_store(stream)
     return {
         role: MaintainedTable(uri, _options(uri, store), columns[role])
@@ -126,6 +136,7 @@ def open_run(
             kafka_options=settings.for_spark(),
             store_options={} if store is None else store.for_spark(),
             typed=_typed_tables(stream, store),
+            current=_current_table(stream, store),
             connect_registry=None if stream.registry is None else connect_registry,
             warnings=settings.warnings,
         )
@@ -139,3 +150,10 @@ def _typed_tables(stream: Stream, store: StoreSettings | None) -> TypedTables | 
         TargetTable(decoded, _options(decoded, store), TYPED_COORDINATES),
         TargetTable(quarantine, _options(quarantine, store), QUARANTINE_COLUMNS),
     )
+
+
+def _current_table(stream: Stream, store: StoreSettings | None) -> TargetTable | None:
+    if stream.current is None:
+        return None
+    uri = stream.current.table.uri
+    return TargetTable(uri, _options(uri, store), CURRENT_COORDINATES)

@@ -291,5 +291,6 @@ MUTANTS = (
         "value if value is None or raw is None else value.beside(raw.uri)",
         "value",
         "tests/unit/test_stream_files.py::test_one_address_of_two_may_be_named",
+        within="_tables_beside_the_raw_one",
     ),
 )

@@ -38,7 +38,7 @@ from tideline.rules.audit import Audit, Flaw
 NOTICE = {"kind": "new_topic", "topic": "orders", "partition": None, "text": "followed"}
 
 
-NOTHING_DECODED = {"decoded": None, "quarantined": None, "tombstones": None}
+NOTHING_DECODED = {"decoded": None, "quarantined": None, "tombstones": None, "folded": None}
 
 
 def test_the_schema_of_the_output_is_current():

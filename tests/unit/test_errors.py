@@ -16,7 +16,7 @@ EXIT = {
     "NotEntitled": 2,
     "UnreadableDocument": 2, "NewerFormat": 2,
     "RequestConflict": 2, "Halted": 3, "ResetDetected": 3, "ReplayUnavailable": 3,
-    "SchemaChanged": 3, "DecodingHalted": 3, "WindowUnavailable": 3, "UnreadableTable": 3,
+    "SchemaChanged": 3, "DecodingHalted": 3, "FoldingHalted": 3, "WindowUnavailable": 3, "UnreadableTable": 3,
     "UnreadableRecords": 3, "Transient": 4,
     "ServiceAway": 4, "RegistryAway": 4, "StreamBusy": 4, "AttemptFenced": 4, "CommitConflict": 4,
     "VerificationFailed": 5, "AuditNotClean": 6,

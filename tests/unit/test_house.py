@@ -12,7 +12,13 @@ import pytest
 from devstack.broker import new_cluster_id
 from devstack.reference import PAGES
 from tests.mutants import MUTANTS
-from tideline.failpoints import DECODE_PLACES, PLACES, RARE_PLACES, SPARK_PLACES
+from tideline.failpoints import (
+    DECODE_PLACES,
+    FOLD_PLACES,
+    PLACES,
+    RARE_PLACES,
+    SPARK_PLACES,
+)
 from tideline.stream.stream import stream_schema
 
 ROOT = Path(__file__).parents[2]
@@ -141,5 +147,5 @@ def test_every_failpoint_is_listed_and_every_listed_one_is_there():
     sources = [*(ROOT / "plugins/tideline").rglob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
     reached = {p for file in sources for p in re.findall(r'reach\(f?"(.+?)"\)', file.read_text())}
     leases = {f"lease:{name}" for name in ("live", "writer", "decoder")}
-    listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *RARE_PLACES}
+    listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *FOLD_PLACES, *RARE_PLACES}
     assert (reached - {"lease:{name}"}) | leases == listed

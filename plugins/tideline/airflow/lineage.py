@@ -21,6 +21,7 @@ from openlineage.client.generated.output_statistics_output_dataset import (
 from tideline.contract.events import build_decoded_event, build_landed_event
 from tideline.contract.shapes import Coordinates
 from tideline.kafka.settings import kafka_settings
+from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.run import RunRecord
 from tideline.stream.stream import Stream
@@ -45,10 +46,12 @@ class TidelineRunFacet(RunFacet):
     plan_id: str = ""
 
 
-def lineage_of(stream: Stream, record: RunRecord | DecodeRecord) -> OperatorLineage:
-    """What a closed run, or a verified decoding, has read and written."""
+def lineage_of(stream: Stream, record: RunRecord | DecodeRecord | FoldRecord) -> OperatorLineage:
+    """What a closed run, a verified decoding, or a verified fold has read and written."""
     if isinstance(record, RunRecord):
         return landed_lineage(stream, record)
+    if isinstance(record, FoldRecord):
+        return folded_lineage(stream, record)
     return decoded_lineage(stream, record)
 
 
@@ -85,6 +88,21 @@ def decoded_lineage(stream: Stream, record: DecodeRecord) -> OperatorLineage:
             _table(uri, version, rows) for uri, version, rows in tables if version is not None
         ],
         run_facets=_run(stream, record.plan.run_id, event.plan_id),
+    )
+
+
+def folded_lineage(stream: Stream, record: FoldRecord) -> OperatorLineage:
+    """Typed table and current table of a verified fold."""
+    assert stream.decode is not None
+    assert stream.current is not None
+    written = sum(bucket.rows for bucket in record.buckets)
+    ranges = [Coordinates.of(r) for r in record.plan.ranges]
+    typed = dataset_name(stream.decode.table.uri)
+    version = record.table_version or 0
+    return OperatorLineage(
+        inputs=[InputDataset(*typed, inputFacets=_ranges(ranges))],
+        outputs=[_table(stream.current.table.uri, version, written)],
+        run_facets=_run(stream, record.plan.run_id, record.plan.plan_id),
     )
 
 

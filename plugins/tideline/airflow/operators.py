@@ -38,7 +38,9 @@ from tideline.pipeline.resolve_reset import answer, ask, asked_incidents, resolv
 from tideline.pipeline.run_batch import (
     AFTER_DETECTION,
     DECODING_STEPS,
+    FOLDING_STEPS,
     decodes_nothing,
+    folds_nothing,
     steps_without_work,
 )
 from tideline.pipeline.steps import (
@@ -98,7 +100,7 @@ class DetectEarliestReset(StreamOperator):
                 if result.halts:
                     reasons = (*result.findings, *result.incidents)
                     raise ResetDetected("\n".join(map(str, reasons)))
-                skip_tasks((*AFTER_DETECTION, *self._decoding_steps))
+                skip_tasks((*AFTER_DETECTION, *self._decoding_steps, *self._folding_steps))
             record = detect_earliest_reset(run)
             state = run.ledger.read()
             publish_detected(self.stream.stream, state, record)
@@ -107,6 +109,9 @@ class DetectEarliestReset(StreamOperator):
         needless = steps_without_work(record, state.control.incidents)
         if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
             needless += self._decoding_steps
+        current = self.stream.current
+        if current is not None and folds_nothing(record, state, current.every):
+            needless += self._folding_steps
         if needless:
             # Skipping leaves by an exception, which has no return value to keep.
             context["ti"].xcom_push(key="return_value", value=plan_id)
@@ -116,6 +121,10 @@ class DetectEarliestReset(StreamOperator):
     @property
     def _decoding_steps(self) -> tuple[str, ...]:
         return DECODING_STEPS if self.stream.decode is not None else ()
+
+    @property
+    def _folding_steps(self) -> tuple[str, ...]:
+        return FOLDING_STEPS if self.stream.current is not None else ()
 
 
 class ResolveReset(HITLOperator):

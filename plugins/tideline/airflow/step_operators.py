@@ -33,6 +33,7 @@ from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import spark_variables
 from tideline.launch.submit import Submission
+from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.request import RunRequest, make_window, read_form
@@ -136,10 +137,12 @@ class PublishingOperator(StreamOperator):
     def __init__(self, *, stream: Stream, asset: Asset, **arguments: Any) -> None:
         super().__init__(stream=stream, **{"outlets": [asset], **arguments})
         self.asset = asset
-        self.published: RunRecord | DecodeRecord | None = None
+        self.published: RunRecord | DecodeRecord | FoldRecord | None = None
 
-    def publish(self, context: Any, event: Shape, record: RunRecord | DecodeRecord) -> Any:
-        """Publish the event of a closed run or decoding; its data, which the task returns."""
+    def publish(
+        self, context: Any, event: Shape, record: RunRecord | DecodeRecord | FoldRecord
+    ) -> Any:
+        """Publish the event of what is closed; its data, which the task returns."""
         data = event.data()
         context["outlet_events"][self.asset].extra = data
         self.published = record

@@ -17,6 +17,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, Par
 
 from tideline.airflow.approval import COMMENT
 from tideline.airflow.decode_operators import DecodeRows, VerifyDecoded
+from tideline.airflow.fold_operators import FoldChanges, VerifyCurrent
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -156,6 +157,7 @@ def build_dag(stream: Stream, warning: str | None = None) -> DAG:
             VerifyRanges(task_id="verify_ranges", stream=stream),
             AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
             *_decoding(stream),
+            *_folding(stream),
         )
     return dag
 
@@ -169,6 +171,19 @@ def _decoding(stream: Stream) -> list[BaseOperator]:
         # A run that lands nothing may have to catch up: run anyway, unless something failed.
         DecodeRows(task_id="decode_rows", stream=stream, trigger_rule="none_failed"),
         VerifyDecoded(task_id="verify_decoded", stream=stream, asset=typed),
+    ]
+
+
+def _folding(stream: Stream) -> list[BaseOperator]:
+    """The tasks that fold; none where the stream has no current table."""
+    if stream.current is None:
+        return []
+    uri = _asset_uri(stream.current.table.uri)
+    table = Asset(name=f"tideline/{stream.stream}/current", uri=uri)
+    return [
+        # A run that decodes nothing may have to catch up: run anyway, unless something failed.
+        FoldChanges(task_id="fold_changes", stream=stream, trigger_rule="none_failed"),
+        VerifyCurrent(task_id="verify_current", stream=stream, asset=table),
     ]
 
 

@@ -26,7 +26,7 @@ from tideline.model.decoding import DecodeRecord, ErrorClass
 from tideline.model.incident import Incident
 from tideline.model.plan import BatchPlan, BatchProposal
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.verdicts import DECODING, HALTING
+from tideline.model.verdicts import DECODING, FOLDING, HALTING
 
 _SHOWN = 500
 """Partitions; Airflow limits a value of the asset state store to 64 KiB by default."""
@@ -101,7 +101,7 @@ def measured_step(run: RunContext, task: Any) -> Iterator[None]:
 def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
     """Publish how many incidents of each class are open: 0 as well, so that an alert ends."""
     kinds = [incident.finding.kind for incident in incidents]
-    for kind in (*HALTING, *DECODING):
+    for kind in (*HALTING, *DECODING, *FOLDING):
         publish(metrics.OPEN_INCIDENTS, kinds.count(kind), stream=stream, **{"class": kind})
 
 

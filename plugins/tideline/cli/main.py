@@ -138,6 +138,8 @@ def _add_run_commands(add: AddCommand) -> None:
     decode.add_argument(
         "--since", metavar="T", help="of --again: only records with this time or a later one"
     )
+    fold = add("fold", writing.fold, "fold what is decoded into the current table")
+    fold.add_argument("--run-id", help="id of the run; the same id again folds its changes again")
     redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",

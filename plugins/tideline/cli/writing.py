@@ -20,6 +20,7 @@ from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
     build_decoded,
     build_decoded_again,
+    build_folded,
     build_maintenance,
     build_move,
     build_not_rewound,
@@ -36,6 +37,7 @@ from tideline.launch.launcher import Launcher
 from tideline.launch.progress import ProgressLine, working
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
+from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
@@ -43,7 +45,7 @@ from tideline.model.run import RunRecord
 from tideline.model.wording import shown, size_text
 from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.run_batch import decode_batch, run_batch
+from tideline.pipeline.run_batch import decode_batch, fold_batch, run_batch
 from tideline.secrecy import without_login
 from tideline.store.settings import store_settings
 from tideline.stream.files import read_stream
@@ -107,13 +109,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     run_id = options.run_id or _new_run_id()
     request = _request(options)
+    folding = Folding()
     try:
         with open_run(stream, run_id, request, _watched_spark(stream)) as context:
             record = run_batch(context)
+            if context.folded is not None:
+                folding = context.ledger.read().folding
     except TidelineError as error:
         output.error(error, _failure(error, stream, run_id, request))
         return error.exit_code
-    answer = build_run(record, context.decoded)
+    answer = build_run(record, context.decoded, context.folded)
     lines = first_rows((*_COLUMNS, "rows"), answer.ranges)
     summary = "nothing to do"
     if record.superseded_by is not None:
@@ -123,7 +128,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
             f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
             f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
         )
-    output.answer(answer, *lines, summary, *_decoded_lines(context.decoded))
+    more = (*_decoded_lines(context.decoded), *_folded_lines(context.folded, folding))
+    output.answer(answer, *lines, summary, *more)
     return 0
 
 
@@ -185,6 +191,34 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     lines = _decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
     return 0
+
+
+def fold(options: argparse.Namespace, output: Output) -> int:
+    """Fold what is decoded into the current table, without landing or decoding anything.
+
+    Whatever current.every says. The id of a run that has folded folds its changes once more.
+    """
+    stream = read_stream(options.file)
+    if stream.current is None:
+        raise BadInput(f"{options.file}: current: got nothing; required for this command")
+    run_id = options.run_id or _new_run_id()
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
+        fold_batch(context, is_asked=True)
+        folding = context.ledger.read().folding
+    lines = _folded_lines(context.folded, folding) or ["nothing to fold"]
+    output.answer(build_folded(run_id, context.folded, folding), *lines)
+    return 0
+
+
+def _folded_lines(record: FoldRecord | None, folding: Folding) -> list[str]:
+    """What was folded, for people; nothing where nothing was."""
+    if record is None:
+        return []
+    without = f", {record.keyless} without a key" if record.keyless else ""
+    return [
+        f"folded: {record.changes:,} changes{without} into {len(record.buckets)} buckets;"
+        f" {folding.live:,} rows, {folding.deleted:,} deleted"
+    ]
 
 
 def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> int:

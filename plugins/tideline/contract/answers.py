@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tideline.contract.shapes import (
+    Coordinates,
     Coverage,
     DamagedFile,
     DecodedRange,
@@ -122,7 +123,7 @@ class RunFacts(Shape):
 
     `incidents` are those that halted it, or whose decisions it carried out. `offset_lag` counts
     the offsets left for later runs. `decoded`, `quarantined` and `tombstones` are null where
-    nothing was decoded.
+    nothing was decoded, `folded` where no change was folded.
     """
 
     status: Literal["done", "nothing_to_do", "halted", "retry", "failed"]
@@ -134,6 +135,7 @@ class RunFacts(Shape):
     decoded: int | None
     quarantined: int | None
     tombstones: int | None
+    folded: int | None
     offset_lag: int | None
     table_version: int | None
     incidents: tuple[Incident, ...]
@@ -170,6 +172,25 @@ class Decoded(Shape):
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]
+
+
+class Folded(Shape):
+    """`tideline fold`: what was folded, and what the current table holds now.
+
+    `changes` are typed rows, `keyless` those of them that have no key and are in no row. `rows` are
+    those of keys that are there, `deleted` those of keys that are gone; `buckets` were written.
+    """
+
+    status: Literal["done", "nothing_to_do"]
+    run_id: str
+    plan_id: str | None
+    changes: int
+    keyless: int
+    rows: int
+    deleted: int
+    buckets: int
+    table_version: int | None
+    ranges: tuple[Coordinates, ...]
 
 
 class DecodedAgain(Shape):

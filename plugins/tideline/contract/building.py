@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tideline.contract import answers, shapes
 from tideline.errors import TidelineError
+from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Finding, Incident, class_entry, entries_for
@@ -154,10 +155,12 @@ def build_plan(stream: str, dry_run: DryRun) -> answers.Plan:
     )
 
 
-def build_run(record: RunRecord, decoded: DecodeRecord | None = None) -> answers.Run:
-    """A closed run, and what it has decoded."""
+def build_run(
+    record: RunRecord, decoded: DecodeRecord | None = None, folded: FoldRecord | None = None
+) -> answers.Run:
+    """A closed run, and what it has decoded and folded."""
     return answers.Run(
-        **_run_facts(record, decoded),
+        **_run_facts(record, decoded, folded),
         status="done" if record.status == "done" else "nothing_to_do",
         offset_lag=record.plan.offset_lag if record.plan is not None else 0,
     )
@@ -165,13 +168,15 @@ def build_run(record: RunRecord, decoded: DecodeRecord | None = None) -> answers
 
 def build_run_failure(error: TidelineError, record: RunRecord) -> answers.RunFailure:
     """A run that did not end: the error, and what the ledger knows of the run."""
-    facts = {**_run_facts(record, None), **_failure_facts(error)}
+    facts = {**_run_facts(record, None, None), **_failure_facts(error)}
     if record.plan is not None and not record.verified:
         facts["ranges"] = [build_range(planned) for planned in record.plan.ranges]
     return answers.RunFailure(**facts)
 
 
-def _run_facts(record: RunRecord, decoded: DecodeRecord | None) -> dict[str, Any]:
+def _run_facts(
+    record: RunRecord, decoded: DecodeRecord | None, folded: FoldRecord | None
+) -> dict[str, Any]:
     """The fields of `RunFacts` without `status` and `offset_lag`, which depend on how it ended."""
     window = record.request.window
     return {
@@ -183,6 +188,7 @@ def _run_facts(record: RunRecord, decoded: DecodeRecord | None) -> dict[str, Any
         "decoded": None if decoded is None else decoded.decoded,
         "quarantined": None if decoded is None else decoded.quarantined,
         "tombstones": None if decoded is None else decoded.tombstones,
+        "folded": None if folded is None else folded.changes,
         "table_version": _commit_version(record),
         "incidents": [build_incident(i) for i in record.resolved],
         "notices": record.notices,
@@ -223,6 +229,23 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
         plan_id=record.plan.plan_id,
         classes=dict(record.classes),
         ranges=[shapes.DecodedRange.of(r, r.range) for r in record.ranges],
+    )
+
+
+def build_folded(run_id: str, record: FoldRecord | None, folding: Folding) -> answers.Folded:
+    """What a run has folded; None for nothing."""
+    plan = None if record is None else record.plan
+    return answers.Folded(
+        status="nothing_to_do" if record is None else "done",
+        run_id=run_id,
+        plan_id=None if plan is None else plan.plan_id,
+        changes=0 if record is None else record.changes,
+        keyless=0 if record is None else record.keyless,
+        rows=folding.live,
+        deleted=folding.deleted,
+        buckets=0 if record is None else len(record.buckets),
+        table_version=None if record is None else record.table_version,
+        ranges=() if plan is None else [shapes.Coordinates.of(r) for r in plan.ranges],
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tideline.contract.building import build_decoded, build_rewind, build_run
+from tideline.contract.building import build_decoded, build_folded, build_rewind, build_run
 from tideline.contract.shapes import DecodedRange, RangeWithRows, ReadRange, Shape
+from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
 from tideline.model.run import Rewind, RunRecord
@@ -35,6 +36,27 @@ class DecodedEvent(Shape):
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]
+
+
+class FoldedEvent(Shape):
+    """Event of the asset `tideline/<stream>/current`, and the return value of `verify_current`.
+
+    `rows` are those of keys that are there, `deleted` those of keys that are gone.
+    """
+
+    plan_id: str
+    changes: int
+    keyless: int
+    rows: int
+    deleted: int
+    table_version: int | None
+
+
+class FoldCommit(Shape):
+    """The return value of `fold_changes`: one commit to the current table."""
+
+    plan_id: str
+    table_version: int | None
 
 
 class AuditedEvent(Shape):
@@ -105,6 +127,16 @@ def build_decoded_event(record: DecodeRecord) -> DecodedEvent:
 def build_decode_commits(record: DecodeRecord) -> DecodeCommits:
     """What a committed decoding hands on, before it is verified."""
     return DecodeCommits.of(record, record.plan)
+
+
+def build_folded_event(record: FoldRecord, folding: Folding) -> FoldedEvent:
+    """What a verified fold tells those who wait for the current table."""
+    return FoldedEvent.of(build_folded(record.plan.run_id, record, folding))
+
+
+def build_fold_commit(record: FoldRecord) -> FoldCommit:
+    """What a committed fold hands on, before it is verified."""
+    return FoldCommit.of(record, record.plan)
 
 
 def build_audited_event(audit: Audit) -> AuditedEvent:

@@ -100,7 +100,8 @@ def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: b
         return state  # by this very call, whose answer was lost, or by another attempt
     resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
     decoding = replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)
-    after = replace(resumed, decoding=decoding)
+    folding = state.folding.having_decoded(done.plan.ranges)
+    after = replace(resumed, decoding=decoding, folding=folding)
     return replace(after, closed_decodings=(*after.closed_decodings, done))
 
 

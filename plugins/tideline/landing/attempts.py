@@ -16,11 +16,19 @@ from tideline.launch.runtime import PrivateFolder
 from tideline.ledger.state import LedgerState
 from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.plan import BatchPlan
-from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult, within
+from tideline.model.spark_job import (
+    DecodeJob,
+    DecodeResult,
+    FoldJob,
+    FoldResult,
+    SparkJob,
+    SparkResult,
+    within,
+)
 from tideline.model.wording import first_few
 from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
 
-Answer = TypeVar("Answer", SparkResult, DecodeResult)
+Answer = TypeVar("Answer", SparkResult, DecodeResult, FoldResult)
 
 _NO_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|memory limits|exit(?:ed with)? (?:code|status):? (?:52|137)\b"
@@ -164,7 +172,7 @@ def read_job(
 
 
 def hand_over(
-    run: RunContext, job: SparkJob | DecodeJob, kind: type[Answer]
+    run: RunContext, job: SparkJob | DecodeJob | FoldJob, kind: type[Answer]
 ) -> tuple[Answer | None, ServiceAway | None]:
     """Give a job to Spark, and wait until its application has ended.
 

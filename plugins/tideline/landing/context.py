@@ -14,6 +14,7 @@ from tideline.kafka.port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
+from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
@@ -49,8 +50,10 @@ class RunContext:
         kafka_options: Options of Spark's Kafka source; secret.
         store_options: Properties of the object store for Spark's file system; not secret.
         typed: The typed table and the quarantine; None where the stream file has no `decode`.
+        current: The table with one row a key; None where the stream file has no `current`.
         recovered: An earlier run whose open plan this one found in the table and closed.
         decoded: What this run has decoded and verified; None if it had nothing to decode.
+        folded: What this run has folded and verified; None if it had nothing to fold.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
         warnings: What is not safe about the stream's Kafka connection; planning says it.
         connect_registry: Gives the stream's schema registry; called at most once, when a step first
@@ -68,8 +71,10 @@ class RunContext:
     kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
     store_options: dict[str, str] = field(default_factory=dict)
     typed: TypedTables | None = None
+    current: TablePort | None = None
     recovered: RunRecord | None = None
     decoded: DecodeRecord | None = None
+    folded: FoldRecord | None = None
     can_ask: bool = False
     connect_registry: Callable[[], RegistryPort] | None = None
     warnings: tuple[str, ...] = ()

@@ -73,11 +73,13 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
         ServiceAway: The store cannot be reached.
     """
     job = read_job(job_path)
-    if isinstance(job, DecodeJob):
-        uri, attempt, secrets = job.decoded.uri, job.decoded.folder, {}
-    else:
+    secrets = {}
+    if isinstance(job, SparkJob):
         uri, attempt = job.table_uri, job.folder
         secrets = {k: v for k, v in job.kafka_options.items() if k not in NO_SECRETS}
+    else:
+        output = job.decoded if isinstance(job, DecodeJob) else job.current
+        uri, attempt = output.uri, output.folder
     folder = f"{attempt}.driver"
     address = f"{uri.rstrip('/')}/{folder}"
     told = replace(job, result_path=f"{address}/{_RESULT}")

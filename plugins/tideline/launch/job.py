@@ -2,6 +2,7 @@
 
     SparkJob        input of `spark_jobs/ingest_range.py`: what to read, and where to write it
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
+    FoldJob         input of `spark_jobs/fold_changes.py`: changes of keys, and where they go
 
 The files are JSON (`model.spark_job`), in a `launch.runtime.PrivateFolder`: jobs hold secrets. The
 application removes its job once it is read, and writes its result to `result_path`, since an exit
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tideline.documents import load
-from tideline.launch.programs import DECODE, application_for
-from tideline.model.spark_job import DecodeJob, SparkJob
+from tideline.launch.programs import DECODE, FOLD, application_for
+from tideline.model.spark_job import DecodeJob, FoldJob, SparkJob
 
 
 class SparkPort(Protocol):
@@ -35,15 +36,14 @@ class SparkPort(Protocol):
           no part of the table.
 
         Args:
-            job_path: File with a `SparkJob` or a `DecodeJob` as JSON; it says which application
-                it is for.
+            job_path: File with one of the three jobs as JSON; it says which application it is for.
 
         Raises:
             ServiceAway: The application could not be started, or ended with a status other than 0.
         """
 
 
-def read_job(job_path: str) -> SparkJob | DecodeJob:
+def read_job(job_path: str) -> SparkJob | DecodeJob | FoldJob:
     """The job in a file of this machine, for the application that it names.
 
     Raises:
@@ -52,4 +52,6 @@ def read_job(job_path: str) -> SparkJob | DecodeJob:
     text, where = Path(job_path).read_bytes(), f"job file {job_path}"
     if application_for(job_path) == DECODE:
         return load(DecodeJob, text, where)
+    if application_for(job_path) == FOLD:
+        return load(FoldJob, text, where)
     return load(SparkJob, text, where)

@@ -33,7 +33,7 @@ from tideline.launch.programs import (
 )
 from tideline.launch.runtime import SPILLS, own_folder, refuse_foreign, replaced
 from tideline.launch.target import SPARK_SUBMIT, Target
-from tideline.model.spark_job import DecodeJob
+from tideline.model.spark_job import FoldJob, SparkJob
 from tideline.store.settings import StoreSettings
 
 log = logging.getLogger("tideline")
@@ -144,8 +144,9 @@ def build_submission(
 def is_small(job_path: str) -> bool:
     """Whether starting Spark will be most of a job's time."""
     job = read_job(job_path)
-    ranges = job.plan.ranges if isinstance(job, DecodeJob) else job.ranges
-    return sum(len(planned.offsets) for planned in ranges) < _MANY
+    ranges = job.ranges if isinstance(job, SparkJob) else job.plan.ranges
+    standing = sum(b.rows for b in job.before) if isinstance(job, FoldJob) else 0
+    return standing + sum(len(planned.offsets) for planned in ranges) < _MANY
 
 
 def configuration(master: str, *, is_small: bool) -> dict[str, str]:

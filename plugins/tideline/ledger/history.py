@@ -14,6 +14,7 @@ from typing import TypeVar
 from tideline.documents import load
 from tideline.errors import SchemaChanged, StreamBusy
 from tideline.ledger.port import HistoryEntry, Kept, LedgerStore
+from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Incident
@@ -30,6 +31,7 @@ ENTRIES = (
     Kept("head", Head, "as a closing run left it", key="hash"),
     Kept("rewind", Rewind, "begun and finished", key="rewind id"),
     Kept("decode", DecodeRecord, "once more at every repetition", key="run id"),
+    Kept("fold", FoldRecord, "once more at every repetition", key="run id"),
     Kept("schema", WriterSchema, "as decoding has used it", key="id in registry"),
     Kept("let_go", ExpiredRows, "noted before the rows go", key="its id"),
 )
@@ -99,6 +101,10 @@ class LedgerHistory:
     def find_decoding(self, run_id: str) -> DecodeRecord | None:
         """The newest verified decoding of a run; None if it has decoded nothing."""
         return self._last(DecodeRecord, "decode", run_id)
+
+    def find_fold(self, run_id: str) -> FoldRecord | None:
+        """The newest verified fold of a run; None if it has folded nothing."""
+        return self._last(FoldRecord, "fold", run_id)
 
     def decode_closings(self) -> Iterator[DecodeRecord]:
         """Every closing of every decoding, oldest first: a plan that is cleared closes again."""

@@ -123,6 +123,7 @@ class Ledger(LedgerHistory):
             resolved_times=(),
             noted_rewinds=(),
             closed_decodings=(),
+            closed_folds=(),
             noted_schemas=(),
             noted_expired_rows=(),
         )

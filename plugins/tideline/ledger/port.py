@@ -20,7 +20,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tideline.errors import CommitConflict
 
-CONTROL, HEAD, DECODING, RUN_PREFIX, MARKER = "control", "head", "decoding", "run:", "mark"
+CONTROL, HEAD, DECODING, FOLDING = "control", "head", "decoding", "folding"
+RUN_PREFIX, MARKER = "run:", "mark"
 """Keys of documents."""
 
 

@@ -13,6 +13,7 @@ from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
 from tideline.ledger.port import (
     CONTROL,
     DECODING,
+    FOLDING,
     HEAD,
     MARKER,
     RUN_PREFIX,
@@ -22,6 +23,7 @@ from tideline.ledger.port import (
 )
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.addresses import RelocationMarker
+from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.run import RunRecord
@@ -33,6 +35,7 @@ DOCUMENTS = (
     Kept(HEAD, Head, "next offsets and coverage"),
     Kept(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
     Kept(DECODING, Decoding, "where the stream has typed tables"),
+    Kept(FOLDING, Folding, "where the stream has a current table"),
     Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
 )
 """The ledger's state: documents by key, each replaced by compare-and-swap."""
@@ -64,12 +67,12 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             " one table, one ledger; give this one others"
         )
     runs = {key for key in documents if key.startswith(RUN_PREFIX)}
-    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING}):
+    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING, FOLDING}):
         # the next write would remove it
         raise UnreadableDocument(
             f"ledger {location}: unknown document {unknown[0]!r}; allowed: {CONTROL}, {HEAD},"
-            f" {DECODING}, {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline wrote it:"
-            " use that version; nothing was changed"
+            f" {DECODING}, {FOLDING}, {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline"
+            " wrote it: use that version; nothing was changed"
         )
     return LedgerState(
         version=snapshot.version,
@@ -83,6 +86,9 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
         decoding=document(Decoding, snapshot, DECODING, location)
         if DECODING in documents
         else Decoding(),
+        folding=document(Folding, snapshot, FOLDING, location)
+        if FOLDING in documents
+        else Folding(),
     )
 
 
@@ -91,6 +97,8 @@ def encode(state: LedgerState) -> dict[str, str]:
     documents = {CONTROL: dump(state.control), HEAD: dump(state.head)}
     if state.decoding != Decoding():
         documents[DECODING] = dump(state.decoding)
+    if state.folding != Folding():
+        documents[FOLDING] = dump(state.folding)
     for record in state.runs.values():
         if not is_closed(record):
             documents[RUN_PREFIX + record.run_id] = dump(record)
@@ -151,6 +159,7 @@ def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[
     entries += [HistoryEntry("instant", i.key, dump(i)) for i in state.resolved_times]
     entries += [HistoryEntry("rewind", r.rewind_id, dump(r)) for r in state.noted_rewinds]
     entries += [HistoryEntry("decode", r.plan.run_id, dump(r)) for r in state.closed_decodings]
+    entries += [HistoryEntry("fold", r.plan.run_id, dump(r)) for r in state.closed_folds]
     entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
     entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_expired_rows]
     return entries

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tideline.errors import StreamBusy
+from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
@@ -80,7 +81,8 @@ class LedgerState:
         runs: Records that are not closed yet, by run id.
         decoding: The head of the typed tables; empty where the stream has none.
         closed_incidents, resolved_times, noted_rewinds: On their way into the history.
-        closed_decodings, noted_schemas, noted_expired_rows: These as well.
+        folding: The head of the current table; empty where the stream has none.
+        closed_decodings, closed_folds, noted_schemas, noted_expired_rows: These as well.
     """
 
     version: int
@@ -92,6 +94,8 @@ class LedgerState:
     noted_rewinds: tuple[Rewind, ...] = ()
     decoding: Decoding = field(default_factory=Decoding)
     closed_decodings: tuple[DecodeRecord, ...] = ()
+    folding: Folding = field(default_factory=Folding)
+    closed_folds: tuple[FoldRecord, ...] = ()
     noted_schemas: tuple[WriterSchema, ...] = ()
     noted_expired_rows: tuple[ExpiredRows, ...] = ()
 
@@ -272,8 +276,8 @@ class LedgerState:
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
-        """All open incidents: those of the landing, then those of the decoding."""
-        return (*self.control.incidents, *self.decoding.incidents)
+        """All open incidents: those of the landing, of the decoding, of the fold."""
+        return (*self.control.incidents, *self.decoding.incidents, *self.folding.incidents)
 
     def open_incident(self, incident_id: str) -> Incident | None:
         """The open incident of that id, None if there is none."""
@@ -353,7 +357,9 @@ class LedgerState:
             )
 
         decoding = replace(self.decoding, incidents=answered(self.decoding.incidents))
-        return replace(self._control(incidents=answered(self.control.incidents)), decoding=decoding)
+        folding = replace(self.folding, incidents=answered(self.folding.incidents))
+        after = self._control(incidents=answered(self.control.incidents))
+        return replace(after, decoding=decoding, folding=folding)
 
     def decided_alike(self, decided: Iterable[Incident]) -> LedgerState:
         """This state, if nobody has answered otherwise, or closed one, since decisions were read.
@@ -396,17 +402,26 @@ class LedgerState:
 
     def with_decoding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
         """Open an incident that halts the decoding and not the landing; an older one is closed."""
+        after, incidents = self._found_again(self.decoding.incidents, finding, run_id, now)
+        return replace(after, decoding=replace(self.decoding, incidents=incidents))
+
+    def with_folding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
+        """Open an incident that halts the fold only; an older one is closed."""
+        after, incidents = self._found_again(self.folding.incidents, finding, run_id, now)
+        return replace(after, folding=replace(self.folding, incidents=incidents))
+
+    def _found_again(
+        self, known: tuple[Incident, ...], finding: Finding, run_id: str, now: datetime
+    ) -> tuple[LedgerState, tuple[Incident, ...]]:
+        """The state with an incident counted, and the open ones with it, the newest last."""
         opened = self.control.incidents_opened + 1
         incident = Incident(f"incident-{opened}", run_id, now, finding)
-        same = [i for i in self.decoding.incidents if i.finding.kind == finding.kind]
-        others = tuple(i for i in self.decoding.incidents if i not in same)
+        same = [i for i in known if i.finding.kind == finding.kind]
+        others = tuple(i for i in known if i not in same)
         ended = [i.closed(f"found again as {incident.incident_id}", now) for i in same]
         after = self._control(incidents_opened=opened)
-        return replace(
-            after,
-            decoding=replace(self.decoding, incidents=(*others, incident)),
-            closed_incidents=(*self.closed_incidents, *ended),
-        )
+        after = replace(after, closed_incidents=(*self.closed_incidents, *ended))
+        return after, (*others, incident)
 
     def with_decoding_resumed(self, outcome: str, now: datetime) -> LedgerState:
         """Close what halted the decoding: its decisions are carried out, or it found nothing."""
@@ -414,6 +429,17 @@ class LedgerState:
         return replace(
             self,
             decoding=replace(self.decoding, incidents=()),
+            closed_incidents=(*self.closed_incidents, *ended),
+        )
+
+    def with_fold_closed(self, done: FoldRecord, token: int, now: datetime) -> LedgerState:
+        """The state after a fold was verified; what had halted folding is carried out."""
+        outcome = f"run {done.plan.run_id} has folded"
+        ended = [i.closed(outcome, now) for i in self.folding.incidents]
+        return replace(
+            self,
+            folding=replace(self.folding.closed(done, token), incidents=()),
+            closed_folds=(*self.closed_folds, done),
             closed_incidents=(*self.closed_incidents, *ended),
         )
 

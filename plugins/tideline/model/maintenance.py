@@ -10,7 +10,7 @@ from typing import Literal
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, total
 from tideline.model.wording import size_text
 
-TableRole = Literal["raw", "decoded", "quarantine"]
+TableRole = Literal["raw", "decoded", "quarantine", "current"]
 """Which of a stream's tables."""
 Places = Mapping[PartitionIdentity, Intervals]
 

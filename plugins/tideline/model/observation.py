@@ -227,6 +227,7 @@ class TableObservation:
         properties: The table's properties whose names begin with `delta.`.
         columns: Columns that differ from those that Tideline creates.
         token: Newest fencing token that the table has recorded for that ledger; None without one.
+        layout: Of a current table: what is fixed since it was created, as JSON; None for another.
         unreadable: Why the table cannot be read at all: a feature that delta-rs lacks, no columns,
             a broken log. The rest is empty then. None where it can.
     """
@@ -243,6 +244,7 @@ class TableObservation:
     columns: tuple[ColumnChange, ...] = ()
     token: int | None = None
     unreadable: str | None = None
+    layout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

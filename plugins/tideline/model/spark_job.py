@@ -2,6 +2,7 @@
 
     SparkJob    ranges of Kafka     ->  SparkResult
     DecodeJob   rows of a version   ->  DecodeResult
+    FoldJob     changes of keys     ->  FoldResult
 
 A job holds all that its application needs: the driver may run on another machine, and asks nobody.
 """
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tideline.model.current import Barrier, BucketState, FoldPlan
 from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import (
     CoordinateRange,
@@ -195,5 +197,74 @@ class DecodeResult:
     changed: int = 0
     quarantine_changed: int = 0
     unasked: int = 0
+    error: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """The data files of one bucket of the current table."""
+
+    bucket: int
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldJob:
+    """One piece of work for the Spark application that folds.
+
+    Args:
+        stream, run_id: Name the application.
+        typed_files: Those that may hold the plan's changes: relative to the table, not URL-encoded.
+        every_file: The same of all that is decoded, for buckets that are folded anew.
+        current_files: Of the current table, in the version that is folded into.
+        anew: Buckets that are folded anew; what stands there counts for nothing.
+        before: What the ledger knows of each bucket.
+        store_options, result_path, stall_seconds, application: As of a `DecodeJob`.
+    """
+
+    stream: str
+    run_id: str
+    typed_uri: str
+    typed_files: tuple[str, ...]
+    every_file: tuple[str, ...]
+    current_files: tuple[BucketFiles, ...]
+    plan: FoldPlan
+    current: Output
+    anew: tuple[int, ...] = ()
+    before: tuple[BucketState, ...] = ()
+    store_options: Mapping[str, str] = field(default_factory=dict)
+    result_path: str = ""
+    stall_seconds: int = 0
+    application: Literal["fold_changes"] = "fold_changes"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldResult:
+    """How the application that folds has ended.
+
+    Args:
+        written: Rows of the current table's new files.
+        changes: Typed rows that were folded, those without a key among them.
+        keyless: Changes without a key.
+        touched: Buckets that the new files replace.
+        found: What the touched buckets held before, but for those folded anew.
+        left: What they hold after.
+        moved: Keys whose changes stand in two partitions, as texts; then nothing was written.
+        anew: Buckets that have to be folded anew; then nothing was written either, and the job is
+            to be given again with them.
+        barrier: The last change that said that all rows are gone, those before it included.
+        error: Class of the error in `tideline.errors`; None after success.
+    """
+
+    written: SparkResult = field(default_factory=SparkResult)
+    changes: int = 0
+    keyless: int = 0
+    touched: tuple[int, ...] = ()
+    found: tuple[BucketState, ...] = ()
+    left: tuple[BucketState, ...] = ()
+    moved: tuple[str, ...] = ()
+    anew: tuple[int, ...] = ()
+    barrier: Barrier | None = None
     error: str | None = None
     message: str = ""

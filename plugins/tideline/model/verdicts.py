@@ -24,6 +24,8 @@ FindingClass = Literal[
     "unknown",
     "quarantine_share",
     "schema_changed",
+    "key_moved",
+    "current_changed",
 ]
 
 
@@ -176,13 +178,38 @@ VERDICTS: dict[FindingClass, Verdict] = {
             "retry": "hold the schemas against the table once more",
         },
     ),
+    "key_moved": Verdict(
+        cause="changes of one key stand in several partitions, so their offsets say no order;"
+        " landing and decoding go on",
+        told_by="the partition of each key's last change was held against that of its row",
+        next_step="find out why the key moved: partitions were added, the key's schema has another"
+        " id, another client writes; then decide",
+        choices={
+            "by_time": "from now on the change with the later time of Kafka's counts, and the table"
+            " is folded anew in that order",
+            "retry": "look once more",
+        },
+    ),
+    "current_changed": Verdict(
+        cause="the current table is not as the last fold has left it; landing and decoding go on",
+        told_by="the rows of the buckets that a fold touches were summed up and held against the"
+        " ledger, before anything was written",
+        next_step="find out who has written to it; restore the table and run again, or decide",
+        choices={
+            "refold": "every bucket is folded anew from the typed table",
+            "retry": "look once more",
+        },
+    ),
 }
+
+FOLDING: tuple[FindingClass, ...] = ("key_moved", "current_changed")
+"""They halt the fold, and neither landing nor decoding."""
 
 DECODING: tuple[FindingClass, ...] = ("quarantine_share", "schema_changed")
 """They halt the decoding and not the landing; `decode` in the stream file says what they allow."""
 
 HALTING: tuple[FindingClass, ...] = tuple(
-    kind for kind in VERDICTS if kind != "transient" and kind not in DECODING
+    kind for kind in VERDICTS if kind not in ("transient", *DECODING, *FOLDING)
 )
 """The classes that halt landing, each with a policy in `on_reset`."""
 

@@ -1,4 +1,4 @@
-"""The steps in a row, as `tideline run` does them: six that land, and two that decode.
+"""The steps in a row, as `tideline run` does them: six land, two decode, two fold.
 
 Airflow runs the same functions, one a task; `steps_without_work` says which need no process.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tideline.decoding.rules import has_work
+from tideline.decoding.rules import has_work, to_decode
+from tideline.folding.rules import due, is_time
 from tideline.landing.context import RunContext, hold_lane, log
+from tideline.ledger.state import LedgerState
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
@@ -28,19 +30,24 @@ AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_o
 
 DECODING_STEPS = ("decode_rows", "verify_decoded")
 """The steps that follow where the stream has typed tables."""
+_ALL = 2**63 - 1
+FOLDING_STEPS = ("fold_changes", "verify_current")
+"""The steps that follow where the stream has a current table."""
 
 
 def run_batch(run: RunContext) -> RunRecord:
-    """Land, then decode where the stream has typed tables.
+    """Land, then decode where the stream has typed tables, then fold where it has a current one.
 
     Returns:
-        The run's closed record; what was decoded is in `run.decoded`.
+        The run's closed record; what was decoded is in `run.decoded`, what was folded in
+        `run.folded`.
 
     Raises:
         TidelineError: The first step that fails; nothing after it has happened.
     """
     record = land_batch(run)
     decode_batch(run)
+    fold_batch(run)
     return record
 
 
@@ -55,6 +62,23 @@ def decode_batch(run: RunContext) -> None:
     if decode_rows(run) is not None:
         log.info("verifying what was decoded")
         run.decoded = verify_decoded(run)
+
+
+def fold_batch(run: RunContext, *, is_asked: bool = False) -> None:
+    """Fold and verify what is decoded; neither landing nor decoding waits for it.
+
+    Args:
+        is_asked: Whether it is time, whatever `current.every` says.
+    """
+    if run.current is None:
+        return
+    # Imported here: most streams have no current table.
+    from tideline.folding.steps import fold_changes, verify_current
+
+    log.info("folding")
+    if fold_changes(run, is_asked=is_asked) is not None:
+        log.info("verifying what was folded")
+        run.folded = verify_current(run)
 
 
 def land_batch(run: RunContext) -> RunRecord:
@@ -108,3 +132,20 @@ def decodes_nothing(record: RunRecord, head: Head, decoding: Decoding) -> bool:
         decoding: What is decoded.
     """
     return not record.is_to_execute and record.status != "proposed" and not has_work(head, decoding)
+
+
+def folds_nothing(record: RunRecord, state: LedgerState, every: float) -> bool:
+    """Whether the steps that fold can be left out as well: nothing is due, or not yet.
+
+    Args:
+        record: The run's, as detection left it: what it lands is due once it is decoded.
+        state: The ledger.
+        every: As in the stream file.
+    """
+    if record.status == "proposed":
+        return False
+    plan = record.plan if record.is_to_execute else None
+    coming = plan.estimated_records if plan is not None else 0
+    pending = to_decode(state.head, state.decoding, _ALL)
+    waiting = coming + sum(len(r.offsets) for r in pending)
+    return not is_time(due(state.decoding, state.folding, ""), state.folding, every, waiting)

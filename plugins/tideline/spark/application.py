@@ -23,12 +23,19 @@ from tideline.documents import dump, load
 from tideline.errors import BadInput, TidelineError
 from tideline.failpoints import reach
 from tideline.launch.programs import SECRETS
-from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult
+from tideline.model.spark_job import (
+    DecodeJob,
+    DecodeResult,
+    FoldJob,
+    FoldResult,
+    SparkJob,
+    SparkResult,
+)
 from tideline.spark.session import build_session
 from tideline.spark.stall_limit import StallLimit
 
-Job = TypeVar("Job", SparkJob, DecodeJob)
-Result = TypeVar("Result", SparkResult, DecodeResult)
+Job = TypeVar("Job", SparkJob, DecodeJob, FoldJob)
+Result = TypeVar("Result", SparkResult, DecodeResult, FoldResult)
 
 
 @dataclass(frozen=True, slots=True)

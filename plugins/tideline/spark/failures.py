@@ -20,7 +20,15 @@ from tideline.kafka.refusals import refusal_in_java
 from tideline.kafka.settings import MSK_IAM_CLASSES
 from tideline.launch.java import PREFIX as COMMITTER_PREFIX
 from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import DecodeJob, DecodeResult, SparkJob, SparkResult, Unreadable
+from tideline.model.spark_job import (
+    DecodeJob,
+    DecodeResult,
+    FoldJob,
+    FoldResult,
+    SparkJob,
+    SparkResult,
+    Unreadable,
+)
 from tideline.rules.incidents import narrow
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
@@ -87,6 +95,13 @@ def failed_to_decode(
             error="BadInput", message=f"Spark refuses to decode into these columns: {_said(error)}"
         )
     return DecodeResult(error="ServiceAway", message=_said(error))
+
+
+def failed_to_fold(_spark: SparkSession | None, _job: FoldJob, error: Exception) -> FoldResult:
+    """The result of a failed job that folds: a Spark that lacks our classes, or what may pass."""
+    if lacking := _lacks_committer(error):
+        return FoldResult(error="BadInput", message=lacking)
+    return FoldResult(error="ServiceAway", message=_said(error))
 
 
 def _lacks_committer(error: Exception) -> str | None:

@@ -24,6 +24,7 @@ from tideline.model.addresses import (
     one_inside_the_other,
 )
 from tideline.model.maintenance import TableRole
+from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, Maintenance, Registry
 from tideline.stream.landing import Kafka, Limits, Name, OnReset, Policies, Spark, Start, Table
 from tideline.stream.settings import (
@@ -93,6 +94,7 @@ class Stream(Section):
     spark: Spark = Spark()
     registry: Registry | None = None
     decode: Decode | None = None
+    current: Current | None = None
     maintenance: Maintenance = Maintenance()
     airflow: AirflowSettings = AirflowSettings()
 
@@ -117,6 +119,23 @@ class Stream(Section):
     ) -> Decode | None:
         raw = info.data.get("table")  # absent where it is refused, and so the whole file
         return value if value is None or raw is None else value.beside(raw.uri)
+
+    @field_validator("current")
+    @classmethod
+    def _table_beside_the_raw_one(
+        cls, value: Current | None, info: ValidationInfo
+    ) -> Current | None:
+        raw = info.data.get("table")
+        return value if value is None or raw is None else value.beside(raw.uri)
+
+    @whole(mode="after")
+    def _can_be_folded(self) -> Stream:
+        if self.current is None:
+            return self
+        topics = len(self.kafka.topics) if self.kafka.topic_pattern is None else None
+        if (what := self.current.lacking(self.decode, topics)) is not None:
+            raise PydanticCustomError("current", "{what}", {"what": what})
+        return self
 
     @whole(mode="after")
     def _one_location_of_the_ledger(self) -> Stream:
@@ -151,11 +170,13 @@ class Stream(Section):
             "decode.table.uri": self.decode.table.uri,
             "decode.quarantine.uri": self.decode.quarantine.uri,
         }
+        if self.current is not None:
+            places["current.table.uri"] = self.current.table.uri
         for (one, uri), (other, beside) in combinations(places.items(), 2):
             # the raw table and the ledger were held against each other above
             if other != "ledger_uri" and one_inside_the_other(uri, beside):
                 raise PydanticCustomError(
-                    "decode",
+                    other.partition(".")[0],
                     "neither {one} nor {other} may lie inside the other",
                     {"one": one, "other": other},
                 )
@@ -194,6 +215,8 @@ class Stream(Section):
             addresses.append(self.ledger_location.address)
         if self.decode is not None:
             addresses += [self.decode.table.uri, self.decode.quarantine.uri]
+        if self.current is not None:
+            addresses.append(self.current.table.uri)
         return tuple(uri for uri in addresses if is_in_object_store(uri))
 
     @property
@@ -212,6 +235,8 @@ def tables_of(stream: Stream) -> dict[TableRole, str]:
     if stream.decode is not None:
         found["decoded"] = stream.decode.table.uri
         found["quarantine"] = stream.decode.quarantine.uri
+    if stream.current is not None:
+        found["current"] = stream.current.table.uri
     return found
 
 

@@ -39,6 +39,7 @@ def create_table(
     ledger_id: str,
     partition_by: Sequence[str],
     schema: Schema,
+    properties: Mapping[str, str],
 ) -> None:
     """Create the table as version 0, without rows; an existing table is left as it is.
 
@@ -47,6 +48,7 @@ def create_table(
     Args:
         stream: A table property, as the ledger's id is.
         partition_by: Columns whose values split the data files into folders, in order.
+        properties: More of the table's properties.
 
     Raises:
         BadInput: The folder holds files, and no Delta table.
@@ -75,6 +77,7 @@ def create_table(
             configuration={
                 STREAM_PROPERTY: stream,
                 LEDGER_PROPERTY: ledger_id,
+                **properties,
                 **_SETTINGS,
                 **checkpoint_interval(uri),
             },
@@ -117,6 +120,7 @@ def commit_change(
     actions: list[Action] = [f.action() for f in holding_rows]
     actions += _taken_out(store, change, standing, read)
     actions += _exchanged(table, store, change, standing)
+    actions += _replaced(table, change, standing)
     _refuse_gone(store, change, holding_rows)
     table.create_write_transaction(
         actions,
@@ -209,6 +213,20 @@ def _exchanged(
         actions.append(new.action(changes_data=False))
         actions += [_removal(there[path], changes_data=False) for path in merge.old]
     return actions
+
+
+def _replaced(
+    table: DeltaTable, change: TableChange, standing: Collection[DataFile]
+) -> list[Action]:
+    """What takes out the files whose rows the attempt has written anew."""
+    there = {unquote(file.path): file for file in standing}
+    if gone := [path for path in change.takes_out if path not in there]:
+        raise CommitConflict(
+            f"table {table.table_uri}: {first_few(gone, 1)} of {len(change.takes_out)} files is no"
+            " longer part of it; nothing was committed",
+            table=table.table_uri,
+        )
+    return [_removal(there[path]) for path in change.takes_out]
 
 
 def _removal(file: DataFile, *, changes_data: bool = True) -> RemoveAction:

@@ -36,7 +36,7 @@ from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.store.refusals import plain_text, refusal
-from tideline.table.columns import add_columns, asked_of_writers, schema_of
+from tideline.table.columns import add_columns, asked_of_writers, columns_of, schema_of
 from tideline.table.commit import commit_change, create_table, refuse_unwritable
 from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
 from tideline.table.rows import (
@@ -50,9 +50,11 @@ from tideline.table.rows import (
 )
 from tideline.table.schema import (
     COLUMNS,
+    LAYOUT_PROPERTY,
     LEDGER_PROPERTY,
     STREAM_PROPERTY,
     Field,
+    PartitionFiles,
     TableChange,
     app_id,
     delta_fields,
@@ -111,6 +113,7 @@ class TargetTable:
             version=table.version(),
             stream=properties.get(STREAM_PROPERTY),
             ledger_id=ledger_id,
+            layout=properties.get(LAYOUT_PROPERTY),
             newer=newer,
             partition_by=tuple(metadata.partition_columns),
             token=None if ledger_id is None else self._token(table, app_id(ledger_id)),
@@ -177,11 +180,18 @@ class TargetTable:
         ledger_id: str,
         partition_by: Sequence[str],
         columns: Sequence[Field] | None = None,
+        properties: Mapping[str, str] = {},
     ) -> None:
         """Create the table without rows, with Tideline's properties, unless it exists."""
         schema = self._columns if columns is None else schema_of(columns)
         with self._reachable():
-            create_table(self.uri, self._options, stream, ledger_id, partition_by, schema)
+            how = (partition_by, schema, properties)
+            create_table(self.uri, self._options, stream, ledger_id, *how)
+
+    def columns(self) -> tuple[Field, ...]:
+        """All columns of the newest version."""
+        table = self._open(None)
+        return () if table is None else columns_of(table)
 
     def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
         """Add the columns that the table does not have yet."""
@@ -208,6 +218,18 @@ class TargetTable:
             return ()
         wanted = Coordinates(ranges)
         return tuple(unquote(f.path) for f in active_files(table) if wanted.may_be_in(f))
+
+    def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
+        """The data files of each value of a partition column."""
+        table = self._open(version)
+        found: dict[str | None, PartitionFiles] = {}
+        for file in active_files(table) if table is not None else ():
+            value = (file.partition or {}).get(column)
+            known = found.get(value, PartitionFiles((), 0))
+            no_count = known.rows is None or file.rows is None
+            rows = None if no_count else (known.rows or 0) + (file.rows or 0)
+            found[value] = PartitionFiles((*known.paths, unquote(file.path)), rows)
+        return found
 
     def valueless(
         self, ranges: Iterable[CoordinateRange], version: int
@@ -260,6 +282,17 @@ class TargetTable:
                 commit_id=change.commit_id,
             )
         return WrittenRows(files, held)
+
+    def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:
+        """The data files of an attempt that replace whole files, held against Spark's report."""
+        table = self._open(None)
+        if table is None:
+            raise self._failure(RuntimeError("there is no table"))
+        store = self._store(table)
+        with self._reachable():
+            files = committed_files(store, change, result)
+            refuse_other_count(change, result, self._footers(store, change, files))
+        return files
 
     def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
         """Replace the rows at the change's coordinates by those of the files."""

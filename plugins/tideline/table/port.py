@@ -24,7 +24,7 @@ A table that does not exist is no error, except where a method says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -35,7 +35,7 @@ from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
-from tideline.table.schema import Field, TableChange
+from tideline.table.schema import Field, PartitionFiles, TableChange
 
 
 class TablePort(Protocol):
@@ -137,6 +137,7 @@ class TablePort(Protocol):
         ledger_id: str,
         partition_by: Sequence[str],
         columns: Sequence[Field] | None = None,
+        properties: Mapping[str, str] = {},
     ) -> None:
         """Create the table as version 0, without rows, with Tideline's table properties.
 
@@ -146,6 +147,7 @@ class TablePort(Protocol):
             stream: A table property, as the ledger's id is.
             partition_by: Columns whose values split the data files into folders, in order.
             columns: None for those of a raw table.
+            properties: More of the table's properties.
 
         Raises:
             BadInput: The folder holds files, and no Delta table.
@@ -170,6 +172,25 @@ class TablePort(Protocol):
 
         Returns:
             Paths relative to the table, not URL-encoded, in the log's order.
+        """
+
+    def columns(self) -> tuple[Field, ...]:
+        """All columns of the newest version, in its order; none if there is no table."""
+
+    def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
+        """The data files of each value of a partition column, with their rows by the log.
+
+        Returns:
+            Nothing if there is no table.
+        """
+
+    def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:
+        """The data files of an attempt that replace whole files, held against Spark's report.
+
+        As `written`, but for the coordinates: these rows are the last changes of their keys.
+
+        Raises:
+            VerificationFailed: As `written`.
         """
 
     def valueless(

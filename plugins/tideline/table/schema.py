@@ -80,6 +80,8 @@ COMMIT_FORMAT = 1
 
 STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
+LAYOUT_PROPERTY = "tideline.current"
+"""Of a current table: what is fixed since it was created, as JSON."""
 
 
 def delta_field(name: str, kind: object) -> Field:
@@ -227,6 +229,19 @@ def ranges_in(metadata: Mapping[str, Any]) -> tuple[ReadRange, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """The data files of one value of a partition column.
+
+    Args:
+        paths: Relative to the table, not URL-encoded, in the log's order.
+        rows: How many they hold, by the log; None where it does not say.
+    """
+
+    paths: tuple[str, ...]
+    rows: int | None
+
+
 ATTEMPTS = "landed-"
 """How the names of attempts' folders begin; other programs' files lie elsewhere."""
 
@@ -243,6 +258,8 @@ class TableChange:
         token: The attempt's fencing token (R5); grows with every attempt.
         ranges: The coordinates whose rows are replaced; ends are exclusive.
         merges: Files that others with the same rows replace: no row changes.
+        takes_out: Files that go as they are, whatever their rows: the attempt's hold what becomes
+            of these. Relative to the table, not URL-encoded.
         by: Who has asked for it; None for a schedule.
         epochs: The leader epochs that a landing was planned with.
         times: As of `commit_metadata`.
@@ -257,6 +274,7 @@ class TableChange:
     by: str | None = None
     epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     times: tuple[int, ...] = ()
+    takes_out: tuple[str, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -291,6 +309,14 @@ class TableChange:
             bytes=bytes,
         )
 
+
+CURRENT_COORDINATES = {
+    **TYPED_COORDINATES,
+    "timestamp": "TIMESTAMP",
+    "is_deleted": "BOOLEAN",
+    "bucket": "INT",
+}
+"""What no current table can do without: of each row its last change, and where it is."""
 
 COMPACTION_ID = "maintenance.compacted"
 """What the commit of a compaction carries for a plan id; its token tells one from another."""

@@ -1,0 +1,36 @@
+"""The two steps that fold, as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
+from tideline.contract.events import build_fold_commit, build_folded_event
+from tideline.folding.steps import fold_changes, verify_current
+
+
+class FoldChanges(SparkStep):
+    """Folds what is decoded and not folded yet; returns the commit's version."""
+
+    def execute(self, context: Any) -> Any:
+        """Fold; skipped where there is nothing to fold, or not yet."""
+        with self.run_with_spark(context) as run:
+            record = fold_changes(run)
+        if record is None:
+            raise AirflowSkipException("nothing to fold, or not yet")
+        return build_fold_commit(record).data()
+
+
+class VerifyCurrent(PublishingOperator):
+    """Moves the fold's head, then publishes the asset event of the current table."""
+
+    def execute(self, context: Any) -> Any:
+        """Verify; a repetition moves nothing and publishes the event again."""
+        with airflow_run(self.stream, context) as run:
+            record = verify_current(run)
+            folding = run.ledger.read().folding
+        if record is None:
+            raise AirflowSkipException("nothing was folded")
+        return self.publish(context, build_folded_event(record, folding), record)

@@ -1,0 +1,8 @@
+"""The current table: one row a key, folded from the typed table, proven bucket by bucket.
+
+steps      fold_changes and verify_current, as a run does them
+rules      what is to be folded, when, and whether what came of it holds. Pure
+tables     the current table as the ledger knows it
+execution  one plan: Spark, the checks, the commit
+spark      the fold itself
+"""

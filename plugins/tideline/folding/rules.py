@@ -1,0 +1,179 @@
+"""What is to be folded, when, how, and whether what came of it holds. Pure.
+
+Folded follows typed as typed follows raw: as a set of coordinates. What is decoded and not folded
+yet is folded next, whichever run decoded it. What was folded and is decoded otherwise by now, or
+not at all after a rewind, is folded *again*: a row that stands for a change which is no more makes
+its bucket be folded anew, from everything that is decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Folding, Layout
+from tideline.model.decoding import Decoding, without_case
+from tideline.model.head import Head
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    PartitionIdentity,
+    by_identity,
+    by_log,
+    intersect,
+    subtract,
+    union,
+)
+
+KEY_TYPES = ("string", "long", "integer", "boolean", "date", "timestamp", "timestamp_ntz", "binary")
+"""Types of a key's columns, and decimals: equal values have equal texts."""
+
+
+def fold_plan_id(ledger_id: str, stream: str, run_id: str, number: int) -> str:
+    """The id of the plan to fold that a run freezes.
+
+    Args:
+        number: How many folds were closed before: a run that is cleared folds once more.
+    """
+    name = json.dumps(["fold", ledger_id, stream, run_id, number])
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be folded.
+
+    Args:
+        ranges: Whose changes.
+        again: Of what was folded: changes are others by now, or gone.
+    """
+
+    ranges: tuple[CoordinateRange, ...]
+    again: tuple[CoordinateRange, ...]
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether there is something to fold."""
+        return bool(self.ranges or self.again)
+
+
+def due(decoding: Decoding, folding: Folding, topic: str) -> Due:
+    """What is decoded and not folded; and what was folded and is others, or gone.
+
+    Args:
+        topic: The stream's topic, for people; only ids count here.
+    """
+    decoded, folded = decoding.covered, folding.covered
+    changed = by_identity(folding.changed)
+    again = {
+        i: union(changed.get(i, ()), subtract(folded.get(i, ()), decoded.get(i, ())))
+        for i in {*changed, *folded}
+    }
+    fresh = {
+        i: subtract(decoded[i], subtract(folded.get(i, ()), again.get(i, ()))) for i in decoded
+    }
+    return Due(_ranges(fresh, topic), _ranges(again, topic))
+
+
+def once_more(
+    ranges: Iterable[CoordinateRange], decoding: Decoding, topic: str
+) -> tuple[CoordinateRange, ...]:
+    """The ranges of a fold that is cleared, as far as they are decoded still."""
+    decoded = decoding.covered
+    left = {i: intersect(r, decoded.get(i, ())) for i, r in by_log(ranges).items()}
+    return _ranges(left, topic)
+
+
+def all_of(coverage: Iterable[Coverage], topic: str) -> tuple[CoordinateRange, ...]:
+    """A coverage as ranges."""
+    return _ranges(by_identity(coverage), topic)
+
+
+def is_time(due: Due, folding: Folding, every: float, coming: int = 0) -> bool:
+    """Whether to fold now.
+
+    Args:
+        every: The share of the table's rows that the unfolded changes have to exceed.
+        coming: How many more of them there will be by then, in offsets.
+    """
+    if due.again or folding.open is not None or any(i.is_decided for i in folding.incidents):
+        return True
+    waiting = coming + sum(len(r.offsets) for r in due.ranges)
+    return waiting > every * (folding.live + folding.deleted)
+
+
+def loses_a_barrier(due: Due, folding: Folding) -> bool:
+    """Whether the change that said that all rows are gone is gone itself, or another one."""
+    barrier = folding.barrier
+    return barrier is not None and any(
+        (r.topic_id, r.generation, r.partition)
+        == (barrier.topic_id, barrier.generation, barrier.partition)
+        and r.start_offset <= barrier.offset < r.end_offset
+        for r in due.again
+    )
+
+
+def eras_of(folding: Folding, decoding: Decoding, head: Head) -> tuple[str, ...]:
+    """Ids of the topic and of those that it has replaced, oldest first; a place given stays."""
+    known = [*folding.eras]
+    order = [p.topic_id for p in (*head.retired, *head.positions)]
+    found = dict.fromkeys(c.identity.topic_id for c in decoding.coverage)
+    new = [i for i in found if i not in known]
+    return (*known, *sorted(new, key=lambda i: order.index(i) if i in order else -1))
+
+
+def columns_of(
+    typed: Sequence[Mapping[str, object]],
+    key: Sequence[str],
+    own: Collection[str],
+    known: Sequence[CurrentColumn],
+) -> tuple[CurrentColumn, ...]:
+    """The current table's columns: the key's, then the row's, the known ones in their order.
+
+    Args:
+        typed: The typed table's columns in Delta's form.
+        key: Names of those that make a key.
+        own: Names of the typed table's own columns.
+        known: What the table has.
+    """
+    types = {str(c["name"]): c["type"] for c in typed}
+    names = {c.source: c.name for c in known}
+    rows = [n for n in types if n not in own and n not in key]
+    order = [*key, *(c.source for c in known if c.source in rows), *rows]
+    found = []
+    for source in dict.fromkeys(order):
+        taken = without_case(source) in (IS_DELETED, BUCKET)
+        name = names.get(source) or (f"value_{source}" if taken else source)
+        found.append(CurrentColumn(name, source, types[source]))
+    return tuple(found)
+
+
+def wrong_key(key: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
+    """What is wrong with a key, in words; None where nothing is."""
+    types = {str(c["name"]): c["type"] for c in typed}
+    for name in key:
+        if name not in types:
+            return f"{name} is no column of the typed table; allowed: {', '.join(types)}"
+        kind = str(types[name])
+        if kind not in KEY_TYPES and not kind.startswith("decimal("):
+            short = kind if isinstance(types[name], str) else "of several values"
+            return f"{name} is {short}; allowed types: {', '.join(KEY_TYPES)}, decimal"
+    return None
+
+
+def layout_text(layout: Layout) -> str:
+    """A layout as the table's property has it."""
+    return json.dumps({"key": [*layout.key], "buckets": layout.buckets, "hash": layout.hash})
+
+
+def _ranges(
+    intervals: Mapping[PartitionIdentity, Intervals], topic: str
+) -> tuple[CoordinateRange, ...]:
+    return tuple(
+        CoordinateRange(topic, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset)
+        for i in sorted(intervals)
+        for r in intervals[i]
+    )

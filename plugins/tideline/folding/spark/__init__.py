@@ -1,0 +1,1 @@
+"""The fold in Spark: changes, the last of each key, and a bucket's rows beside them."""

@@ -1,0 +1,173 @@
+"""Typed rows as changes of keys, and the last change of each key by one total order.
+
+A change whose key is null in every column belongs to no row: it is counted, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
+from tideline.model.decoding import UNAVAILABLE
+from tideline.spark.raw_rows import Transform
+from tideline.table.schema import TYPED_COLUMNS, delta_field, delta_fields
+
+IS_TRUNCATE = "_is_truncate"
+ORDER, NEW, OLDEST, COUNT, FIRST, LAST = "_order", "_new", "_oldest", "_count", "_low", "_high"
+FILLED, GONE = "_filled_", "_gone"
+
+
+def typed_schema(plan: FoldPlan) -> StructType:
+    """What is read of the typed table."""
+    own = [*COORDINATES]
+    own += ["is_tombstone"] if plan.deletes.tombstones else []
+    own += ["op"] if plan.has_truncates else []
+    own += [UNAVAILABLE] if plan.has_unavailable else []
+    fields = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] in own]
+    fields += [delta_field(c.source, c.type) for c in plan.columns]
+    if (name := plan.deletes.column) is not None and name not in {f["name"] for f in fields}:
+        fields += [delta_field(name, "string")]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def row_columns(plan: FoldPlan) -> list[str]:
+    """The names of the current table's columns but for the bucket."""
+    own = [*COORDINATES, *([UNAVAILABLE] if plan.has_unavailable else []), IS_DELETED]
+    return [*(c.name for c in plan.columns), *own]
+
+
+def current_schema(plan: FoldPlan) -> StructType:
+    """The current table's columns, in order."""
+    types: dict[str, object] = {c.name: c.type for c in plan.columns}
+    types |= {f["name"]: f["type"] for f in delta_fields(TYPED_COLUMNS) if f["name"] not in types}
+    types |= {IS_DELETED: "boolean", BUCKET: "integer"}
+    fields = [delta_field(name, types[name]) for name in (*row_columns(plan), BUCKET)]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def changes(plan: FoldPlan) -> Transform:
+    """The current table's columns of each typed row, with its bucket and its place in the order.
+
+    A deleted row has its key, and no other value.
+    """
+
+    def transform(rows: DataFrame) -> DataFrame:
+        is_deleted = _is_deleted(plan)
+        made = {c.name: F.col(c.source) for c in plan.columns}
+        for column in plan.columns:
+            if column.name not in plan.layout.key:
+                made[column.name] = F.when(~is_deleted, F.col(column.source))
+        if plan.has_unavailable:
+            made[UNAVAILABLE] = F.when(~is_deleted, F.col(UNAVAILABLE))
+        made[IS_DELETED] = is_deleted
+        is_truncate = F.col("op") == "t" if plan.has_truncates else F.lit(False)
+        named = [made.get(name, F.col(name)).alias(name) for name in row_columns(plan)]
+        chosen = rows.select(*named, F.coalesce(is_truncate, F.lit(False)).alias(IS_TRUNCATE))
+        return chosen.withColumns({BUCKET: bucket_of(plan), ORDER: order_of(plan)})
+
+    return transform
+
+
+def _is_deleted(plan: FoldPlan) -> Column:
+    found = F.col("is_tombstone") if plan.deletes.tombstones else F.lit(False)
+    if plan.deletes.column is not None:
+        said = F.col(plan.deletes.column).cast("string") == plan.deletes.equals
+        found |= F.coalesce(said, F.lit(False))
+    return found
+
+
+def is_keyless(plan: FoldPlan) -> Column:
+    """Whether a change has no key."""
+    return F.coalesce(*(F.col(name).cast("string") for name in plan.layout.key)).isNull()
+
+
+def key_text(plan: FoldPlan) -> Column:
+    """A key's canonical text: its columns as texts, in a list of JSON's."""
+    types = {c.name: c.type for c in plan.columns}
+    return F.to_json(
+        F.array(
+            *(
+                F.hex(F.col(name)) if types[name] == "binary" else F.col(name).cast("string")
+                for name in plan.layout.key
+            )
+        )
+    )
+
+
+def bucket_of(plan: FoldPlan) -> Column:
+    """The bucket that a key is in."""
+    number = F.pmod(F.xxhash64(key_text(plan)), F.lit(plan.layout.buckets).cast("bigint"))
+    return number.cast("int")
+
+
+def era_of(plan: FoldPlan, topic_id: Column) -> Column:
+    """Which incarnation of the topic a row is of; a later one counts more."""
+    if len(plan.eras) == 1:
+        return F.lit(0)
+    known = [part for n, name in enumerate(plan.eras) for part in (F.lit(name), F.lit(n))]
+    return F.create_map(*known)[topic_id]
+
+
+def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
+    """A row's place in the one total order of the table.
+
+    Args:
+        of: The coordinates of a row; those of the row itself if not given.
+    """
+    at = of or {name: F.col(name) for name in COORDINATES}
+    names = ["generation", "offset", "partition"]
+    if plan.order == "time":
+        names = ["timestamp", "generation", "partition", "offset"]
+    return F.struct(era_of(plan, at["topic_id"]).alias("era"), *(at[n].alias(n) for n in names))
+
+
+def barrier_order(plan: FoldPlan, barrier: Barrier) -> Column:
+    """The place of a change that said that all rows are gone."""
+    kinds = {"generation": "int", "partition": "int", "offset": "bigint"}
+    at = {n: F.lit(getattr(barrier, n)) for n in COORDINATES}
+    return order_of(plan, at | {n: at[n].cast(kind) for n, kind in kinds.items()})
+
+
+def fillable(plan: FoldPlan) -> list[str]:
+    """Columns that a change may lack, if it may lack any."""
+    if not plan.has_unavailable:
+        return []
+    names = [c.name for c in plan.columns if c.name not in plan.layout.key]
+    kinds = {c.name: c.type for c in plan.columns}
+    return [n for n in names if kinds[n] in ("string", "binary") or isinstance(kinds[n], dict)]
+
+
+def newest(plan: FoldPlan) -> Transform:
+    """One row a key: its last change, and what is to be known of the others.
+
+    `_new` is the change, `_oldest` the place of the first one, `_count` how many there are, `_low`
+    and `_high` the smallest and the largest partition among those of the newest topic id. Of each
+    column that a change may lack there is the newest value that came, with its place; `_gone` is
+    the place of the last change that said that the row is gone.
+    """
+    others = [n for n in row_columns(plan) if n not in plan.layout.key]
+    order = F.col(ORDER)
+    era = era_of(plan, F.col("topic_id"))
+    aggregates = [
+        F.max_by(F.struct(*others, ORDER), order).alias(NEW),
+        F.min(order).alias(OLDEST),
+        F.count(F.lit(1)).alias(COUNT),
+        F.max(F.struct(era.alias("era"), (-F.col("partition")).alias("place"))).alias(FIRST),
+        F.max(F.struct(era.alias("era"), F.col("partition").alias("place"))).alias(LAST),
+    ]
+    if plan.has_unavailable:
+        aggregates.append(F.max(F.when(F.col(IS_DELETED), order)).alias(GONE))
+    for name in fillable(plan):
+        came = ~F.col(IS_DELETED) & ~lacks(F.col(UNAVAILABLE), name)
+        value = F.struct(order.alias("at"), F.col(name).alias("value"))
+        aggregates.append(F.max_by(value, F.when(came, order)).alias(f"{FILLED}{name}"))
+    return lambda rows: rows.groupBy(BUCKET, *plan.layout.key).agg(*aggregates)
+
+
+def lacks(unavailable: Column, name: str) -> Column:
+    """Whether a change did not bring a column's value."""
+    return F.coalesce(F.array_contains(unavailable, name), F.lit(False))

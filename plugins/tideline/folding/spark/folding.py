@@ -1,0 +1,317 @@
+"""One fold: look at what it would do, bucket by bucket; then write the buckets' new files.
+
+The first pass reads and merges as the second one does, and writes nothing: what each touched bucket
+holds before and after, whether a key has moved, whether a bucket has to be folded anew. So the run
+can hold the old sums against the ledger's before anything is written.
+
+Few changes are sent to every task: then no row of the table is shuffled, each data file is read and
+written by one task, and stays sorted by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tideline.errors import VerificationFailed
+from tideline.folding.spark.changes import (
+    FIRST,
+    IS_TRUNCATE,
+    LAST,
+    NEW,
+    changes,
+    current_schema,
+    is_keyless,
+    key_text,
+    newest,
+    row_columns,
+    typed_schema,
+)
+from tideline.folding.spark.merging import (
+    beside,
+    has_moved,
+    is_in_doubt,
+    last_truncate,
+    merged,
+    standing_only,
+)
+from tideline.model.current import (
+    BUCKET,
+    COORDINATES,
+    IS_DELETED,
+    Barrier,
+    BucketState,
+    FoldPlan,
+    checksum_of,
+)
+from tideline.model.decoding import UNAVAILABLE
+from tideline.model.offsets import CoordinateRange
+from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
+from tideline.spark.raw_rows import observed, write_rows
+from tideline.spark.stored_rows import read_files, within
+
+_FEW = 300_000
+"""So many keys are sent to every task."""
+_FEW_FILES = 4
+"""A bucket with more files than these gets one in their place."""
+_MOST_SHOWN = 5
+_LOW = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """What is merged.
+
+    Args:
+        latest: The last change of each key.
+        keys: How many there are.
+        barrier: The last change that said that all rows are gone.
+    """
+
+    latest: DataFrame
+    keys: int
+    barrier: Barrier | None
+
+
+def fold(spark: SparkSession, job: FoldJob) -> FoldResult:
+    """Fold a plan's changes into files of the current table.
+
+    Returns:
+        What was written and counted; or what keeps it from being written.
+    """
+    plan, anew = job.plan, {*job.anew}
+    if plan.is_anew:
+        anew = {*range(plan.layout.buckets)}
+    changed = _changes(spark, job, job.typed_files, plan.ranges)
+    seen = Observation("changes")
+    counts = [
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(is_keyless(plan)).alias("keyless"),
+        F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
+    ]
+    keyed = changed.observe(seen, *counts).filter(~is_keyless(plan))
+    latest = keyed.transform(newest(plan)).persist()
+    told = latest.groupBy(BUCKET).agg(F.count(F.lit(1)).alias("keys")).collect()
+    found = observed(seen, changed, counts)
+    report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
+    touched = {row[BUCKET] for row in told}
+    if found["truncates"]:
+        partitions = {r.partition for r in plan.covered}
+        if plan.order == "offset" and len(partitions) > 1:
+            said = f"all rows went (op t), in a topic of {len(partitions)} partitions"
+            return replace(report, moved=(said,))
+        report, touched = _with_barrier(report, plan, changed), {*range(plan.layout.buckets)}
+    if orphaned := _orphaned(spark, job, keyed) - anew:
+        return replace(report, anew=tuple(sorted(orphaned)))
+    touched |= anew
+    keys = sum(row["keys"] for row in told)
+    if anew and not plan.is_anew:
+        of_anew = F.col(BUCKET).isin(sorted(anew))
+        every = _changes(spark, job, job.every_file, plan.covered).filter(~is_keyless(plan))
+        again = every.filter(of_anew).transform(newest(plan))
+        latest, keys = latest.filter(~of_anew).unionByName(again), _FEW + 1
+    pairs, loose = _pairs(spark, job, _Merge(latest, keys, report.barrier), touched, anew)
+    return _written(job, pairs, loose, report, touched, anew)
+
+
+def _changes(
+    spark: SparkSession,
+    job: FoldJob,
+    files: Sequence[str],
+    ranges: Sequence[CoordinateRange],
+) -> DataFrame:
+    """The changes at coordinates."""
+    schema = typed_schema(job.plan)
+    if not files or not ranges:
+        rows = spark.createDataFrame([], schema)
+    else:
+        rows = read_files(spark, job.typed_uri, files, schema).transform(within(ranges))
+    return rows.transform(changes(job.plan))
+
+
+def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> FoldResult:
+    """With the last change that said that all rows are gone, of before or of now."""
+    last = last_truncate(changed)
+    assert last is not None
+    found = [Barrier(**last), *([] if plan.barrier is None else [plan.barrier])]
+    return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
+
+
+def _place(plan: FoldPlan, barrier: Barrier) -> tuple[Any, ...]:
+    """As `order_of` orders changes, but for the partition: of one topic there is one."""
+    era, place = plan.eras.index(barrier.topic_id), (barrier.generation, barrier.offset)
+    return (era, barrier.timestamp, *place) if plan.order == "time" else (era, *place)
+
+
+def _orphaned(spark: SparkSession, job: FoldJob, keyed: DataFrame) -> set[int]:
+    """Buckets with rows that changes which are no more may have made.
+
+    These are rows of such changes, where another change of the key counts now; and rows that were
+    filled with values of earlier changes: nobody knows of which.
+    """
+    plan = job.plan
+    rows = _standing(spark, job, {b.bucket for b in job.current_files})
+    if not plan.again or plan.is_anew or rows is None:
+        return set()
+    same = (*plan.layout.key, *(n for n in COORDINATES if n != "timestamp"))
+    left = rows.transform(within(plan.again)).select(*same, BUCKET).alias("row")
+    right = keyed.select(*same).alias("change")
+    alike = [F.col(f"row.{n}").eqNullSafe(F.col(f"change.{n}")) for n in same]
+    found = left.join(right, alike, "left_anti").select(f"row.{BUCKET}")
+    if plan.has_unavailable:
+        found = found.union(rows.filter(F.size(UNAVAILABLE) > 0).select(BUCKET))
+    return {row[BUCKET] for row in found.distinct().collect()}
+
+
+def _standing(spark: SparkSession, job: FoldJob, buckets: Collection[int]) -> DataFrame | None:
+    """The rows of some buckets as they stand; None where these have no files."""
+    files = [f for b in job.current_files if b.bucket in buckets for f in b.files]
+    if not files:
+        return None
+    return read_files(spark, job.current.uri, files, current_schema(job.plan))
+
+
+def _pairs(
+    spark: SparkSession, job: FoldJob, merge: _Merge, touched: set[int], anew: set[int]
+) -> tuple[list[DataFrame], list[DataFrame]]:
+    """Rows and changes beside each other, in parts; first those that need no shuffle.
+
+    The second parts are put together by bucket before they are written.
+    """
+    plan, latest = job.plan, merge.latest
+    counts = {b.bucket: len(b.files) for b in job.current_files}
+    wanted = {n for n in touched - anew if n in counts}
+    if merge.keys > _FEW:
+        standing = _standing(spark, job, wanted)
+        return [], [beside(plan, standing, latest, "full_outer")]
+    in_place = {n for n in wanted if counts[n] <= _FEW_FILES}
+    tidy, untidy = _standing(spark, job, in_place), _standing(spark, job, wanted - in_place)
+    both = [rows for rows in (tidy, untidy) if rows is not None]
+    fresh = latest
+    for rows in both:
+        known = _matching(plan, rows, F.broadcast(latest), "left_semi")
+        fresh = _matching(plan, fresh, F.broadcast(known), "left_anti")
+    parts = [
+        [beside(plan, rows, F.broadcast(latest), "right_outer")] if rows is not None else []
+        for rows in (tidy, untidy)
+    ]
+    return parts[0], [*parts[1], beside(plan, None, fresh, "full_outer")]
+
+
+def _matching(plan: FoldPlan, rows: DataFrame, others: DataFrame, how: str) -> DataFrame:
+    """The rows whose key others have, or have not; of a `left_semi` the keys only."""
+    keys = plan.layout.key
+    left = rows.select(*keys) if how == "left_semi" else rows
+    right = others.select(*(F.col(n).alias(f"_of_{n}") for n in keys))
+    return left.join(right, [left[n].eqNullSafe(F.col(f"_of_{n}")) for n in keys], how)
+
+
+def _written(
+    job: FoldJob,
+    pairs: list[DataFrame],
+    loose: list[DataFrame],
+    report: FoldResult,
+    touched: set[int],
+    anew: set[int],
+) -> FoldResult:
+    """Look, and write if nothing speaks against it."""
+    plan = job.plan
+    looked = _union([*pairs, *loose]).select(
+        "*", F.struct(*merged(plan, report.barrier)).alias("_row")
+    )
+    rows = looked.groupBy(BUCKET).agg(*_looks(plan)).collect()
+    report = replace(
+        report,
+        touched=tuple(sorted(touched)),
+        found=_states(rows, "found"),
+        left=_states(rows, "left"),
+        moved=tuple(text for row in rows for text in row["moved"])[:_MOST_SHOWN],
+    )
+    known = {b.bucket: b for b in job.before}
+    expected = tuple(known[n] for n in sorted(touched - anew) if n in known)
+    if report.moved or report.found != expected:
+        return report
+    if doubted := tuple(sorted(row[BUCKET] for row in rows if row["doubted"])):
+        return replace(report, anew=doubted)
+    parts = [p.select(*merged(plan, report.barrier), BUCKET) for p in pairs]
+    if loose:
+        joined = _union([p.select(*merged(plan, report.barrier), BUCKET) for p in loose])
+        sorted_by = (BUCKET, *plan.layout.key)
+        parts.append(joined.repartition(F.col(BUCKET)).sortWithinPartitions(*sorted_by))
+    made, seen = _union(parts), Observation("written")
+    count = [F.count(F.lit(1)).alias("rows")]
+    write_rows(made.observe(seen, *count), job.current)
+    written = int(observed(seen, made, count)["rows"])
+    if written != (told := sum(b.rows for b in report.left)):
+        raise VerificationFailed(
+            f"{plan.plan_id}: {told} rows were to be written into {plan.table_uri}, and {written}"
+            " were; nothing was committed, run again"
+        )
+    return replace(report, written=SparkResult(rows=written))
+
+
+def _union(parts: Sequence[DataFrame]) -> DataFrame:
+    first, *others = parts
+    for part in others:
+        first = first.unionByName(part)
+    return first
+
+
+def _looks(plan: FoldPlan) -> list[Column]:
+    """What is to be known of a bucket: before, after, and what keeps it from being written."""
+    moved = has_moved()
+    if plan.order == "offset":
+        within_batch = F.col(NEW).isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
+        moved |= F.coalesce(within_batch, F.lit(False))
+    else:
+        moved = F.lit(False)
+    first = F.slice(F.collect_set(F.when(moved, key_text(plan))), 1, _MOST_SHOWN)
+    doubt = is_in_doubt() if plan.has_unavailable else F.lit(False)
+    return [
+        *_sums(plan, standing_only(plan), "found"),
+        *_sums(plan, F.col("_row"), "left"),
+        first.alias("moved"),
+        F.count_if(doubt).alias("doubted"),
+    ]
+
+
+def _sums(plan: FoldPlan, row: Column, name: str) -> list[Column]:
+    """Live rows, deleted ones, and the sum of their hashes in two halves."""
+    there = row.isNotNull()
+    gone = F.coalesce(row[IS_DELETED], F.lit(False))
+    hashed = F.when(there, _hash(plan, row))
+    return [
+        F.count_if(there & ~gone).alias(f"{name}_live"),
+        F.count_if(there & gone).alias(f"{name}_deleted"),
+        F.coalesce(F.sum(hashed.bitwiseAND(F.lit(_LOW))), F.lit(0)).alias(f"{name}_low"),
+        F.coalesce(F.sum(F.shiftrightunsigned(hashed, 32)), F.lit(0)).alias(f"{name}_high"),
+    ]
+
+
+def _hash(plan: FoldPlan, row: Column) -> Column:
+    """A hash of all that a row holds. A null adds nothing: a new column changes no row's hash."""
+    types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
+    told = []
+    for name in row_columns(plan):
+        value = row[name]
+        text = F.to_json(F.struct(value)) if types[name] in ("map", "variant") else value
+        told += [F.when(value.isNotNull(), F.lit(name)), F.when(value.isNotNull(), text)]
+    return F.xxhash64(*told)
+
+
+def _states(rows: Sequence[Row], name: str) -> tuple[BucketState, ...]:
+    """The buckets that hold rows."""
+    states = [
+        BucketState(
+            row[BUCKET],
+            row[f"{name}_live"],
+            row[f"{name}_deleted"],
+            checksum_of(row[f"{name}_low"], row[f"{name}_high"]),
+        )
+        for row in rows
+    ]
+    return tuple(sorted(state for state in states if state.rows))

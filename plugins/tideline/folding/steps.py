@@ -1,0 +1,247 @@
+"""The two steps that fold, where the stream has a current table; both follow the two that decode.
+
+9. `fold_changes` brings the table to what is decoded: which coordinates, and in which order.
+10. `verify_current` holds the committed buckets against the fold, and moves the fold's head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.decoding.steps import finish_open
+from tideline.errors import BadInput, VerificationFailed
+from tideline.failpoints import reach
+from tideline.folding.execution import execute
+from tideline.folding.rules import (
+    Due,
+    all_of,
+    columns_of,
+    due,
+    eras_of,
+    fold_plan_id,
+    is_time,
+    loses_a_barrier,
+    once_more,
+    wrong_key,
+)
+from tideline.folding.tables import begins_anew, decided, newest_version, section, table_of
+from tideline.landing.context import RunContext, log, now
+from tideline.ledger.state import LedgerState
+from tideline.model.current import BUCKET, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
+from tideline.model.offsets import add_coverage
+from tideline.stream.decoding import Decode
+from tideline.table.schema import Field
+
+
+def has_work(state: LedgerState, every: float) -> bool:
+    """Whether a run has something to fold now.
+
+    Args:
+        every: As in the stream file.
+    """
+    return is_time(due(state.decoding, state.folding, ""), state.folding, every)
+
+
+def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | None:
+    """Bring the current table to what is decoded; None where there is nothing to do, or not yet.
+
+    A plan that was left open is finished first: if the table shows its commit, it is only closed.
+    A run that has folded before folds its own changes once more.
+
+    Args:
+        is_asked: Whether somebody has asked for it: then it is time, whatever `every` says.
+
+    Returns:
+        The run's plan with its commit, still to be verified.
+
+    Raises:
+        FoldingHalted: A key has moved, or others have changed the table.
+        BadInput: The table is another one, or the key is none.
+        ServiceAway: Spark or a store is away.
+        StreamBusy: Somebody else decodes or folds.
+    """
+    if run.current is None:
+        return None
+    every = 0.0 if is_asked else section(run).every
+    state = run.ledger.read()
+    before = run.ledger.find_fold(run.run_id)
+    if before is None and not has_work(state, every):
+        return None
+    with run.ledger.lease("decoder"):
+        finish_open(run)
+        left = run.ledger.read().folding.open
+        if left is not None:
+            found = _recovered(run, left)
+            if found is not None and left.plan.run_id == run.run_id:
+                return found
+            if found is not None:
+                _close(run, found)
+        plan = _plan(run, run.ledger.read(), before, every)
+        return None if plan is None else execute(run, plan)
+
+
+def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
+    """The open plan with its commit, if the table shows it; None if nothing of it is there."""
+    made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
+    if made is None:
+        log.info("the fold of run %s was cut off before its commit", left.plan.run_id)
+        run.ledger.update(_given_back)
+        return None
+    found = replace(left, table_version=made.version)
+    run.ledger.update(lambda s: replace(s, folding=replace(s.folding, open=found)))
+    return found
+
+
+def _given_back(state: LedgerState) -> LedgerState:
+    """What an open plan was to fold is due: what it folds again, and the rest, not covered yet."""
+    folding = state.folding
+    if folding.open is None:
+        return state
+    again = ((r.identity, r.offsets) for r in folding.open.plan.again)
+    freed = replace(folding, open=None, changed=add_coverage(folding.changed, again))
+    return replace(state, folding=freed)
+
+
+def _plan(
+    run: RunContext, state: LedgerState, before: FoldRecord | None, every: float
+) -> FoldPlan | None:
+    """The plan that this run has to execute; None if there is nothing to fold, or not yet."""
+    decode, decoding, folding = _decode(run), state.decoding, state.folding
+    topic = run.stream.kafka.topics[0]
+    assert run.typed is not None
+    typed = run.typed.decoded
+    seen, columns = typed.observe(), typed.columns()
+    if seen.version is None:
+        return None  # nothing was ever decoded
+    layout = Layout(_key(run, state), section(run).table.buckets)
+    if (wrong := wrong_key(layout.key, columns)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
+    is_new = begins_anew(run, state, layout)
+    if is_new:
+        folding = Folding(folds=folding.folds, incidents=folding.incidents, order=folding.order)
+    work = due(decoding, folding, topic)
+    if before is not None:
+        more = once_more(before.plan.ranges, decoding, topic)
+        work = Due((*work.ranges, *more), work.again)
+    by_time = decided(folding, "key_moved", "by_time")
+    refolds = by_time or decided(folding, "current_changed", "refold")
+    has_unavailable = decode.value.unavailable is not None
+    is_anew = is_new or refolds is not None or loses_a_barrier(work, folding)
+    if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
+        return None
+    covered = all_of(decoding.coverage, topic)
+    if not covered and not work.again:
+        return None
+    own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
+    own |= {UNAVAILABLE} if has_unavailable else set()
+    return FoldPlan(
+        plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
+        run_id=run.run_id,
+        frozen_at=now(),
+        typed_table_id=str(seen.table_id),
+        typed_version=seen.version,
+        ranges=covered if is_anew else work.ranges,
+        again=work.again,
+        covered=covered,
+        is_anew=is_anew,
+        layout=layout,
+        columns=columns_of(columns, layout.key, own, folding.columns),
+        has_unavailable=has_unavailable,
+        has_truncates=decode.value.envelope is not None,
+        deletes=_deletes(run, columns),
+        eras=eras_of(folding, decoding, state.head),
+        order="time" if by_time else folding.order,
+        barrier=None if is_anew else folding.barrier,
+        table_uri=section(run).table.uri,
+        by=run.request.by,
+    )
+
+
+def _key(run: RunContext, state: LedgerState) -> tuple[str, ...]:
+    """The columns that make a key: those of the stream file, or of the decoded key."""
+    if (named := section(run).key) is not None:
+        return tuple(named)
+    part = state.decoding.part("key")
+    return () if part is None else tuple(c.name for c in part.reader.in_table)
+
+
+def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
+    """Which changes say that a row is gone."""
+    rules, decode = section(run).deletes, _decode(run)
+    tombstones = section(run).tombstones(decode)
+    if rules.when is not None:
+        return Deletes(tombstones, rules.when.column, rules.when.equals)
+    if decode.value.envelope is not None:
+        return Deletes(tombstones, "op", "d")
+    if any(c["name"] == "__deleted" for c in columns):
+        return Deletes(tombstones, "__deleted", "true")
+    return Deletes(tombstones)
+
+
+def _decode(run: RunContext) -> Decode:
+    assert run.stream.decode is not None
+    return run.stream.decode
+
+
+def verify_current(run: RunContext) -> FoldRecord | None:
+    """The run's closed fold; None where it had nothing to fold.
+
+    Raises:
+        BadInput: The run's plan is open and not committed: only `verify_current` was cleared.
+        VerificationFailed: A bucket holds other rows than the fold has left there.
+        StreamBusy: Somebody else decodes or folds.
+    """
+    if run.current is None:
+        return None
+    with run.ledger.lease("decoder"):
+        record = run.ledger.read().folding.open
+        if record is None or record.plan.run_id != run.run_id:
+            return run.ledger.find_fold(run.run_id)
+        if record.table_version is None:
+            raise BadInput(
+                f"plan {record.plan.plan_id} is not committed: clear fold_changes and what follows,"
+                " or run the same run id again",
+                plan_id=record.plan.plan_id,
+            )
+        return _close(run, record)
+
+
+def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
+    """Verify a plan that is committed, and close it."""
+    table, plan = table_of(run), record.plan
+    seen = table.files_by(BUCKET, newest_version(run))
+    rows = {int(str(bucket)): files.rows for bucket, files in seen.items()}
+    wrong = [b for b in record.buckets if rows.get(b.bucket, 0) not in (b.rows, None)]
+    if wrong:
+        first = wrong[0]
+        raise VerificationFailed(
+            f"plan {plan.plan_id} of run {plan.run_id}: bucket {first.bucket} of {plan.table_uri}"
+            f" was left with {first.rows} rows, and has {rows.get(first.bucket, 0)};"
+            f" {len(wrong)} buckets differ. Nothing moved; clear fold_changes, or run the same run"
+            " id again",
+            plan_id=plan.plan_id,
+        )
+    done = replace(record, status="done", closed_at=now())
+    token = table.observe().token or 0
+    reach("fold:closing")
+    run.ledger.update(lambda state: _closed(state, done, token))
+    reach("fold:closed")
+    folding = run.ledger.read().folding
+    log.info(
+        "folded %d changes into %d buckets: %d rows, %d deleted",
+        done.changes,
+        len(done.buckets),
+        folding.live,
+        folding.deleted,
+    )
+    if done.keyless:
+        log.warning("%d changes have no key, and are in no row", done.keyless)
+    return done
+
+
+def _closed(state: LedgerState, done: FoldRecord, token: int) -> LedgerState:
+    open_now = state.folding.open
+    if open_now is None or open_now.plan != done.plan:
+        return state  # by this very call, whose answer was lost, or by another attempt
+    return state.with_fold_closed(done, token, now())

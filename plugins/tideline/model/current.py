@@ -1,0 +1,299 @@
+"""The current table: one row a key, folded from the typed table.
+
+    Layout          what is fixed when the table is created
+    FoldPlan        the frozen input of one fold: coordinates, typed version, columns, order
+    BucketState     what one bucket holds, as a fold has left it
+    FoldRecord      that plan, and what it came to
+    Folding         the fold's own head: what is folded, the plan that is open, the buckets
+
+A *change* is a typed row: a record that says what a key's row is now, or that it is gone. Of all
+changes of a key the last one in one total order counts, so folding is idempotent, commutative and
+associative: in any order, in any portions, again, the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from tideline.model.incident import Incident
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    PartitionIdentity,
+    add_coverage,
+    by_identity,
+    by_log,
+    intersect,
+    without_coverage,
+)
+
+Order = Literal["offset", "time"]
+"""By offset within a key's partition; or, where a decision says so, by Kafka's time."""
+HASH = "xxhash64"
+"""Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
+COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
+"""Of a row's last change."""
+IS_DELETED, BUCKET = "is_deleted", "bucket"
+_MODULUS = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is fixed when the table is created; another one is another table.
+
+    Args:
+        key: The typed table's columns that make a key.
+        buckets: How many there are; a key is in the one that its hash names.
+        hash: Which hash.
+    """
+
+    key: tuple[str, ...]
+    buckets: int
+    hash: str = HASH
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentColumn:
+    """A column of the current table.
+
+    Args:
+        name: Its name.
+        source: The typed table's column that it is.
+        type: As Delta and Spark write it in JSON.
+    """
+
+    name: str
+    source: str
+    type: object
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """Which changes say that a key's row is gone.
+
+    Args:
+        tombstones: Records without a value do.
+        column, equals: So does a change with that text in a typed column; None for no such rule.
+    """
+
+    tombstones: bool
+    column: str | None = None
+    equals: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The last record that said that all rows are gone (`op` `t`): older changes count no more."""
+
+    topic_id: str
+    generation: int
+    partition: int
+    offset: int
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPlan:
+    """The frozen input of one fold. Every retry, clear and recovery executes exactly this.
+
+    Args:
+        plan_id: Derived from the run that froze it, and the fold's number.
+        run_id: That run.
+        frozen_at: When, UTC-aware.
+        typed_table_id: Delta's id of the typed table.
+        typed_version: Version of the typed table that is read.
+        ranges: Coordinates whose changes are folded; ends are exclusive.
+        again: Coordinates that were folded before, whose changes are others now, or gone.
+        covered: All coordinates that are decoded: a bucket that is folded anew is made of these.
+        is_anew: Whether every bucket is folded anew; what stands there counts for nothing.
+        layout: Key and buckets.
+        columns: The key's, then the row's.
+        has_unavailable: Whether changes may lack values of columns.
+        has_truncates: Whether a change may say that all rows are gone.
+        deletes: Which changes do.
+        eras: Ids of the topic and of those that it has replaced, oldest first.
+        order: What the last change is.
+        barrier: The last one that is folded; None for none.
+        table_uri: The current table.
+        by: Who has asked for it; None for a schedule.
+    """
+
+    plan_id: str
+    run_id: str
+    frozen_at: datetime
+    typed_table_id: str
+    typed_version: int
+    ranges: tuple[CoordinateRange, ...]
+    again: tuple[CoordinateRange, ...]
+    covered: tuple[CoordinateRange, ...]
+    is_anew: bool
+    layout: Layout
+    columns: tuple[CurrentColumn, ...]
+    has_unavailable: bool
+    has_truncates: bool
+    deletes: Deletes
+    eras: tuple[str, ...]
+    order: Order
+    barrier: Barrier | None
+    table_uri: str
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BucketState:
+    """What one bucket holds.
+
+    Args:
+        bucket: From 0.
+        live, deleted: Rows that are there, and rows of keys that are gone.
+        checksum: The sum of a hash of each row, modulo 2**64: in any order the same.
+    """
+
+    bucket: int
+    live: int
+    deleted: int
+    checksum: int
+
+    @property
+    def rows(self) -> int:
+        """All of its rows."""
+        return self.live + self.deleted
+
+
+def checksum_of(low: int, high: int) -> int:
+    """A sum of 64-bit hashes from the sums of their lower and upper 32 bits."""
+    return (low + (high << 32)) % _MODULUS
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRecord:
+    """A plan to fold, and how far it has come.
+
+    Args:
+        plan: Frozen.
+        status: `planned` until its rows are verified.
+        before_version: The current table's version that it was made of.
+        table_version: Its commit; None before.
+        changes: Typed rows that were folded, those without a key among them.
+        keyless: Changes whose key is null: they are in no row.
+        buckets: What it leaves in the buckets that it has rewritten.
+        anew: Buckets among them that were folded anew.
+        barrier: The last change that said that all rows are gone; None for none.
+        closed_at: When it was verified, UTC-aware.
+    """
+
+    plan: FoldPlan
+    status: Literal["planned", "done"] = "planned"
+    before_version: int | None = None
+    table_version: int | None = None
+    changes: int = 0
+    keyless: int = 0
+    buckets: tuple[BucketState, ...] = ()
+    anew: tuple[int, ...] = ()
+    barrier: Barrier | None = None
+    closed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """The fold's own head, in coordinates. Neither landing nor decoding waits for it.
+
+    Args:
+        coverage: Coordinates whose changes are in the table.
+        changed: Coordinates whose changes were decoded again since they were folded.
+        open: The plan that is under way.
+        incidents: What halted folding, until a decision has been executed.
+        table_id: Delta's id of the current table; None before the first fold.
+        token: The newest fencing token of the table when a plan was last closed.
+        layout: Of the table; None before the first fold.
+        columns: Of the table.
+        buckets: What each bucket holds.
+        eras: As of a plan.
+        order: As of a plan.
+        barrier: As of a plan.
+        folds: How many were ever closed; the next one's number.
+        folded_at: When the last one was closed, UTC-aware.
+    """
+
+    coverage: tuple[Coverage, ...] = ()
+    changed: tuple[Coverage, ...] = ()
+    open: FoldRecord | None = None
+    incidents: tuple[Incident, ...] = ()
+    table_id: str | None = None
+    token: int | None = None
+    layout: Layout | None = None
+    columns: tuple[CurrentColumn, ...] = ()
+    buckets: tuple[BucketState, ...] = ()
+    eras: tuple[str, ...] = ()
+    order: Order = "offset"
+    barrier: Barrier | None = None
+    folds: int = 0
+    folded_at: datetime | None = None
+
+    @property
+    def covered(self) -> dict[PartitionIdentity, Intervals]:
+        """Folded offsets by the log they belong to."""
+        return by_identity(self.coverage)
+
+    @property
+    def live(self) -> int:
+        """Rows of keys that are there."""
+        return sum(b.live for b in self.buckets)
+
+    @property
+    def deleted(self) -> int:
+        """Rows of keys that are gone."""
+        return sum(b.deleted for b in self.buckets)
+
+    def having_decoded(self, ranges: Iterable[CoordinateRange]) -> Folding:
+        """The head after changes were decoded: those that were folded are folded once more."""
+        decoded = by_log(ranges)
+        claimed = self.coverage
+        if self.open is not None:
+            claimed = add_coverage(
+                claimed, ((r.identity, r.offsets) for r in self.open.plan.ranges)
+            )
+        changed = [
+            (c.identity, r)
+            for c in claimed
+            for r in intersect(c.intervals, decoded.get(c.identity, ()))
+        ]
+        if not changed:
+            return self
+        return replace(self, changed=add_coverage(self.changed, changed))
+
+    def opened(self, record: FoldRecord) -> Folding:
+        """The head with a plan under way; what is decoded again from here on is for another one."""
+        plan = record.plan
+        mine = by_log((*plan.again, *plan.ranges))
+        return replace(
+            self,
+            open=record,
+            coverage=without_coverage(self.coverage, mine),
+            changed=without_coverage(self.changed, mine),
+        )
+
+    def closed(self, done: FoldRecord, token: int) -> Folding:
+        """The head after a plan was verified."""
+        plan = done.plan
+        buckets = {b.bucket: b for b in (() if plan.is_anew else self.buckets)}
+        buckets |= {b.bucket: b for b in done.buckets}
+        folded = ((r.identity, r.offsets) for r in plan.ranges)
+        return replace(
+            self,
+            coverage=add_coverage(() if plan.is_anew else self.coverage, folded),
+            open=None,
+            token=token,
+            layout=plan.layout,
+            columns=plan.columns,
+            buckets=tuple(buckets[n] for n in sorted(buckets) if buckets[n].rows),
+            eras=plan.eras,
+            order=plan.order,
+            barrier=done.barrier,
+            folds=self.folds + 1,
+            folded_at=done.closed_at,
+        )

@@ -1,0 +1,110 @@
+"""The section of a stream file about the current table: one row a key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from tideline.stream.decoding import Decode
+from tideline.stream.settings import Address, Section, given_twice
+
+Column = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class CurrentTable(Section):
+    """Where the rows go; fixed when the table is created."""
+
+    uri: Address = Field(
+        default_factory=str,  # until `Current.beside` has filled it in
+        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
+        " <table.uri>_current",
+    )
+    buckets: int = Field(
+        16,
+        ge=1,
+        le=4096,
+        strict=True,
+        description="Into how many parts the keys are spread; a fold writes those anew that its"
+        " changes touch. Fixed when the table is created.",
+    )
+
+
+class Marked(Section):
+    """A typed column that says that a row is gone."""
+
+    column: Column = Field(description="The typed table's column.")
+    equals: str = Field(description="Its text in changes that say so.")
+
+
+class DeleteRules(Section):
+    """Which changes say that a key's row is gone; each rule by default where it applies."""
+
+    tombstone: bool | None = Field(
+        None,
+        strict=True,
+        description="Whether a record without a value does. Default: with decode.tombstones: keep.",
+    )
+    when: Marked | None = Field(
+        None,
+        description="Default: op is d with an envelope, and __deleted is true where there is such a"
+        " column.",
+    )
+
+
+class Current(Section):
+    """One row a key, from the typed table."""
+
+    table: CurrentTable = Field(default_factory=CurrentTable)
+    key: list[Column] | None = Field(
+        None,
+        min_length=1,
+        description="Columns of the typed table that make a key, fixed when the table is created."
+        " Default: those of the decoded key.",
+    )
+    deletes: DeleteRules = DeleteRules()
+    every: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="A run folds once the unfolded changes are more than this share of the table's"
+        " rows. With 0 each run folds what is new.",
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _each_once(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and given_twice(value):
+            raise ValueError("each column once")
+        return value
+
+    def beside(self, raw: str) -> Current:
+        """The same with an address, beside that of the raw table."""
+        uri = self.table.uri or f"{raw.rstrip('/')}_current"
+        return self.model_copy(update={"table": self.table.model_copy(update={"uri": uri})})
+
+    def lacking(self, decode: Decode | None, topics: int | None) -> str | None:
+        """What the rest of the stream file lacks for a current table, in words; None for nothing.
+
+        Args:
+            decode: The section about typed tables.
+            topics: How many topics the stream names; None for a pattern.
+        """
+        if decode is None:
+            return "needs decode: it is folded from the typed table"
+        if topics != 1:
+            return "needs one topic by its name: equal keys of two topics are two rows"
+        if self.key is None and decode.key.format == "none":
+            return "needs decode.key, or key: columns of the typed table"
+        if self.tombstones(decode) and decode.tombstones != "keep":
+            return "deletes.tombstone needs decode.tombstones: keep"
+        wanted = {"timestamp", *(["op"] if decode.value.envelope else [])}
+        wanted |= {"is_tombstone"} if self.tombstones(decode) else set()
+        if missing := sorted(wanted - {*decode.own_columns}):
+            return f"needs {missing[0]} in decode.table.own_columns"
+        return None
+
+    def tombstones(self, decode: Decode) -> bool:
+        """Whether a record without a value says that a row is gone."""
+        given = self.deletes.tombstone
+        return decode.tombstones == "keep" if given is None else given

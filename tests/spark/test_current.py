@@ -1,0 +1,169 @@
+"""A current table on a real broker: landed, decoded, folded; and what halts the fold."""
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.worlds.current_streams import GONE, Changing
+from tests.worlds.streams import decide
+from tideline.errors import BadInput, FoldingHalted
+from tideline.model.request import RunRequest
+from tideline.operations.maintenance import maintain_stream
+from tideline.operations.redrive import decode_again
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.wiring import open_ledger, open_run, open_tables
+
+
+@pytest.fixture
+def orders(harness, spark):
+    return Changing(harness, spark)
+
+
+def test_a_run_leaves_one_row_a_key(orders):
+    """Its properties say what is fixed; a run without changes folds nothing."""
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2), ("u", 1, GONE, 3), ("d", 2), (None, 2))
+    orders.sends(("c", 3, "x" * 9, 9))
+    folded = orders.run("one").folded
+    assert (folded.changes, folded.keyless, folded.status) == (6, 0, "done")
+    assert orders.rows() == {1: ("a", 3), 3: ("x" * 9, 9)}
+    assert (orders.head.live, orders.head.deleted) == (2, 1)
+    table = DeltaTable(orders.tables["current"])
+    property = table.metadata().configuration["tideline.current"]
+    assert property == '{"key": ["key_id"], "buckets": 4, "hash": "xxhash64"}'
+    names = [field.name for field in table.schema().fields]
+    assert names == [
+        *("key_id", "id", "note", "total"),
+        *("topic_id", "generation", "partition", "offset", "timestamp"),
+        *("unavailable_columns", "is_deleted", "bucket"),
+    ]
+    version = table.version()
+    assert orders.run("two").folded is None
+    assert DeltaTable(orders.tables["current"]).version() == version
+
+
+def test_the_same_run_folds_its_changes_once_more(orders):
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.sends(("u", 1, "b", 2))
+    orders.run("two")
+    again = orders.run("one").folded
+    assert again.changes == 2
+    assert orders.rows() == {1: ("b", 2), 2: ("b", 2)}
+
+
+def test_a_backfill_below_the_head_brings_nothing_back(harness, spark):
+    orders = Changing(harness, spark)
+    orders.more = {"start": "latest"}
+    orders.sends(("c", 1, "old", 1), ("c", 2, "old", 2))
+    orders.run("none")
+    orders.sends(("u", 1, "new", 2), ("d", 2), (None, 2))
+    orders.run("one")
+    assert orders.rows() == {1: ("new", 2)}
+    topic = harness.topic()
+    ranges = [{"topic": topic, "partition": 0, "start_offset": 0, "end_offset": 2}]
+    harness.run(orders.stream, "below", spark, ranges=ranges)
+    orders.fold()
+    assert orders.rows() == {1: ("new", 2)}
+    assert orders.head.deleted == 1
+
+
+def test_a_rewind_over_a_delete_brings_the_row_back(orders):
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.sends(("d", 1), (None, 1), ("u", 2, "c", 3))
+    orders.run("two")
+    assert orders.rows() == {2: ("c", 3)}
+    with open_run(orders.stream, "rewind", RunRequest(), orders.spark) as run:
+        rewind_stream(run, RewindRequest("one", "it was wrong", "ann"))
+    orders.fold()
+    assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
+    orders.run("three")
+    assert orders.rows() == {2: ("c", 3)}
+
+
+def test_a_record_that_is_redriven_below_a_delete_stays_gone(orders):
+    orders.decode["quarantine"] = {"max_share": 1.0}
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2), ("d", 1))
+    orders.run("one")
+    with open_run(orders.stream, "again", RunRequest(), orders.spark) as run:
+        decode_again(run)
+    orders.fold()
+    assert orders.rows() == {2: ("b", 2)}
+
+
+def test_all_rows_go_at_once(orders):
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.sends(("t",), ("c", 3, "c", 3))
+    folded = orders.run("two").folded
+    assert folded.keyless == 1
+    assert orders.rows() == {3: ("c", 3)}
+    assert orders.head.deleted == 2
+
+
+def test_a_key_that_has_moved_halts_and_a_decision_orders_by_time(harness, spark):
+    orders = Changing(harness, spark, partitions=2)
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.sends(("u", 1, "moved", 2), partition=1)
+    with pytest.raises(FoldingHalted, match=r'key_moved.*several: ."1".'):
+        orders.run("two")
+    assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
+    decide(orders.stream, "by_time", orders.head.incidents[0].incident_id)
+    orders.fold()
+    assert orders.rows() == {1: ("moved", 2), 2: ("b", 2)}
+    assert open_ledger(orders.stream).read().open_incidents == ()
+    orders.sends(("u", 1, "back", 3))
+    orders.run("three")
+    assert orders.rows()[1] == ("back", 3)
+
+
+def test_a_table_that_others_have_changed_halts_and_is_folded_anew(orders):
+    orders.sends(*(("c", n, "a", n) for n in range(20)))
+    orders.run("one")
+    table = DeltaTable(orders.tables["current"])
+    table.delete("key_id = 7")
+    orders.sends(("u", 7, "b", 7))
+    with pytest.raises(FoldingHalted, match="current_changed"):
+        orders.run("two")
+    decide(orders.stream, "refold", orders.head.incidents[0].incident_id)
+    orders.fold()
+    assert len(orders.rows()) == 20
+    assert orders.rows()[7] == ("b", 7)
+
+
+def test_what_is_fixed_stays(orders):
+    orders.sends(("c", 1, "a", 1))
+    orders.run("one")
+    orders.current["table"] = {"buckets": 8}
+    orders.sends(("c", 2, "b", 2))
+    with pytest.raises(BadInput, match="key and buckets are fixed"):
+        orders.run("two")
+    orders.current["table"] = {"buckets": 8, "uri": orders.tables["raw"] + "_other"}
+    orders.fold()
+    assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
+
+
+def test_it_waits_for_the_share_that_the_file_says(harness, spark):
+    orders = Changing(harness, spark, every=0.5)
+    orders.sends(*(("c", n, "a", n) for n in range(10)))
+    orders.run("one")
+    orders.sends(("u", 1, "b", 1))
+    assert orders.run("two").folded is None
+    assert orders.fold().changes == 1
+    assert orders.rows()[1] == ("b", 1)
+
+
+def test_maintenance_merges_its_files_and_the_fold_goes_on(orders):
+    orders.sends(*(("c", n, "a", n) for n in range(20)))
+    orders.run("one")
+    for n in range(3):
+        orders.sends(*(("c", 100 + 10 * n + m, "a", m) for m in range(10)))
+        orders.run(f"more {n}")
+    before = len(DeltaTable(orders.tables["current"]).file_uris())
+    with open_run(orders.stream, "maintain", RunRequest(), orders.spark) as run:
+        maintain_stream(run, open_tables(orders.stream))
+    assert len(DeltaTable(orders.tables["current"]).file_uris()) < before
+    orders.sends(("u", 1, "b", 1))
+    folded = orders.run("after").folded
+    assert not folded.plan.is_anew
+    assert len(orders.rows()) == 50

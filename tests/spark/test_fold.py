@@ -1,0 +1,242 @@
+"""The fold of changes into one row a key: any order, any portions, again, and what is refused."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.folds import Folds, at, change, place, runs_of, same
+
+
+@pytest.fixture
+def folds(spark, tmp_path):
+    return Folds(spark.session, tmp_path)
+
+
+def holds(folds):
+    found, expected = same(folds.table(), folds.expected())
+    assert found == expected
+
+
+def test_the_last_change_of_a_key_counts(folds):
+    folds.has(change(0, "a", "c", "1", 1), change(1, "b", "c", "2"), change(2, "a", "u", "3", 2))
+    folds.has(change(3, "b", "d"), change(4, "b", None), change(5, None, "c", "lost"))
+    result = folds.fold([at(0, 6)])
+    assert (result.changes, result.keyless, result.written.rows) == (6, 1, 2)
+    holds(folds)
+    row = folds.table()["b"]
+    assert (row["is_deleted"], row["v"], row["offset"]) == (True, None, 4)
+    assert folds.head.live == folds.head.deleted == 1
+    folds.has(change(6, "c", "c"), change(7, "b", "c", "again"), change(8, "a", None))
+    folds.fold([at(6, 9)])
+    holds(folds)
+    folds.fold([at(0, 9)])
+    holds(folds)
+
+
+def test_older_changes_that_come_later_change_nothing_newer(folds):
+    """A backfill below the head, and a change of a key that is gone."""
+    folds.has(*(change(n, "ab"[n % 2], "u", str(n)) for n in range(10)), change(10, "a", "d"))
+    folds.fold([at(8, 11)])
+    folds.fold([at(0, 5)])
+    folds.fold([at(5, 8)])
+    holds(folds)
+
+
+def test_only_touched_buckets_are_written(folds):
+    folds.has(*(change(n, str(n), "c", "x") for n in range(40)))
+    folds.fold([at(0, 40)])
+    files = dict(folds.files)
+    assert len(files) == 3
+    folds.has(change(40, "7", "u", "y"))
+    result = folds.fold([at(40, 41)])
+    (touched,) = result.touched
+    assert {b: f for b, f in folds.files.items() if b != touched} == {
+        b: f for b, f in files.items() if b != touched
+    }
+    holds(folds)
+
+
+def test_a_value_that_did_not_come_is_that_of_before(folds):
+    """In one portion, over two, over a deleted row; without any before it is null, and named."""
+    folds.has(change(0, "a", "c", "long", 1), change(1, "a", "u", None, 2, lacks=["v"]))
+    folds.has(change(2, "b", "c", "long"), change(3, "c", "u", None, 3, lacks=["v"]))
+    folds.fold([at(0, 4)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "long"
+    assert folds.table()["c"]["unavailable_columns"] == ["v"]
+    folds.has(change(4, "b", "u", None, 9, lacks=["v"]), change(5, "a", "u", None, 7, lacks=["v"]))
+    folds.fold([at(4, 6)])
+    holds(folds)
+    folds.has(change(6, "b", "d"), change(7, "b", "c", "other"), change(8, "b", "u", lacks=["v"]))
+    folds.fold([at(6, 9)])
+    holds(folds)
+
+
+def test_an_older_change_that_comes_later_fills_what_did_not_come(folds):
+    """From which change a value is filled, nobody knows: the bucket is folded anew."""
+    folds.has(change(5, "a", "c", "old"), change(9, "a", "u", None, 2, lacks=["v"]))
+    folds.fold([at(5, 6), at(9, 10)])
+    folds.has(change(7, "a", "u", "newer"), change(3, "a", "u", "oldest"))
+    folds.fold([at(7, 8)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "newer"
+    folds.fold([at(3, 4)])
+    holds(folds)
+
+
+def test_all_rows_go_at_once(folds):
+    """What comes later stays, and what is older and comes later than that is gone as well."""
+    folds.has(*(change(n, str(n), "c", "x") for n in range(8)), change(8, None, "t"))
+    folds.has(change(9, "3", "c", "y"), change(10, "z", "c"))
+    folds.fold([at(2, 4)])
+    folds.fold([at(7, 10)])
+    holds(folds)
+    folds.fold([at(0, 2), at(4, 7), at(10, 11)])
+    holds(folds)
+    assert folds.head.live == 2
+
+
+def test_a_new_incarnation_of_the_topic_counts_more(folds):
+    folds.plan["eras"] = (ID, OTHER_ID)
+    folds.has(
+        change(5, "a", "c", "old", topic_id=ID),
+        change(9, "b", "c", "old", topic_id=ID),
+    )
+    folds.has(change(0, "a", "c", "new", topic_id=OTHER_ID, partition=1))
+    folds.fold([at(0, 1, topic_id=OTHER_ID, partition=1)])
+    folds.fold([at(0, 10)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "new"
+
+
+@pytest.mark.parametrize("in_one", [True, False])
+def test_a_key_in_two_partitions_is_told_and_nothing_is_written(folds, in_one):
+    folds.has(change(0, "a", "c"), change(7, "a", "u", partition=1), change(1, "b", "c"))
+    if in_one:
+        result = folds.fold([at(0, 2), at(7, 8, partition=1)])
+    else:
+        folds.fold([at(0, 2)])
+        result = folds.fold([at(7, 8, partition=1)])
+    assert (result.moved, result.written.rows) == (('["a"]',), 0)
+
+
+def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
+    for order in ("offset", "time"):
+        folds = Folds(spark.session, tmp_path / order, order=order)
+        folds.has(change(3, "a", "c"), change(9, "b", "c", partition=1), change(7, None, "t"))
+        result = folds.fold([at(0, 10), at(9, 10, partition=1)])
+        if order == "offset":
+            assert result.moved == ("all rows went (op t), in a topic of 2 partitions",)
+    assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
+
+
+def test_by_kafkas_time_a_key_may_move(spark, tmp_path):
+    folds = Folds(spark.session, tmp_path, order="time")
+    folds.has(change(0, "a", "c", "x"), change(7, "a", "u", "y", partition=1), change(8, "a", "d"))
+    folds.fold([at(0, 1), at(8, 9)])
+    folds.fold([at(7, 8, partition=1)])
+    assert folds.table()["a"]["is_deleted"]
+
+
+def test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written(folds):
+    """Its sum is not the ledger's: a row is another one, is lost, stands twice."""
+    folds.has(change(0, "a", "c", "x"))
+    folds.fold([at(0, 1)])
+    bucket = folds.head.buckets[0]
+    others = [(bucket.live + 1, bucket.checksum), (bucket.live, bucket.checksum + 1)]
+    folds.has(change(1, "a", "u", "y"))
+    for live, checksum in others:
+        folds.head = replace(folds.head, buckets=(replace(bucket, live=live, checksum=checksum),))
+        result = folds.fold([at(1, 2)])
+        assert (result.written.rows, result.found) == (0, (bucket,))
+
+
+def test_rows_whose_changes_are_gone_or_others_are_folded_anew(folds):
+    """After a rewind, and where a record has another key since it was decoded again."""
+    folds.has(change(0, "a", "c", "1"), change(1, "b", "c", "2"), change(2, "a", "u", "3"))
+    folds.fold([at(0, 3)])
+    folds.lose([at(2, 3)])
+    folds.fold([], again=[at(2, 3)])
+    found, _ = same(folds.table(), {})
+    assert found["a"][0] == "1"
+    folds.has(change(1, "c", "c", "2"))
+    folds.fold([at(1, 2)], again=[at(1, 2)])
+    assert {k: row["v"] for k, row in folds.table().items()} == {"a": "1", "c": "2"}
+
+
+LOGS = 150
+
+
+@pytest.mark.parametrize("lacking", [False, True])
+def test_any_order_any_portions_again(spark, tmp_path, lacking):
+    """Many logs at once, each a partition with keys of its own: what is folded is as defined.
+
+    Backfills below, replays, rows that are redriven, rewound and landed again, records that are
+    decoded otherwise than before.
+    """
+    rng = random.Random(lacking)
+    folds = Folds(spark.session, tmp_path, buckets=4, has_truncates=False, has_unavailable=lacking)
+    logs = {n: a_log(rng, n, lacking=lacking) for n in range(LOGS)}
+    hidden = {}
+    for log in logs.values():
+        for row in log:
+            if rng.random() < 0.05:
+                hidden[row["partition"], row["offset"]] = row  # in quarantine at first
+            else:
+                folds.has(row)
+    left = {n: [row["offset"] for row in log] for n, log in logs.items()}
+    for _ in range(6):
+        ranges, again = [], []
+        for n, offsets in left.items():
+            taken = {o for o in offsets if rng.random() < 0.4}
+            left[n] = [o for o in offsets if o not in taken]
+            done = [o for o in range(len(logs[n])) if o not in offsets]
+            changed, lost = happens(rng, folds, logs[n], done, hidden)
+            ranges += [at(r.start_offset, r.end_offset, n) for r in runs_of(taken | changed)]
+            again += [at(r.start_offset, r.end_offset, n) for r in runs_of(changed | lost)]
+        folds.fold(ranges, again)
+        found, expected = same(folds.table(), folds.expected())
+        wrong = [k for k in {*found, *expected} if found.get(k) != expected.get(k)]
+        assert not wrong, [(k, found.get(k), expected.get(k)) for k in wrong[:3]]
+
+
+def happens(rng, folds, log, done, hidden):
+    """What becomes of folded changes: decoded otherwise or redriven; or gone, to come back."""
+    changed, lost = set(), set()
+    for o in done:
+        n, chance = log[o]["partition"], rng.random()
+        if chance < 0.05:
+            changed.add(o)
+            row = hidden.pop((n, o), None) or dict(folds.rows.get(place(log[o]), log[o]))
+            if rng.random() < 0.5:
+                row["k"] = rng.choice(keys_of(n))
+            folds.has(row)
+        elif chance < 0.08:
+            lost.add(o)
+            hidden[n, o] = log[o]
+            folds.lose([at(o, o + 1, n)])
+    return changed, lost
+
+
+def a_log(rng, n, *, lacking):
+    """Some changes of few keys, as a database would send them; long values may not come."""
+    rows, known = [], {}
+    for offset in range(rng.randrange(1, 12)):
+        k = rng.choice(keys_of(n))
+        if known.get(k) and rng.random() < 0.4:
+            op = rng.choice(["d", None])
+            rows.append(change(offset, k, op, partition=n))
+            known[k] = False
+            continue
+        lacks = ["v"] if lacking and known.get(k) and rng.random() < 0.4 else []
+        value = None if lacks else f"{n}-{offset}"
+        op = "u" if known.get(k) else "c"
+        rows.append(change(offset, k, op, value, offset, partition=n, lacks=lacks))
+        known[k] = True
+    return rows
+
+
+def keys_of(n):
+    return [f"{n}:{i}" for i in range(3)]

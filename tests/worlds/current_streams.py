@@ -1,0 +1,91 @@
+"""A stream of change events with a current table, on a real broker, with a real Spark."""
+
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+
+from tests.worlds.connect_json import field, of, record, schema
+from tideline.model.request import RunRequest
+from tideline.pipeline.run_batch import fold_batch, run_batch
+from tideline.stream.stream import tables_of
+from tideline.wiring import open_ledger, open_run
+
+ROW = schema(
+    field("id", of("int64")),
+    field("note", of("string")),
+    field("total", of("int64")),
+    name="orders.Value",
+)
+SOURCE = schema(field("ts_ms", of("int64")), field("snapshot", of("string")))
+EVENT = schema(
+    field("before", ROW | {"optional": True}),
+    field("after", ROW | {"optional": True}),
+    field("source", SOURCE),
+    field("op", of("string")),
+)
+KEY = schema(field("id", of("int64")), name="orders.Key")
+GONE = "__debezium_unavailable_value"
+
+
+class Changing:
+    """A topic of change events, as Connect's JSON; each key in the partition that is named."""
+
+    def __init__(self, harness, spark, *, partitions=1, name="orders", **current):
+        self.harness, self.spark, self.name = harness, spark, name
+        self.current = {"table": {"buckets": 4}, **current}
+        self.decode = {
+            "value": {"format": "json", "framing": "connect", "envelope": "debezium"},
+            "key": {"format": "json", "framing": "connect"},
+        }
+        self.more = {}
+        harness.create(partitions=partitions)
+
+    @property
+    def stream(self):
+        return self.harness.stream(
+            name=self.name, decode=self.decode, current=self.current, **self.more
+        )
+
+    @property
+    def tables(self):
+        """The address of each table, by what it holds."""
+        return tables_of(self.stream)
+
+    def sends(self, *events, partition=0):
+        """Events as `(op, id, note, total)`; without `op` a tombstone, `t` without a key."""
+        producer = KafkaProducer(bootstrap_servers=self.harness.broker.bootstrap_servers)
+        for op, *row in events:
+            row = dict(zip(("id", "note", "total"), [*row, None, None, None], strict=False))
+            key = None if op == "t" else record(KEY, {"id": row["id"]})
+            source = {"ts_ms": 1_700_000_000_000, "snapshot": "false"}
+            before, after = (row, None) if op == "d" else (None, row)
+            event = {"op": op, "before": before, "after": after, "source": source}
+            event |= {"after": None, "before": None} if op == "t" else {}
+            value = None if op is None else record(EVENT, event)
+            producer.send(self.harness.topic(), key=key, value=value, partition=partition)
+        producer.close()
+
+    def run(self, run_id="run", **form):
+        """A run through all steps; its context."""
+        with open_run(self.stream, run_id, RunRequest(**form), self.spark) as run:
+            run_batch(run)
+            return run
+
+    def fold(self, run_id="fold"):
+        """`tideline fold`; what was folded."""
+        with open_run(self.stream, run_id, RunRequest(), self.spark) as run:
+            fold_batch(run, is_asked=True)
+            return run.folded
+
+    @property
+    def head(self):
+        """The fold's own head."""
+        return open_ledger(self.stream).read().folding
+
+    def rows(self):
+        """The current table's live rows, by id: note and total."""
+        found = DeltaTable(self.tables["current"]).to_pyarrow_table().to_pylist()
+        keys = [row["key_id"] for row in found]
+        assert len(keys) == len({*keys}), keys
+        return {
+            row["key_id"]: (row["note"], row["total"]) for row in found if not row["is_deleted"]
+        }

@@ -1,0 +1,240 @@
+"""Typed rows, the real fold over them, and what a current table has to hold by its definition."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fold_changes
+from tests.worlds.build import ID
+from tideline.documents import load
+from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.offsets import CoordinateRange, OffsetRange, add_coverage, intersect, union
+from tideline.model.spark_job import BucketFiles, FoldJob, Output
+from tideline.table.written_files import Manifest
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+TYPED = pa.schema(
+    [
+        ("topic_id", pa.string()),
+        ("generation", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("is_tombstone", pa.bool_()),
+        ("op", pa.string()),
+        ("unavailable_columns", pa.list_(pa.string())),
+        ("k", pa.string()),
+        ("v", pa.string()),
+        ("w", pa.int64()),
+    ]
+)
+COLUMNS = tuple(
+    CurrentColumn(n, n, k) for n, k in (("k", "string"), ("v", "string"), ("w", "long"))
+)
+
+
+def change(offset, k, op="u", v=None, w=None, *, partition=0, topic_id=ID, generation=0, lacks=()):
+    """A typed row; without `op` a tombstone."""
+    return {
+        "topic_id": topic_id,
+        "generation": generation,
+        "topic": "orders",
+        "partition": partition,
+        "offset": offset,
+        "timestamp": AT + timedelta(seconds=offset),
+        "is_tombstone": op is None,
+        "op": op,
+        "unavailable_columns": [*lacks] or None,
+        "k": k,
+        "v": v,
+        "w": w,
+    }
+
+
+class Folds:
+    """A typed table that one may change at will, and the current table that is folded from it.
+
+    Args:
+        spark: A session.
+        folder: For both tables.
+        plan: Other facts of each plan.
+    """
+
+    def __init__(self, spark, folder, *, buckets=3, **plan):
+        self.spark, self.folder = spark, folder
+        self.plan = {
+            "layout": Layout(("k",), buckets),
+            "columns": COLUMNS,
+            "has_unavailable": True,
+            "has_truncates": True,
+            "deletes": Deletes(tombstones=True, column="op", equals="d"),
+            "eras": (ID,),
+            "order": "offset",
+            **plan,
+        }
+        self.head = Folding()
+        self.rows = {}
+        self.files = {}
+        self.folds = 0
+
+    def has(self, *changes):
+        """Typed rows come, or take the place of others at their coordinates."""
+        self.rows |= {place(row): row for row in changes}
+
+    def lose(self, ranges):
+        """Typed rows go, after a rewind."""
+        gone = {p for p in self.rows if any(is_at(p, r) for r in ranges)}
+        self.rows = {p: row for p, row in self.rows.items() if p not in gone}
+
+    def fold(self, ranges, again=(), *, anew=(), is_anew=False):
+        """One fold, given again with the buckets that it asks for; its result."""
+        self.folds += 1
+        typed = self.folder / "typed"
+        typed.mkdir(parents=True, exist_ok=True)
+        name = f"typed-{self.folds}.parquet"
+        pq.write_table(pa.Table.from_pylist([*self.rows.values()], TYPED), typed / name)
+        covered = add_coverage(self.head.coverage, ((r.identity, r.offsets) for r in ranges))
+        plan = FoldPlan(
+            plan_id=f"p{self.folds}",
+            run_id="run",
+            frozen_at=AT,
+            typed_table_id="typed",
+            typed_version=1,
+            ranges=tuple(ranges),
+            again=tuple(again),
+            covered=tuple(pieces(covered)),
+            is_anew=is_anew,
+            barrier=self.head.barrier,
+            table_uri=str(self.folder / "current"),
+            **self.plan,
+        )
+        result, needed = None, tuple(anew)
+        while result is None or (result.anew and not result.moved):
+            folder = f"landed-p{self.folds}-{len(needed)}"
+            job = FoldJob(
+                stream="orders",
+                run_id="run",
+                typed_uri=str(typed),
+                typed_files=(name,),
+                every_file=(name,),
+                current_files=tuple(BucketFiles(b, tuple(f)) for b, f in self.files.items()),
+                plan=plan,
+                current=Output(plan.table_uri, folder, ("bucket",)),
+                anew=needed,
+                before=self.head.buckets,
+            )
+            result = fold_changes.execute(self.spark, job)
+            needed = tuple({*needed, *result.anew})
+        if not result.moved and (result.written.rows or not result.left):
+            self._commit(folder, result)
+            record = FoldRecord(plan, buckets=result.left, barrier=result.barrier)
+            self.head = self.head.opened(record).closed(record, 1)
+        return result
+
+    def _commit(self, folder, result):
+        root = Path(self.folder, "current", folder)
+        manifest = load(Manifest, (root / "_files.json").read_bytes(), "the manifest")
+        files = {}
+        for file in manifest.files:
+            files.setdefault(int(file.split("/")[0].partition("=")[2]), []).append(file)
+        for bucket in result.touched:
+            self.files.pop(bucket, None)
+            if bucket in files:
+                self.files[bucket] = [f"{folder}/{name}" for name in files[bucket]]
+
+    def table(self):
+        """The current table's rows by key; each key stands once."""
+        found = {}
+        for bucket, files in self.files.items():
+            for file in files:
+                for row in pq.ParquetFile(self.folder / "current" / file).read().to_pylist():
+                    assert row["k"] not in found, row
+                    found[row["k"]] = row | {"bucket": bucket}
+        return found
+
+    def expected(self):
+        """What the definition says: of all folded changes the last one of each key counts."""
+        covered = self.head.covered
+        log = sorted((r for p, r in self.rows.items() if is_in(p, covered)), key=self._order)
+        found = {}
+        for row in log:
+            if row["op"] == "t":
+                found = {k: gone(old, row) for k, old in found.items()}
+            elif row["k"] is not None:
+                found[row["k"]] = self._after(found.get(row["k"]), row)
+        return found
+
+    def _after(self, before, row):
+        if row["op"] in (None, "d"):
+            return gone(None, row)
+        made = {n: row[n] for n in ("topic_id", "generation", "partition", "offset", "timestamp")}
+        made |= {"v": row["v"], "w": row["w"], "is_deleted": False}
+        made["unavailable_columns"] = row["unavailable_columns"]
+        for name in row["unavailable_columns"] or ():
+            made[name] = None if before is None else before[name]
+        return made
+
+    def _order(self, row):
+        era = self.plan["eras"].index(row["topic_id"])
+        return (era, row["generation"], row["offset"], row["partition"])
+
+
+def gone(before, row):
+    """A row of a key that is gone; one that was before stays as it was."""
+    if before is not None and before["is_deleted"]:
+        return before
+    names = ("topic_id", "generation", "partition", "offset", "timestamp")
+    values = {"v": None, "w": None, "unavailable_columns": None, "is_deleted": True}
+    return {n: row[n] for n in names} | values
+
+
+def place(row):
+    """A row's coordinates."""
+    return (row["topic_id"], row["generation"], row["partition"], row["offset"])
+
+
+def at(start, end, partition=0, generation=0, topic_id=ID):
+    """A range of coordinates."""
+    return CoordinateRange("orders", topic_id, generation, partition, start, end)
+
+
+def is_at(where, wanted):
+    """Whether a row stands in a range."""
+    return (
+        where[:3] == wanted.coordinates[:3] and wanted.start_offset <= where[3] < wanted.end_offset
+    )
+
+
+def is_in(where, covered):
+    """Whether a row stands at covered coordinates."""
+    one = at(where[3], where[3] + 1, where[2], where[1], where[0])
+    return bool(intersect([one.offsets], covered.get(one.identity, ())))
+
+
+def pieces(coverage):
+    """A coverage as ranges."""
+    for c in coverage:
+        for r in c.intervals:
+            i = c.identity
+            yield at(r.start_offset, r.end_offset, i.partition, i.generation, i.topic_id)
+
+
+def runs_of(offsets):
+    """Offsets as disjoint ranges."""
+    return union(OffsetRange(o, o + 1) for o in offsets)
+
+
+def same(found, expected):
+    """Both tables, in the columns that the definition says."""
+    names = ("v", "w", "is_deleted", "offset", "partition", "generation", "topic_id")
+    picked = {k: tuple(row[n] for n in names) for k, row in found.items()}
+    return picked, {k: tuple(row[n] for n in names) for k, row in expected.items()}
+
+
+def text(row):
+    """A row for a message."""
+    return json.dumps(row, default=str)
