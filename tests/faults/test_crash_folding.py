@@ -1,0 +1,69 @@
+"""Folding killed with -9 at each of its places: one row a key, and it goes on."""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.faults.killable import Killable
+from tests.worlds.current_streams import Changing
+from tideline.errors import Transient
+from tideline.failpoints import FOLD_PLACES
+from tideline.wiring import open_ledger
+
+QUICK = ("fold:freezing", "fold:committed", "fold:closing")
+PLACES = [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in FOLD_PLACES[1:]]
+
+
+class Folding(Changing):
+    """A stream whose folds die."""
+
+    def dies(self, place, command, run_id):
+        """A command that is killed at a place; it fails unless it gets there."""
+        assert self.stream  # its file is written
+        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.harness.folder))
+        file = self.harness.folder / f"{self.name}.yaml"
+        arguments = (command, file, "--run-id", run_id, "--json")
+        with Killable(self.spark, folder, *arguments, point=f"{place}:kill") as dying:
+            assert dying.ended() == -signal.SIGKILL, f"{place} was not reached\n{dying.said}"
+
+    def repeats(self, run_id):
+        """A run, again and again as long as it may pass."""
+        for _ in range(6):
+            try:
+                return self.run(run_id)
+            except Transient as error:
+                last = error
+        raise AssertionError(f"stuck: {last}")
+
+    def judge(self, wanted):
+        """The table is as the changes say, and the ledger agrees about each bucket."""
+        assert self.rows() == wanted
+        state = open_ledger(self.stream).read()
+        assert state.folding.open is None
+        assert state.folding.coverage == state.decoding.coverage
+        assert state.folding.live == len(wanted)
+        assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
+
+
+@pytest.mark.parametrize("ledger", ["delta"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_fold_is_killed(harness, spark, place, ledger):
+    """The same run again; then the repetition is killed, and another run goes on."""
+    stream = Folding(harness, spark)
+    stream.more = {"ledger": ledger}
+    stream.sends(("c", 1, "a", 1), ("c", 2, "b", 2), ("c", 3, "c", 3))
+    stream.run("first")
+    stream.sends(("u", 1, "a2", 1), ("d", 2), (None, 2), ("c", 4, "d", 4))
+    stream.dies(place, "run", "one")
+    stream.repeats("one")
+    stream.judge({1: ("a2", 1), 3: ("c", 3), 4: ("d", 4)})
+    stream.dies(place, "fold", "one")
+    stream.sends(("u", 3, "c2", 3), ("c", 2, "b2", 2))
+    stream.repeats("two")
+    wanted = {1: ("a2", 1), 2: ("b2", 2), 3: ("c2", 3), 4: ("d", 4)}
+    stream.judge(wanted)
+    stream.repeats("one")
+    stream.judge(wanted)
