@@ -25,7 +25,7 @@ def execute(spark: SparkSession, job: FoldJob) -> FoldResult:
     offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
     rows = sum(state.rows for state in job.before)
     compile_plans(spark, for_offsets=offsets + rows)
-    pack_files(spark, files=1, offsets=0)  # each data file alone: it stays sorted by key
+    pack_files(spark, files=1 + rows, offsets=0)  # a task for each small file would cost more
     return fold(spark, job)
 
 

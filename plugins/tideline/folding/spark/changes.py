@@ -5,7 +5,7 @@ A change whose key is null in every column belongs to no row: it is counted, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,8 +17,8 @@ from tideline.spark.raw_rows import Transform
 from tideline.table.schema import TYPED_COLUMNS, delta_field, delta_fields
 
 IS_TRUNCATE = "_is_truncate"
-ORDER, NEW, OLDEST, COUNT, FIRST, LAST = "_order", "_new", "_oldest", "_count", "_low", "_high"
-FILLED, GONE = "_filled_", "_gone"
+ORDER, NEW, OLDEST, FIRST, LAST = "_order", "_new_", "_oldest", "_low", "_high"
+FILLED, GONE, _LAST = "_filled_", "_gone", "_last"
 
 
 def typed_schema(plan: FoldPlan) -> StructType:
@@ -119,10 +119,8 @@ def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
         of: The coordinates of a row; those of the row itself if not given.
     """
     at = of or {name: F.col(name) for name in COORDINATES}
-    names = ["generation", "offset", "partition"]
-    if plan.order == "time":
-        names = ["timestamp", "generation", "partition", "offset"]
-    return F.struct(era_of(plan, at["topic_id"]).alias("era"), *(at[n].alias(n) for n in names))
+    era = era_of(plan, at["topic_id"]).alias("era")
+    return F.struct(era, *(at[n].alias(n) for n in order_names(plan)))
 
 
 def barrier_order(plan: FoldPlan, barrier: Barrier) -> Column:
@@ -144,18 +142,17 @@ def fillable(plan: FoldPlan) -> list[str]:
 def newest(plan: FoldPlan) -> Transform:
     """One row a key: its last change, and what is to be known of the others.
 
-    `_new` is the change, `_oldest` the place of the first one, `_count` how many there are, `_low`
-    and `_high` the smallest and the largest partition among those of the newest topic id. Of each
-    column that a change may lack there is the newest value that came, with its place; `_gone` is
-    the place of the last change that said that the row is gone.
+    `_new_...` are the change's columns, `_oldest` the place of the first one, `_low` and `_high`
+    the smallest and the largest partition among those of the newest topic id. Of each column that
+    a change may lack there is the newest value that came, with its place; `_gone` is the place of
+    the last change that said that the row is gone.
     """
     others = [n for n in row_columns(plan) if n not in plan.layout.key]
     order = F.col(ORDER)
     era = era_of(plan, F.col("topic_id"))
     aggregates = [
-        F.max_by(F.struct(*others, ORDER), order).alias(NEW),
+        F.max_by(F.struct(*others), order).alias(_LAST),
         F.min(order).alias(OLDEST),
-        F.count(F.lit(1)).alias(COUNT),
         F.max(F.struct(era.alias("era"), (-F.col("partition")).alias("place"))).alias(FIRST),
         F.max(F.struct(era.alias("era"), F.col("partition").alias("place"))).alias(LAST),
     ]
@@ -165,7 +162,34 @@ def newest(plan: FoldPlan) -> Transform:
         came = ~F.col(IS_DELETED) & ~lacks(F.col(UNAVAILABLE), name)
         value = F.struct(order.alias("at"), F.col(name).alias("value"))
         aggregates.append(F.max_by(value, F.when(came, order)).alias(f"{FILLED}{name}"))
-    return lambda rows: rows.groupBy(BUCKET, *plan.layout.key).agg(*aggregates)
+    flat = {f"{NEW}{n}": F.col(_LAST)[n] for n in others}
+    return lambda rows: (
+        rows.groupBy(BUCKET, *plan.layout.key).agg(*aggregates).withColumns(flat).drop(_LAST)
+    )
+
+
+def is_after(
+    plan: FoldPlan, one: Callable[[str], Column], other: Callable[[str], Column]
+) -> Column:
+    """Whether a row is after another one, compared column by column.
+
+    Args:
+        one, other: Give a column of each.
+    """
+    found = F.lit(False)
+    for name in reversed(order_names(plan)):
+        found = (one(name) > other(name)) | ((one(name) == other(name)) & found)
+    if len(plan.eras) == 1:
+        return found
+    eras = [era_of(plan, of("topic_id")) for of in (one, other)]
+    return (eras[0] > eras[1]) | ((eras[0] == eras[1]) & found)
+
+
+def order_names(plan: FoldPlan) -> tuple[str, ...]:
+    """The columns that order rows of one incarnation of the topic, the first one first."""
+    if plan.order == "time":
+        return ("timestamp", "generation", "partition", "offset")
+    return ("generation", "offset", "partition")
 
 
 def lacks(unavailable: Column, name: str) -> Column:

@@ -1,4 +1,8 @@
-"""A bucket's rows and the last changes of keys become the bucket's new rows."""
+"""A bucket's rows and the last changes of keys become the bucket's new rows.
+
+Rows and changes stand beside each other in flat columns (`_old_...`, `_new_...`): most rows have no
+change, and cost a comparison with null. Structs would be made for each row, and thrown away.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from tideline.folding.spark.changes import (
     FILLED,
@@ -18,6 +21,7 @@ from tideline.folding.spark.changes import (
     barrier_order,
     current_schema,
     fillable,
+    is_after,
     lacks,
     order_of,
     row_columns,
@@ -25,104 +29,127 @@ from tideline.folding.spark.changes import (
 from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 
-_OLD = "_old"
+_OLD = "_old_"
+HAS_OLD, TAKES, IS_GONE = "_has_old", "_takes", "_is_gone"
 
 
-def beside(plan: FoldPlan, standing: DataFrame | None, latest: DataFrame, how: str) -> DataFrame:
-    """Each key's row as it stands (`_old`) and its last change (`_new`); one of them may be null.
+def old(name: str) -> Column:
+    """A column of the row as it stands."""
+    return F.col(f"{_OLD}{name}")
+
+
+def new(name: str) -> Column:
+    """A column of the key's last change."""
+    return F.col(f"{NEW}{name}")
+
+
+def beside(
+    plan: FoldPlan,
+    standing: DataFrame | None,
+    latest: DataFrame,
+    how: str,
+    barrier: Barrier | None,
+) -> DataFrame:
+    """Each key's row as it stands and its last change; one of them may be missing.
+
+    Added are `_takes`, whether the change counts and not the row that stands there; and `_is_gone`,
+    whether the one that counts is before the barrier.
 
     Args:
         standing: The table's rows; None for none.
         latest: The last change of each key.
         how: `full_outer`; or `right_outer` without the changes of keys that have no row.
+        barrier: The last change that said that all rows are gone.
     """
     keys = (*plan.layout.key, BUCKET)
     others = [n for n in row_columns(plan) if n not in plan.layout.key]
     if standing is None:
         types = current_schema(plan)
-        place = latest.select(OLDEST).schema[OLDEST].dataType
-        kind = StructType([*(types[n] for n in others), StructField(ORDER, place)])
-        return latest.withColumn(_OLD, F.lit(None).cast(kind))
-    old = F.struct(*others, order_of(plan).alias(ORDER)).alias(_OLD)
-    rows = standing.select(*(F.col(name).alias(f"_at_{name}") for name in keys), old)
-    same = [latest[name].eqNullSafe(F.col(f"_at_{name}")) for name in keys]
-    joined = latest.join(rows, same, how)
-    made = {n: F.coalesce(F.col(n), F.col(f"_at_{n}")) for n in keys}
-    return joined.withColumns(made).drop(*(f"_at_{n}" for n in keys))
+        none = {f"{_OLD}{n}": F.lit(None).cast(types[n].dataType) for n in others}
+        joined = latest.withColumns(none | {HAS_OLD: F.lit(False)})
+    else:
+        rows = standing.select(
+            *(F.col(n).alias(f"_at_{n}") for n in keys),
+            *(F.col(n).alias(f"{_OLD}{n}") for n in others),
+            F.lit(True).alias(HAS_OLD),
+        )
+        joined = latest.join(rows, same_key(plan, latest, "_at_"), how)
+        # a row counts where it stands: in another bucket than its own it is told by both sums
+        made = {n: F.coalesce(F.col(f"_at_{n}"), F.col(n)) for n in keys}
+        made[HAS_OLD] = F.coalesce(F.col(HAS_OLD), F.lit(False))
+        joined = joined.withColumns(made).drop(*(f"_at_{n}" for n in keys))
+    is_new = new("offset").isNotNull()
+    later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)
+    joined = joined.withColumn(TAKES, is_new & F.coalesce(later, F.lit(True)))
+    if barrier is None:
+        return joined.withColumn(IS_GONE, F.lit(False))
+    before = order_of(plan, {n: _chosen(n) for n in COORDINATES}) < barrier_order(plan, barrier)
+    return joined.withColumn(IS_GONE, before & ~_chosen(IS_DELETED))
+
+
+def same_key(plan: FoldPlan, rows: DataFrame, prefix: str) -> list[Column]:
+    """Whether keys are equal, in columns of other names; a key of one column is never null."""
+    keys = plan.layout.key
+    if len(keys) == 1:  # Spark looks up a single number much faster
+        return [rows[keys[0]] == F.col(f"{prefix}{keys[0]}")]
+    return [rows[n].eqNullSafe(F.col(f"{prefix}{n}")) for n in keys]
+
+
+def _chosen(name: str) -> Column:
+    """A column of what counts."""
+    return F.when(F.col(TAKES), new(name)).otherwise(old(name))
 
 
 def merged(plan: FoldPlan, barrier: Barrier | None) -> list[Column]:
     """The table's columns of a pair: of row and change the later; of equals, the change."""
-    takes = takes_new()
-    chosen = F.when(takes, F.col(NEW)).otherwise(F.col(_OLD))
-    made: dict[str, Column] = {n: chosen[n] for n in row_columns(plan) if n not in plan.layout.key}
+    made: dict[str, Column] = {n: _chosen(n) for n in row_columns(plan) if n not in plan.layout.key}
     for name in fillable(plan):
-        made[name] = F.when(
-            lacks(chosen[UNAVAILABLE], name) & ~chosen[IS_DELETED], _filled(name, takes)
-        ).otherwise(chosen[name])
+        is_lacking = lacks(_chosen(UNAVAILABLE), name) & ~_chosen(IS_DELETED)
+        made[name] = F.when(is_lacking, _filled(plan, name)).otherwise(made[name])
     if barrier is not None:
-        made = _behind(plan, made, chosen, barrier)
+        made = {n: _behind(n, column, barrier) for n, column in made.items()}
     return [made.get(n, F.col(n)).alias(n) for n in row_columns(plan)]
 
 
-def standing_only(plan: FoldPlan) -> Column:
-    """The row of a pair as it stands, with its key; null for none."""
-    old, keys = F.col(_OLD), plan.layout.key
-    named = [(F.col(n) if n in keys else old[n]).alias(n) for n in row_columns(plan)]
-    return F.when(old.isNotNull(), F.struct(*named))
-
-
-def takes_new() -> Column:
-    """Whether the change counts, and not the row that stands there."""
-    old, new = F.col(_OLD), F.col(NEW)
-    return new.isNotNull() & (old.isNull() | (new[ORDER] >= old[ORDER]))
-
-
-def _filled(name: str, takes: Column) -> Column:
+def _filled(plan: FoldPlan, name: str) -> Column:
     """A value that the last change did not bring: the newest that came before it.
 
     A row that stands there has brought what it does not lack; what it lacks is filled already, from
     a change whose place nobody knows any more. Where that matters, the bucket is folded anew.
     """
-    came, old = F.col(f"{FILLED}{name}"), F.col(_OLD)
-    gone = F.col(GONE)
-    is_newer = came.isNotNull() & (old.isNull() | (came["at"] > old[ORDER]))
+    came, gone, place = F.col(f"{FILLED}{name}"), F.col(GONE), order_of(plan, _at(plan))
+    is_newer = came.isNotNull() & (~F.col(HAS_OLD) | (came["at"] > place))
     is_newer &= gone.isNull() | (came["at"] > gone)
-    stands = old.isNotNull() & ~old[IS_DELETED] & (gone.isNull() | (old[ORDER] > gone))
-    kept = F.when(stands, old[name])
+    stands = F.col(HAS_OLD) & ~old(IS_DELETED) & (gone.isNull() | (place > gone))
+    kept = F.when(stands, old(name))
     stale = F.coalesce(kept, came["value"])
-    return F.when(takes & is_newer, came["value"]).when(takes, kept).otherwise(stale)
+    return F.when(F.col(TAKES) & is_newer, came["value"]).when(F.col(TAKES), kept).otherwise(stale)
 
 
-def _behind(
-    plan: FoldPlan, made: dict[str, Column], chosen: Column, barrier: Barrier
-) -> dict[str, Column]:
-    """The row is gone where its last change is before the barrier."""
-    is_gone = (chosen[ORDER] < barrier_order(plan, barrier)) & ~chosen[IS_DELETED]
-    found = dict(made)
-    for name, column in made.items():
-        if name in COORDINATES:
-            found[name] = F.when(is_gone, F.lit(getattr(barrier, name))).otherwise(column)
-        elif name == IS_DELETED:
-            found[name] = is_gone | column
-        else:
-            found[name] = F.when(~is_gone, column)
-    return found
+def _at(plan: FoldPlan) -> dict[str, Column]:
+    return {n: old(n) for n in COORDINATES}
+
+
+def _behind(name: str, column: Column, barrier: Barrier) -> Column:
+    """A column of a row that is gone where its last change is before the barrier."""
+    if name in COORDINATES:
+        return F.when(F.col(IS_GONE), F.lit(getattr(barrier, name))).otherwise(column)
+    if name == IS_DELETED:
+        return F.col(IS_GONE) | column
+    return F.when(~F.col(IS_GONE), column)
 
 
 def has_moved() -> Column:
     """Whether a key's row and its change stand in two partitions of one topic."""
-    old, new = F.col(_OLD), F.col(NEW)
-    both = old.isNotNull() & new.isNotNull()
-    is_same = old["topic_id"] == new["topic_id"]
-    return F.coalesce(both & is_same & (old["partition"] != new["partition"]), F.lit(False))
+    both = F.col(HAS_OLD) & new("offset").isNotNull()
+    is_same = old("topic_id") == new("topic_id")
+    return F.coalesce(both & is_same & (old("partition") != new("partition")), F.lit(False))
 
 
-def is_in_doubt() -> Column:
+def is_in_doubt(plan: FoldPlan) -> Column:
     """Whether a change is older than a row that was filled: from which one, nobody knows."""
-    old = F.col(_OLD)
-    is_older = F.col(OLDEST) < old[ORDER]
-    return F.coalesce(is_older & (F.size(old[UNAVAILABLE]) > 0), F.lit(False))
+    is_older = F.col(OLDEST) < order_of(plan, _at(plan))
+    return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0), F.lit(False))
 
 
 def last_truncate(changes: DataFrame) -> dict[str, Any] | None:
