@@ -140,6 +140,8 @@ def _add_run_commands(add: AddCommand) -> None:
     )
     fold = add("fold", writing.fold, "fold what is decoded into the current table")
     fold.add_argument("--run-id", help="id of the run; the same id again folds its changes again")
+    text = "write nothing: fold all changes once more, and compare every bucket of the table"
+    fold.add_argument("--check", action="store_true", help=text)
     redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",

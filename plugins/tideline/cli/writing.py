@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
+    build_checked,
     build_decoded,
     build_decoded_again,
     build_folded,
@@ -32,7 +33,7 @@ from tideline.contract.building import (
     build_run_failure,
 )
 from tideline.contract.shapes import TableUpkeep
-from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
+from tideline.errors import AuditNotClean, BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.launcher import Launcher
 from tideline.launch.progress import ProgressLine, working
 from tideline.ledger.move import move_ledger
@@ -202,12 +203,29 @@ def fold(options: argparse.Namespace, output: Output) -> int:
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     run_id = options.run_id or _new_run_id()
+    if options.check:
+        return _check(stream, run_id, output)
     with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
         fold_batch(context, is_asked=True)
         folding = context.ledger.read().folding
     lines = _folded_lines(context.folded, folding) or ["nothing to fold"]
     output.answer(build_folded(run_id, context.folded, folding), *lines)
     return 0
+
+
+def _check(stream: Stream, run_id: str, output: Output) -> int:
+    from tideline.folding.checking import check_current  # other commands need none
+
+    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
+        check = check_current(context)
+    answer = build_checked(check)
+    summary = "clean: the current table is the fold of" if answer.clean else "NOT CLEAN: of"
+    output.answer(
+        answer,
+        *map(str, check.flaws),
+        f"{summary} {answer.changes:,} changes; {answer.rows:,} rows, {answer.deleted:,} deleted",
+    )
+    return 0 if answer.clean else AuditNotClean.exit_code
 
 
 def _folded_lines(record: FoldRecord | None, folding: Folding) -> list[str]:

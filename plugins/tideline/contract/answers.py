@@ -193,6 +193,25 @@ class Folded(Shape):
     ranges: tuple[Coordinates, ...]
 
 
+class BucketFlaw(Shape):
+    """A bucket that is not as the ledger says: its rows, or what its changes make of it."""
+
+    bucket: int
+    place: Literal["table", "changes"]
+    expected: str
+    found: str
+
+
+class CurrentChecked(Shape):
+    """`tideline fold --check`: the current table against the ledger and against its changes."""
+
+    clean: bool
+    changes: int
+    rows: int
+    deleted: int
+    flaws: tuple[BucketFlaw, ...]
+
+
 class DecodedAgain(Shape):
     """`tideline decode --again`: rows that are others than before, new or gone, by table."""
 

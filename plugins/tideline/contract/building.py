@@ -21,6 +21,7 @@ from tideline.model.offsets import PlannedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
+    from tideline.folding.checking import CurrentCheck
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
@@ -246,6 +247,18 @@ def build_folded(run_id: str, record: FoldRecord | None, folding: Folding) -> an
         buckets=0 if record is None else len(record.buckets),
         table_version=None if record is None else record.table_version,
         ranges=() if plan is None else [shapes.Coordinates.of(r) for r in plan.ranges],
+    )
+
+
+def build_checked(check: CurrentCheck) -> answers.CurrentChecked:
+    """What a look at the current table came to."""
+    folding = check.folding or Folding()
+    return answers.CurrentChecked(
+        clean=not check.flaws,
+        changes=check.changes,
+        rows=folding.live,
+        deleted=folding.deleted,
+        flaws=[answers.BucketFlaw.of(flaw) for flaw in check.flaws],
     )
 
 

@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "plan": (answers.Plan,),
     "run": (answers.Run, answers.RunFailure),
     "decode": (answers.Decoded, answers.DecodedAgain),
-    "fold": (answers.Folded,),
+    "fold": (answers.Folded, answers.CurrentChecked),
     "redrive": (answers.Redriven,),
     "ledger": (answers.Ledger,),
     "incident": (answers.Incidents,),

@@ -57,7 +57,7 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
         int(str(bucket)): files.paths
         for bucket, files in table_of(run).files_by(BUCKET, version).items()
     }
-    result = _folded(run, change, plan, version, standing)
+    result = _folded(run, change, plan, standing)
     known = {} if plan.is_anew else {b.bucket: b for b in run.ledger.read().folding.buckets}
     left = {b.bucket: b for b in result.left}
     buckets = tuple(left.get(n) or BucketState(n, 0, 0, 0) for n in result.touched)
@@ -132,33 +132,45 @@ def current_fields(plan: FoldPlan) -> tuple[Field, ...]:
     )
 
 
-def _folded(
-    run: RunContext,
-    change: TableChange,
-    plan: FoldPlan,
-    version: int,
-    standing: dict[int, tuple[str, ...]],
-) -> FoldResult:
-    """Have Spark fold; given once more with the buckets that have to be folded anew."""
+def look(run: RunContext, plan: FoldPlan) -> FoldResult:
+    """What the table holds, and what the plan's changes alone would make; nothing is written."""
+    version = newest_version(run)
+    files = table_of(run).files_by(BUCKET, version)
+    standing = {int(str(bucket)): found.paths for bucket, found in files.items()}
+    return _submit(run, replace(_job(run, plan, standing, "looked"), is_look=True))
+
+
+def _job(
+    run: RunContext, plan: FoldPlan, standing: dict[int, tuple[str, ...]], folder: str
+) -> FoldJob:
+    """What Spark is given."""
     assert run.typed is not None
     typed = run.typed.decoded
-    typed_version = typed.observe().version
-    if typed_version is None:
+    version = typed.observe().version
+    if version is None:
         raise ServiceAway(f"table {plan.table_uri}: its typed table is gone: nothing was folded")
-    before = () if plan.is_anew else run.ledger.read().folding.buckets
-    files = () if plan.is_anew else tuple(BucketFiles(n, f) for n, f in sorted(standing.items()))
-    job = FoldJob(
+    return FoldJob(
         store_options=run.store_options,
         stream=run.stream.stream,
         run_id=run.run_id,
         typed_uri=_typed_uri(run),
-        typed_files=typed.files_at(plan.ranges, typed_version),
-        every_file=typed.files_at(plan.covered, typed_version),
-        current_files=files,
+        typed_files=typed.files_at(plan.ranges, version),
+        every_file=typed.files_at(plan.covered, version),
+        current_files=tuple(BucketFiles(n, f) for n, f in sorted(standing.items())),
         plan=plan,
-        current=Output(plan.table_uri, change.folder, (BUCKET,)),
-        before=before,
+        current=Output(plan.table_uri, folder, (BUCKET,)),
+        before=() if plan.is_anew else run.ledger.read().folding.buckets,
     )
+
+
+def _folded(
+    run: RunContext,
+    change: TableChange,
+    plan: FoldPlan,
+    standing: dict[int, tuple[str, ...]],
+) -> FoldResult:
+    """Have Spark fold; given once more with the buckets that have to be folded anew."""
+    job = _job(run, plan, {} if plan.is_anew else standing, change.folder)
     result = _submit(run, job)
     if result.anew and not result.moved:
         log.info("folding buckets %s anew", first_few(result.anew))
@@ -169,7 +181,7 @@ def _folded(
             again = _submit(run, replace(job, anew=wanted))
         result = replace(again, anew=wanted)
     _refuse_moved(run, change, result)
-    _refuse_changed(run, change, plan, result, before)
+    _refuse_changed(run, change, plan, result, job.before)
     return result
 
 
@@ -212,13 +224,14 @@ def _refuse_changed(
             run,
             Finding(
                 kind="current_changed",
-                expected=f"bucket {first} with {_said(known.get(first))}",
-                actual=f"{_said(found.get(first))}; {len(wrong)} buckets of {len(touched)} differ",
+                expected=f"bucket {first} with {said(known.get(first))}",
+                actual=f"{said(found.get(first))}; {len(wrong)} buckets of {len(touched)} differ",
             ),
         )
 
 
-def _said(state: BucketState | None) -> str:
+def said(state: BucketState | None) -> str:
+    """What a bucket holds, in words."""
     if state is None:
         return "no rows"
     return f"{state.live} rows, {state.deleted} deleted, sum {state.checksum:016x}"

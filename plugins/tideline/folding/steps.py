@@ -12,26 +12,13 @@ from tideline.decoding.steps import finish_open
 from tideline.errors import BadInput, VerificationFailed
 from tideline.failpoints import reach
 from tideline.folding.execution import execute
-from tideline.folding.rules import (
-    Due,
-    all_of,
-    columns_of,
-    due,
-    eras_of,
-    fold_plan_id,
-    is_time,
-    loses_a_barrier,
-    once_more,
-    wrong_key,
-)
-from tideline.folding.tables import begins_anew, decided, newest_version, section, table_of
+from tideline.folding.planning import plan_fold
+from tideline.folding.rules import due, is_time
+from tideline.folding.tables import newest_version, section, table_of
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import BUCKET, Deletes, Folding, FoldPlan, FoldRecord, Layout
-from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
+from tideline.model.current import BUCKET, FoldRecord
 from tideline.model.offsets import add_coverage
-from tideline.stream.decoding import Decode
-from tideline.table.schema import Field
 
 
 def has_work(state: LedgerState, every: float) -> bool:
@@ -77,7 +64,7 @@ def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | Non
                 return found
             if found is not None:
                 _close(run, found)
-        plan = _plan(run, run.ledger.read(), before, every)
+        plan = plan_fold(run, run.ledger.read(), before, every)
         return None if plan is None else execute(run, plan)
 
 
@@ -101,87 +88,6 @@ def _given_back(state: LedgerState) -> LedgerState:
     again = ((r.identity, r.offsets) for r in folding.open.plan.again)
     freed = replace(folding, open=None, changed=add_coverage(folding.changed, again))
     return replace(state, folding=freed)
-
-
-def _plan(
-    run: RunContext, state: LedgerState, before: FoldRecord | None, every: float
-) -> FoldPlan | None:
-    """The plan that this run has to execute; None if there is nothing to fold, or not yet."""
-    decode, decoding, folding = _decode(run), state.decoding, state.folding
-    topic = run.stream.kafka.topics[0]
-    assert run.typed is not None
-    typed = run.typed.decoded
-    seen, columns = typed.observe(), typed.columns()
-    if seen.version is None:
-        return None  # nothing was ever decoded
-    layout = Layout(_key(run, state), section(run).table.buckets)
-    if (wrong := wrong_key(layout.key, columns)) is not None:
-        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
-    is_new = begins_anew(run, state, layout)
-    if is_new:
-        folding = Folding(folds=folding.folds, incidents=folding.incidents, order=folding.order)
-    work = due(decoding, folding, topic)
-    if before is not None:
-        more = once_more(before.plan.ranges, decoding, topic)
-        work = Due((*work.ranges, *more), work.again)
-    by_time = decided(folding, "key_moved", "by_time")
-    refolds = by_time or decided(folding, "current_changed", "refold")
-    has_unavailable = decode.value.unavailable is not None
-    is_anew = is_new or refolds is not None or loses_a_barrier(work, folding)
-    if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
-        return None
-    covered = all_of(decoding.coverage, topic)
-    if not covered and not work.again:
-        return None
-    own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
-    own |= {UNAVAILABLE} if has_unavailable else set()
-    return FoldPlan(
-        plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
-        run_id=run.run_id,
-        frozen_at=now(),
-        typed_table_id=str(seen.table_id),
-        typed_version=seen.version,
-        ranges=covered if is_anew else work.ranges,
-        again=work.again,
-        covered=covered,
-        is_anew=is_anew,
-        layout=layout,
-        columns=columns_of(columns, layout.key, own, folding.columns),
-        has_unavailable=has_unavailable,
-        has_truncates=decode.value.envelope is not None,
-        deletes=_deletes(run, columns),
-        eras=eras_of(folding, decoding, state.head),
-        order="time" if by_time else folding.order,
-        barrier=None if is_anew else folding.barrier,
-        table_uri=section(run).table.uri,
-        by=run.request.by,
-    )
-
-
-def _key(run: RunContext, state: LedgerState) -> tuple[str, ...]:
-    """The columns that make a key: those of the stream file, or of the decoded key."""
-    if (named := section(run).key) is not None:
-        return tuple(named)
-    part = state.decoding.part("key")
-    return () if part is None else tuple(c.name for c in part.reader.in_table)
-
-
-def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
-    """Which changes say that a row is gone."""
-    rules, decode = section(run).deletes, _decode(run)
-    tombstones = section(run).tombstones(decode)
-    if rules.when is not None:
-        return Deletes(tombstones, rules.when.column, rules.when.equals)
-    if decode.value.envelope is not None:
-        return Deletes(tombstones, "op", "d")
-    if any(c["name"] == "__deleted" for c in columns):
-        return Deletes(tombstones, "__deleted", "true")
-    return Deletes(tombstones)
-
-
-def _decode(run: RunContext) -> Decode:
-    assert run.stream.decode is not None
-    return run.stream.decode
 
 
 def verify_current(run: RunContext) -> FoldRecord | None:

@@ -220,6 +220,8 @@ class FoldJob:
         current_files: Of the current table, in the version that is folded into.
         anew: Buckets that are folded anew; what stands there counts for nothing.
         before: What the ledger knows of each bucket.
+        is_look: Whether nothing is written: what stands there is summed up, and what the plan's
+            changes alone would make.
         store_options, result_path, stall_seconds, application: As of a `DecodeJob`.
     """
 
@@ -233,6 +235,7 @@ class FoldJob:
     current: Output
     anew: tuple[int, ...] = ()
     before: tuple[BucketState, ...] = ()
+    is_look: bool = False
     store_options: Mapping[str, str] = field(default_factory=dict)
     result_path: str = ""
     stall_seconds: int = 0

@@ -87,8 +87,31 @@ def fold(spark: SparkSession, job: FoldJob) -> FoldResult:
     Returns:
         What was written and counted; or what keeps it from being written.
     """
+    if job.is_look:
+        return _look(spark, job)
     with ExitStack() as kept:  # a warm driver would keep them for ever
         return _fold(spark, job, kept)
+
+
+def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
+    """What stands in every bucket, and what its changes alone would make of it."""
+    plan = job.plan
+    changed = _changes(spark, job, job.typed_files, plan.ranges)
+    report = FoldResult(changes=changed.count())
+    if not changed.filter(IS_TRUNCATE).isEmpty():
+        report = _with_barrier(report, replace(plan, barrier=None), changed)
+    latest = changed.filter(~is_keyless(plan)).transform(newest(plan))
+    made = _sums_of(plan, beside(plan, None, latest, "full_outer", report.barrier), report.barrier)
+    rows = _standing(spark, job, {b.bucket for b in job.current_files})
+    found: Sequence[Row] = ()
+    if rows is not None:
+        none = latest.limit(0)
+        found = _sums_of(plan, beside(plan, rows, none, "right_outer", None), None)
+    return replace(report, found=_states(found, "found"), left=_states(made, "left"))
+
+
+def _sums_of(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Sequence[Row]:
+    return _looked(plan, pairs, barrier).groupBy(BUCKET).agg(*_looks(plan)).collect()
 
 
 def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
@@ -245,8 +268,7 @@ def _written(
 ) -> FoldResult:
     """Look, and write if nothing speaks against it."""
     plan = job.plan
-    looked = _union([_looked(plan, p, report.barrier) for p in (*pairs, *loose)])
-    rows = looked.groupBy(BUCKET).agg(*_looks(plan)).collect()
+    rows = _sums_of(plan, _union([*pairs, *loose]), report.barrier)
     report = replace(
         report,
         touched=tuple(sorted(touched)),

@@ -1,0 +1,166 @@
+"""The plan of a fold: what is due, or everything that is folded, to be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.errors import BadInput
+from tideline.folding.rules import (
+    Due,
+    all_of,
+    columns_of,
+    due,
+    eras_of,
+    fold_plan_id,
+    is_time,
+    loses_a_barrier,
+    once_more,
+    wrong_key,
+)
+from tideline.folding.tables import begins_anew, decided, section
+from tideline.landing.context import RunContext, now
+from tideline.ledger.state import LedgerState
+from tideline.model.current import Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
+from tideline.stream.decoding import Decode
+from tideline.table.schema import Field
+
+
+def plan_fold(
+    run: RunContext, state: LedgerState, before: FoldRecord | None, every: float
+) -> FoldPlan | None:
+    """The plan that this run has to execute; None if there is nothing to fold, or not yet.
+
+    Args:
+        state: The ledger, under the decoder's lease.
+        before: What this run has folded before, which it folds once more.
+        every: The share of the table's rows that the unfolded changes have to exceed.
+
+    Raises:
+        BadInput: The table is another one, or the key is none.
+        ServiceAway: A store is away.
+    """
+    decoding, folding, topic = state.decoding, state.folding, _topic(run)
+    layout = _layout(run, state)
+    if layout is None:
+        return None
+    is_new = begins_anew(run, state, layout)
+    if is_new:
+        folding = Folding(folds=folding.folds, incidents=folding.incidents, order=folding.order)
+    work = due(decoding, folding, topic)
+    if before is not None:
+        more = once_more(before.plan.ranges, decoding, topic)
+        work = Due((*work.ranges, *more), work.again)
+    by_time = decided(folding, "key_moved", "by_time")
+    refolds = by_time or decided(folding, "current_changed", "refold")
+    is_anew = is_new or refolds is not None or loses_a_barrier(work, folding)
+    if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
+        return None
+    if not decoding.coverage and not work.again:
+        return None
+    if by_time:
+        folding = replace(folding, order="time")
+    return _plan(run, state, folding, layout, work, is_anew=is_anew)
+
+
+def plan_look(run: RunContext, state: LedgerState) -> FoldPlan | None:
+    """The plan that would make anew all that is folded; None if nothing is.
+
+    Args:
+        state: The ledger, under the decoder's lease.
+
+    Raises:
+        BadInput: A fold is under way, or changes are others since: they have to be folded first.
+    """
+    folding, topic = state.folding, _topic(run)
+    if folding.layout is None:
+        return None
+    if folding.open is not None or due(state.decoding, folding, topic).again:
+        raise BadInput(
+            f"stream {run.stream.stream}: changes that were folded are others by now, or a fold is"
+            " under way: tideline fold FILE first"
+        )
+    work = Due(all_of(folding.coverage, topic), ())
+    return _plan(run, state, folding, folding.layout, work, is_anew=False)
+
+
+def _plan(
+    run: RunContext,
+    state: LedgerState,
+    folding: Folding,
+    layout: Layout,
+    work: Due,
+    *,
+    is_anew: bool,
+) -> FoldPlan:
+    decode = _decode(run)
+    assert run.typed is not None
+    seen, columns = run.typed.decoded.observe(), run.typed.decoded.columns()
+    covered = all_of(state.decoding.coverage, _topic(run))
+    has_unavailable = decode.value.unavailable is not None
+    own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
+    own |= {UNAVAILABLE} if has_unavailable else set()
+    return FoldPlan(
+        plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
+        run_id=run.run_id,
+        frozen_at=now(),
+        typed_table_id=str(seen.table_id),
+        typed_version=seen.version or 0,
+        ranges=covered if is_anew else work.ranges,
+        again=work.again,
+        covered=covered,
+        is_anew=is_anew,
+        layout=layout,
+        columns=columns_of(columns, layout.key, own, folding.columns),
+        has_unavailable=has_unavailable,
+        has_truncates=decode.value.envelope is not None,
+        deletes=_deletes(run, columns),
+        eras=eras_of(folding, state.decoding, state.head),
+        order=folding.order,
+        barrier=None if is_anew else folding.barrier,
+        table_uri=section(run).table.uri,
+        by=run.request.by,
+    )
+
+
+def _topic(run: RunContext) -> str:
+    return run.stream.kafka.topics[0]
+
+
+def _layout(run: RunContext, state: LedgerState) -> Layout | None:
+    """Key and buckets, as the stream file says them; None before anything was decoded.
+
+    Raises:
+        BadInput: The key is none.
+    """
+    assert run.typed is not None
+    columns = run.typed.decoded.columns()
+    if not columns:
+        return None
+    key = section(run).key
+    if key is None:
+        part = state.decoding.part("key")
+        key = [] if part is None else [c.name for c in part.reader.in_table]
+    if not key:  # no key has come yet
+        return None
+    if (wrong := wrong_key(key, columns)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
+    return Layout(tuple(key), section(run).table.buckets)
+
+
+def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
+    """Which changes say that a row is gone."""
+    rules, decode = section(run).deletes, _decode(run)
+    tombstones = section(run).tombstones(decode)
+    if rules.when is not None:
+        return Deletes(tombstones, rules.when.column, rules.when.equals)
+    if decode.value.envelope is not None:
+        return Deletes(tombstones, "op", "d")
+    if any(c["name"] == "__deleted" for c in columns):
+        return Deletes(tombstones, "__deleted", "true")
+    return Deletes(tombstones)
+
+
+def _decode(run: RunContext) -> Decode:
+    assert run.stream.decode is not None
+    return run.stream.decode

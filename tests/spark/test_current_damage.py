@@ -1,0 +1,118 @@
+"""Damage of ten kinds planted in a current table: each is named by the bucket that it is in."""
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.worlds.current_streams import Changing
+from tideline.errors import BadInput
+from tideline.folding.checking import check_current
+from tideline.model.request import RunRequest
+from tideline.pipeline.run_batch import decode_batch
+from tideline.wiring import open_run
+
+
+@pytest.fixture
+def orders(harness, spark):
+    """Twenty keys, three of them gone, in two folds."""
+    found = Changing(harness, spark)
+    found.sends(*(("c", n, f"note {n}", n) for n in range(20)))
+    found.run("one")
+    found.sends(("d", 3), (None, 3), ("d", 4), ("d", 5), ("u", 6, "other", 6))
+    found.run("two")
+    return found
+
+
+def check(orders):
+    with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
+        return check_current(run)
+
+
+def rows(table, condition):
+    found = table.to_pyarrow_table().to_pylist()
+    return [row for row in found if condition(row)]
+
+
+def appended(table, *changed):
+    schema = pa.schema(table.schema().to_arrow())
+    write_deltalake(table, pa.Table.from_pylist(list(changed), schema), mode="append")
+
+
+def rewritten(change):
+    """One row is another one."""
+
+    def plant(table):
+        (row,) = rows(table, lambda r: r["key_id"] == 7)
+        table.delete("key_id = 7")
+        appended(table, row | change(row))
+
+    return plant
+
+
+def doubled(table):
+    appended(table, *rows(table, lambda r: r["key_id"] == 7))
+
+
+def an_older_row_beside(table):
+    (row,) = rows(table, lambda r: r["key_id"] == 6)
+    appended(table, row | {"note": "note 6", "offset": 6})
+
+
+DAMAGE = {
+    "a value changed": rewritten(lambda row: {"note": "forged"}),
+    "a value gone": rewritten(lambda row: {"note": None}),
+    "a key changed": rewritten(lambda row: {"key_id": 700}),
+    "a row of an older change": rewritten(lambda row: {"offset": row["offset"] + 100}),
+    "a row deleted by its mark": rewritten(lambda row: {"is_deleted": True}),
+    "in another bucket": rewritten(lambda row: {"bucket": (row["bucket"] + 1) % 4}),
+    "a row lost": lambda table: table.delete("key_id = 7"),
+    "a row twice": doubled,
+    "an older row beside the newer": an_older_row_beside,
+    "a deleted row brought back": lambda table: table.update(
+        {"is_deleted": "false"}, predicate="key_id = 4"
+    ),
+    "a deleted row dropped": lambda table: table.delete("key_id = 4"),
+    "an older version restored": lambda table: table.restore(version_of_first(table)),
+}
+
+
+def version_of_first(table):
+    """The version that the first fold has made."""
+    versions = [h["version"] for h in table.history() if "tideline" in str(h.get("userMetadata"))]
+    return min(versions)
+
+
+def test_each_is_named(orders):
+    """Then the table is restored, and is clean."""
+    table = DeltaTable(orders.tables["current"])
+    version, noticed = table.version(), {}
+    for name, plant in DAMAGE.items():
+        plant(table)
+        flaws = check(orders).flaws
+        noticed[name] = {flaw.place for flaw in flaws}
+        table.update_incremental()
+        table.restore(version)
+        table.update_incremental()
+    assert noticed == {name: {"table"} for name in DAMAGE}
+    assert check(orders).flaws == ()
+
+
+def test_a_table_that_is_not_the_fold_of_its_changes_is_told(orders):
+    """Somebody has changed a typed row behind the ledger's back."""
+    typed = DeltaTable(orders.tables["decoded"])
+    version = typed.version()
+    typed.update({"note": "'forged'"}, predicate="id = 7 AND op = 'c'")
+    found = check(orders)
+    assert {flaw.place for flaw in found.flaws} == {"changes"}
+    assert len(found.flaws) == 1
+    typed.restore(version)
+    assert check(orders).changes == 25
+
+
+def test_what_is_decoded_again_has_to_be_folded_first(orders):
+    with open_run(orders.stream, "one", RunRequest(), orders.spark) as run:
+        decode_batch(run)
+    with pytest.raises(BadInput, match="tideline fold FILE first"):
+        check(orders)
+    orders.fold()
+    assert check(orders).flaws == ()
