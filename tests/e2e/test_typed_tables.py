@@ -1,4 +1,4 @@
-"""Typed tables under a real Airflow: eight tasks, and decoding that fails without the landing."""
+"""Typed and current tables under a real Airflow: ten tasks; decoding fails without the landing."""
 
 import io
 import json
@@ -15,7 +15,8 @@ from devstack.process import free_ports
 from tests.worlds.streams import STEPS, head, is_clean, table_rows
 from tideline.wiring import open_ledger
 
-EIGHT = (*STEPS, "decode_rows", "verify_decoded")
+FOLDS = ("fold_changes", "verify_current")
+TEN = (*STEPS, "decode_rows", "verify_decoded", *FOLDS)
 CONNECTION = "registry_of_airflow"
 V1 = {
     "type": "record",
@@ -69,7 +70,10 @@ def ran(client, dag_id, run_id, conf=None):
 
 
 def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, registry, connect):
-    """A run, one cleared, one idle, one without a registry, one that catches up, a redrive."""
+    """A run, one cleared, one idle, one without a registry, one that catches up, a redrive.
+
+    What is decoded is folded into one row a key, in the same run or in the next one.
+    """
     name, subject = "typed-in-airflow", f"{harness.name}-value"
     harness.create(partitions=1)
     first_id = registry.register(subject, json.dumps(V1))
@@ -82,10 +86,12 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
         "table": {"uri": good},
         "quarantine": {"uri": bad, "max_share": 0.5},
     }
-    stream = started(harness, client, name, registry={"connection": CONNECTION}, decode=decode)
+    current = {"table": {"uri": str(lake / "current"), "buckets": 2}, "key": ["id"]}
+    more = {"registry": {"connection": CONNECTION}, "decode": decode, "current": current}
+    stream = started(harness, client, name, **more)
 
     assert ran(client, name, "one") == "success"
-    done = dict.fromkeys(EIGHT, "success") | {"resolve_reset": "skipped"}
+    done = dict.fromkeys(TEN, "success") | {"resolve_reset": "skipped"}
     assert states(client, name, "one") == done
     first = [(0, 1, "a", False), (1, 2, "a", False), (2, None, None, True)]
     assert rows(good, "id", "note", "is_tombstone") == first
@@ -94,6 +100,11 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
     assert (event["uri"], event["source_task_id"]) == (f"file://{good}", "verify_decoded")
     counts = ("decoded", "quarantined", "tombstones")
     assert tuple(event["extra"][key] for key in counts) == (2, 1, 1)
+
+    assert rows(str(lake / "current"), "id", "note") == [(0, 1, "a"), (1, 2, "a")]
+    (event,) = (e for e in client.asset_events(name) if e["name"] == f"tideline/{name}/current")
+    assert event["source_task_id"] == "verify_current"
+    assert [event["extra"][key] for key in ("changes", "keyless", "rows")] == [3, 1, 2]
 
     before = rows(good, "id", "schema_id", "decode_plan_id"), rows(bad, "error", "decode_plan_id")
     client.clear(name, "one", ["decode_rows"])
@@ -106,8 +117,8 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
 
     assert ran(client, name, "idle") == "success"
     tasks = client.tasks(name, "idle")
-    assert {task for task in EIGHT if tasks[task]["pid"] is not None} == set(STEPS[:2])
-    assert {tasks[task]["state"] for task in EIGHT[2:]} == {"skipped"}
+    assert {task for task in TEN if tasks[task]["pid"] is not None} == set(STEPS[:2])
+    assert {tasks[task]["state"] for task in TEN[2:]} == {"skipped"}
 
     assert registry.register(subject, json.dumps(V2)) == first_id + 1
     send(harness, avro(first_id + 1, V2, {"id": 5, "note": "e", "total": 1.5}))
@@ -115,7 +126,7 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
     assert ran(client, name, "away") == "failed"
     assert states(client, name, "away") == done | {
         "decode_rows": "failed",
-        "verify_decoded": "upstream_failed",
+        **dict.fromkeys(("verify_decoded", *FOLDS), "upstream_failed"),
     }
     assert "RegistryAway" in client.log(name, "away", "decode_rows")
     assert (head(stream), len(table_rows(stream))) == ({(harness.topic(), 0): 5}, 5)
@@ -124,7 +135,7 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
     connect(registry.port)
     assert ran(client, name, "catches-up") == "success"
     landing = dict.fromkeys(STEPS[2:], "skipped")
-    assert states(client, name, "catches-up") == dict.fromkeys(EIGHT, "success") | landing
+    assert states(client, name, "catches-up") == dict.fromkeys(TEN, "success") | landing
     assert rows(good, "id", "total")[-1] == (4, 5, 1.5)
 
     client.wait_for_dag("tideline_redrive")
@@ -133,6 +144,11 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
     assert ran(client, "tideline_redrive", "again", form) == "success"
     assert rows(good, "id", "total")[3] == (3, 3, 0.5)
     assert rows(bad) == []
+    assert ran(client, name, "folds") == "success"
+    tasks = client.tasks(name, "folds")
+    assert {task for task in TEN if tasks[task]["state"] == "success"} == {*STEPS[:2], *FOLDS}
+    assert [row[1] for row in rows(str(lake / "current"), "id")] == [1, 2, 3, 5]
     state = open_ledger(stream).read()
+    assert state.folding.coverage == state.decoding.coverage
     assert state.decoding.coverage == state.head.coverage
     assert is_clean(harness, stream)
