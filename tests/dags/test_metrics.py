@@ -16,7 +16,7 @@ from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
 from tideline.model.head import Headroom
 from tideline.model.run import TableCommit
-from tideline.model.verdicts import DECODING, HALTING
+from tideline.model.verdicts import DECODING, FOLDING, HALTING
 
 BEHIND = replace(plan(planned(0, 100)), offset_lag=900)
 
@@ -70,7 +70,7 @@ def test_every_class_of_incident_is_set_so_that_an_alert_can_end(gauges):
     published.publish_incidents("orders", [OPEN, OPEN])
     by_class = {key[2]: value for key, value in gauges.items()}
     assert by_class.pop(OPEN.finding.kind) == 2
-    assert set(by_class) | {OPEN.finding.kind} == {*HALTING, *DECODING}
+    assert set(by_class) | {OPEN.finding.kind} == {*HALTING, *DECODING, *FOLDING}
     assert set(by_class.values()) == {0}
 
 

@@ -173,7 +173,8 @@ def outcome(monkeypatch, record, shown, params):
     monkeypatch.setattr(operators, "detect_earliest_reset", lambda run: record)
     monkeypatch.setattr(operators, "publish_detected", lambda *args: None)
     task = operators.DetectEarliestReset(
-        task_id="detect_earliest_reset", stream=SimpleNamespace(stream="orders", decode=None)
+        task_id="detect_earliest_reset",
+        stream=SimpleNamespace(stream="orders", decode=None, current=None),
     )
     push = SimpleNamespace(xcom_push=lambda key, value: shown.update({key: value}))
     try:

@@ -7,6 +7,7 @@ from tests.mutants import (
     decoding,
     detection,
     envelope,
+    folding,
     json,
     launching,
     ledger,
@@ -23,6 +24,7 @@ from tests.mutants import (
 MUTANTS = (
     *detection.MUTANTS,
     *envelope.MUTANTS,
+    *folding.MUTANTS,
     *verification.MUTANTS,
     *planning.MUTANTS,
     *decisions.MUTANTS,

@@ -1,0 +1,101 @@
+"""The fold: which change counts, what is folded again or anew, what is never written."""
+
+from tests.mutants.mutant import Mutant
+
+FOLD = "tests/spark/test_fold.py"
+CURRENT = "tests/spark/test_current.py"
+DAMAGE = "tests/spark/test_current_damage.py"
+ANY = f"{FOLD}::test_any_order_any_portions_again"
+MUTANTS = (
+    Mutant(
+        "fold: an older change counts for nothing",
+        "later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)",
+        "later = F.lit(True)",
+        f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer",
+    ),
+    Mutant(
+        "fold: keys that are gone stay as rows",
+        "parts = [p.select(*merged(plan, report.barrier), BUCKET) for p in pairs]",
+        "parts = [p.select(*merged(plan, report.barrier), BUCKET).where('NOT is_deleted')"
+        " for p in pairs]",
+        f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer {ANY}",
+    ),
+    Mutant(
+        "fold: rows of changes that are no more are folded anew",
+        "if orphaned := _orphaned(spark, job, keyed) - anew:",
+        "if orphaned := set():",
+        f"{FOLD}::test_rows_whose_changes_are_gone_or_others_are_folded_anew",
+    ),
+    Mutant(
+        "fold: filled rows are folded anew where changes are others",
+        "found = found.union(rows.filter(F.size(UNAVAILABLE) > 0).select(BUCKET))",
+        "pass",
+        ANY,
+    ),
+    Mutant(
+        "fold: an older change of a filled row has its bucket folded anew",
+        "return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0), F.lit(False))",
+        "return F.lit(False)",
+        f"{FOLD}::test_an_older_change_that_comes_later_fills_what_did_not_come",
+    ),
+    Mutant(
+        "fold: a value of before a delete does not come back",
+        'is_newer &= gone.isNull() | (came["at"] > gone)',
+        "pass",
+        ANY,
+    ),
+    Mutant(
+        "fold: a key in two partitions of a batch is told",
+        "moved = has_moved() | F.coalesce(in_batch, F.lit(False))",
+        "moved = has_moved()",
+        f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
+    ),
+    Mutant(
+        "fold: a key that has left its row's partition is told",
+        "moved = has_moved() | F.coalesce(in_batch, F.lit(False))",
+        "moved = F.coalesce(in_batch, F.lit(False))",
+        f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
+    ),
+    Mutant(
+        "fold: nothing is written into a bucket that others have changed",
+        "if report.moved or report.found != expected:",
+        "if report.moved:",
+        f"{FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
+    ),
+    Mutant(
+        "fold: rows of before a truncate are gone",
+        "made = {n: _behind(n, column, barrier) for n, column in made.items()}",
+        "pass",
+        f"{FOLD}::test_all_rows_go_at_once",
+    ),
+    Mutant(
+        "fold: the last truncate is kept for changes that come later",
+        "barrier=done.barrier,",
+        "barrier=None,",
+        f"{FOLD}::test_all_rows_go_at_once",
+    ),
+    Mutant(
+        "fold: changes that are decoded again are folded again",
+        "folding = state.folding.having_decoded(done.plan.ranges)",
+        "folding = state.folding",
+        f"{DAMAGE}::test_what_is_decoded_again_has_to_be_folded_first",
+    ),
+    Mutant(
+        "fold: key and buckets stay as they were created",
+        "if seen.layout != layout_text(layout):",
+        "if False:",
+        f"{CURRENT}::test_what_is_fixed_stays",
+    ),
+    Mutant(
+        "fold: a value is part of a row's sum",
+        "names = [*own, *(c.name for c in plan.columns)]",
+        "names = [*own, *plan.layout.key]",
+        f"{DAMAGE}::test_each_is_named",
+    ),
+    Mutant(
+        "fold: a plan whose commit stands is not folded once more",
+        "made = table_of(run).find_commit(left.plan.plan_id, left.before_version)",
+        "made = None",
+        "tests/faults/test_crash_folding.py::test_a_fold_is_killed",
+    ),
+)
