@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import Folds, at, change, place, runs_of, same
+from tests.worlds.folds import COLUMNS, Folds, at, change, place, runs_of, same
 
 
 @pytest.fixture
@@ -164,6 +164,19 @@ def test_rows_whose_changes_are_gone_or_others_are_folded_anew(folds):
     folds.has(change(1, "c", "c", "2"))
     folds.fold([at(1, 2)], again=[at(1, 2)])
     assert {k: row["v"] for k, row in folds.table().items()} == {"a": "1", "c": "2"}
+
+
+def test_a_rows_columns_may_have_any_name(folds):
+    """Also those that Spark's plan has columns for."""
+    names = {"k": "k", "v": "_order", "w": "_address"}
+    folds.plan["columns"] = tuple(replace(c, name=names[c.name]) for c in COLUMNS)
+    folds.plan["has_unavailable"] = False
+    folds.has(*(change(n, str(n), "c", f"v{n}", n) for n in range(9)))
+    folds.fold([at(0, 9)])
+    folds.has(change(9, "4", "u", "v", 7))
+    folds.fold([at(9, 10)])
+    found = {k: (row["_order"], row["_address"]) for k, row in folds.table().items()}
+    assert found == {str(n): (f"v{n}", n) for n in range(9)} | {"4": ("v", 7)}
 
 
 LOGS = 150

@@ -98,7 +98,7 @@ def _between(offset: Column, interval: OffsetRange) -> Column:
     return (offset >= interval.start_offset) & (offset < interval.end_offset)
 
 
-_ADDRESS = "_address"
+_ADDRESS = "_tideline_address"
 
 
 def read_files(

@@ -16,9 +16,10 @@ from tideline.model.decoding import UNAVAILABLE
 from tideline.spark.raw_rows import Transform
 from tideline.table.schema import TYPED_COLUMNS, delta_field, delta_fields
 
-IS_TRUNCATE = "_is_truncate"
-ORDER, NEW, OLDEST, FIRST, LAST = "_order", "_new_", "_oldest", "_low", "_high"
-FILLED, GONE, _LAST = "_filled_", "_gone", "_last"
+IS_TRUNCATE = "_tideline_is_truncate"
+ORDER, NEW, OLDEST = "_tideline_order", "_tideline_new_", "_tideline_oldest"
+FIRST, LAST = "_tideline_low", "_tideline_high"
+FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
 
 
 def typed_schema(plan: FoldPlan) -> StructType:
@@ -142,10 +143,10 @@ def fillable(plan: FoldPlan) -> list[str]:
 def newest(plan: FoldPlan) -> Transform:
     """One row a key: its last change, and what is to be known of the others.
 
-    `_new_...` are the change's columns, `_oldest` the place of the first one, `_low` and `_high`
-    the smallest and the largest partition among those of the newest topic id. Of each column that
-    a change may lack there is the newest value that came, with its place; `_gone` is the place of
-    the last change that said that the row is gone.
+    `NEW` begins the names of the change's columns, `OLDEST` is the place of the first one, `FIRST`
+    and `LAST` the smallest and the largest partition among those of the newest topic id. Of each
+    column that a change may lack there is the newest value that came, with its place; `GONE` is
+    the place of the last change that said that the row is gone.
     """
     others = [n for n in row_columns(plan) if n not in plan.layout.key]
     order = F.col(ORDER)

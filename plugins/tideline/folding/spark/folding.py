@@ -254,8 +254,8 @@ def _matching(plan: FoldPlan, rows: DataFrame, others: DataFrame, how: str) -> D
     """The rows whose key others have, or have not; of a `left_semi` the keys only."""
     keys = plan.layout.key
     left = rows.select(*keys) if how == "left_semi" else rows
-    right = others.select(*(F.col(n).alias(f"_of_{n}") for n in keys))
-    return left.join(right, same_key(plan, left, "_of_"), how)
+    right = others.select(*(F.col(n).alias(f"_tideline_of_{n}") for n in keys))
+    return left.join(right, same_key(plan, left, "_tideline_of_"), how)
 
 
 def _written(

@@ -1,7 +1,7 @@
 """A bucket's rows and the last changes of keys become the bucket's new rows.
 
-Rows and changes stand beside each other in flat columns (`_old_...`, `_new_...`): most rows have no
-change, and cost a comparison with null. Structs would be made for each row, and thrown away.
+Rows and changes stand beside each other in flat columns (`old` and `new` of a name): most rows have
+no change, and cost a comparison with null. Structs would be made for each row, and thrown away.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tideline.folding.spark.changes import (
 from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 
-_OLD = "_old_"
-HAS_OLD, TAKES, IS_GONE = "_has_old", "_takes", "_is_gone"
+_OLD = "_tideline_old_"
+HAS_OLD, TAKES, IS_GONE = "_tideline_has_old", "_tideline_takes", "_tideline_is_gone"
 
 
 def old(name: str) -> Column:
@@ -52,7 +52,7 @@ def beside(
 ) -> DataFrame:
     """Each key's row as it stands and its last change; one of them may be missing.
 
-    Added are `_takes`, whether the change counts and not the row that stands there; and `_is_gone`,
+    Added are `TAKES`, whether the change counts and not the row that stands there; and `IS_GONE`,
     whether the one that counts is before the barrier.
 
     Args:
@@ -69,15 +69,15 @@ def beside(
         joined = latest.withColumns(none | {HAS_OLD: F.lit(False)})
     else:
         rows = standing.select(
-            *(F.col(n).alias(f"_at_{n}") for n in keys),
+            *(F.col(n).alias(f"_tideline_at_{n}") for n in keys),
             *(F.col(n).alias(f"{_OLD}{n}") for n in others),
             F.lit(True).alias(HAS_OLD),
         )
-        joined = latest.join(rows, same_key(plan, latest, "_at_"), how)
+        joined = latest.join(rows, same_key(plan, latest, "_tideline_at_"), how)
         # a row counts where it stands: in another bucket than its own it is told by both sums
-        made = {n: F.coalesce(F.col(f"_at_{n}"), F.col(n)) for n in keys}
+        made = {n: F.coalesce(F.col(f"_tideline_at_{n}"), F.col(n)) for n in keys}
         made[HAS_OLD] = F.coalesce(F.col(HAS_OLD), F.lit(False))
-        joined = joined.withColumns(made).drop(*(f"_at_{n}" for n in keys))
+        joined = joined.withColumns(made).drop(*(f"_tideline_at_{n}" for n in keys))
     is_new = new("offset").isNotNull()
     later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)
     joined = joined.withColumn(TAKES, is_new & F.coalesce(later, F.lit(True)))
