@@ -48,7 +48,7 @@ class Folding(Changing):
         assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
 
 
-@pytest.mark.parametrize("ledger", ["delta"])
+@pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_fold_is_killed(harness, spark, place, ledger):
     """The same run again; then the repetition is killed, and another run goes on."""
