@@ -30,7 +30,7 @@ MUTANTS = (
         "fold: filled rows are folded anew where changes are others",
         "found = found.union(rows.filter(F.size(UNAVAILABLE) > 0).select(BUCKET))",
         "pass",
-        ANY,
+        f"{FOLD}::test_a_value_of_a_change_that_is_gone_goes_as_well",
     ),
     Mutant(
         "fold: an older change of a filled row has its bucket folded anew",

@@ -86,6 +86,16 @@ def test_an_older_change_that_comes_later_fills_what_did_not_come(folds):
     holds(folds)
 
 
+def test_a_value_of_a_change_that_is_gone_goes_as_well(folds):
+    """Its row stands for a later change, and was filled from it."""
+    folds.has(change(0, "a", "c", "x"), change(1, "a", "u", None, 2, lacks=["v"]))
+    folds.fold([at(0, 2)])
+    assert folds.table()["a"]["v"] == "x"
+    folds.lose([at(0, 1)])
+    folds.fold([], again=[at(0, 1)])
+    assert folds.table()["a"]["v"] is None
+
+
 def test_all_rows_go_at_once(folds):
     """What comes later stays, and what is older and comes later than that is gone as well."""
     folds.has(*(change(n, str(n), "c", "x") for n in range(8)), change(8, None, "t"))
