@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: key and buckets stay as they were created",
-        "if seen.layout != layout_text(layout):",
+        "if not wrong and table.seen.layout != text:",
         "if False:",
         f"{CURRENT}::test_what_is_fixed_stays",
     ),
@@ -91,6 +91,12 @@ MUTANTS = (
         "names = [*own, *(c.name for c in plan.columns)]",
         "names = [*own, *plan.layout.key]",
         f"{DAMAGE}::test_each_is_named",
+    ),
+    Mutant(
+        "fold: a column that comes changes no sum of before",
+        "F.nullif(word, F.lit(0)) for word in words",
+        "word for word in words",
+        f"{FOLD}::test_new_columns_change_no_sum_however_many_there_are",
     ),
     Mutant(
         "fold: a plan whose commit stands is not folded once more",

@@ -1,16 +1,20 @@
 """A current table on a real broker: landed, decoded, folded; and what halts the fold."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from deltalake import DeltaTable
 
 from tests.worlds.current_streams import GONE, Changing
 from tests.worlds.streams import decide
 from tideline.errors import BadInput, FoldingHalted
+from tideline.ledger.move import move_ledger
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.wiring import open_ledger, open_run, open_tables
+from tideline.wiring import open_ledger, open_run, open_store, open_tables
 
 
 @pytest.fixture
@@ -141,6 +145,69 @@ def test_what_is_fixed_stays(orders):
     orders.current["table"] = {"buckets": 8, "uri": orders.tables["raw"] + "_other"}
     orders.fold()
     assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
+
+
+def test_a_table_that_was_made_and_has_no_fold_yet_is_a_new_beginning(orders):
+    """A run was killed after it had made the table at a new address, and before it noted it."""
+    orders.sends(("c", 1, "a", 1))
+    orders.run("one")
+    first = DeltaTable(orders.tables["current"])
+    orders.current["table"] = {"buckets": 4, "uri": orders.tables["raw"] + "_other"}
+    with open_run(orders.stream, "dies", RunRequest(), orders.spark) as run:
+        configuration = first.metadata().configuration
+        columns = first.schema().to_json()
+        run.current.create(
+            "orders",
+            configuration["tideline.ledger_id"],
+            ["bucket"],
+            json.loads(columns)["fields"],
+            {"tideline.current": configuration["tideline.current"]},
+        )
+    orders.sends(("c", 2, "b", 2))
+    orders.run("two")
+    assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
+
+
+def test_an_older_ledger_has_all_folded_anew(orders):
+    """The table has a fold that the ledger does not know; its sums are of before."""
+    orders.sends(("c", 1, "a", 1))
+    orders.run("one")
+    older = orders.head
+    orders.sends(("u", 1, "b", 2), ("c", 2, "c", 3))
+    orders.run("two")
+    open_ledger(orders.stream).update(lambda state: replace(state, folding=older))
+    assert orders.fold().plan.is_anew
+    assert orders.rows() == {1: ("b", 2), 2: ("c", 3)}
+
+
+def test_a_ledger_that_was_moved_knows_what_is_folded(orders, tmp_path):
+    orders.sends(("c", 1, "a", 1))
+    orders.run("one")
+    known, source = orders.head, orders.stream.ledger_location
+    target = replace(source, address=str(tmp_path / "elsewhere"))
+    move_ledger(source, target, open_store)
+    orders.more = {"ledger_uri": target.address}
+    assert orders.head == known
+    orders.sends(("u", 1, "b", 2))
+    assert not orders.run("two").folded.plan.is_anew
+    assert orders.rows() == {1: ("b", 2)}
+
+
+def test_a_typed_table_in_partitions_is_folded(orders):
+    orders.decode["table"] = {"partition_by": ["topic_id", "partition"]}
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.sends(("u", 1, "b", 2))
+    orders.run("two")
+    assert orders.rows() == {1: ("b", 2), 2: ("b", 2)}
+
+
+def test_a_column_for_deletes_has_to_be_there(orders):
+    """Otherwise no delete would ever be seen."""
+    orders.current["deletes"] = {"when": {"column": "__delete", "equals": "true"}}
+    orders.sends(("c", 1, "a", 1))
+    with pytest.raises(BadInput, match=r"current\.deletes\.when\.column: got '__delete'"):
+        orders.run("one")
 
 
 def test_it_waits_for_the_share_that_the_file_says(harness, spark):

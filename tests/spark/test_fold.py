@@ -2,11 +2,12 @@
 
 import random
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import COLUMNS, Folds, at, change, place, runs_of, same
+from tests.worlds.folds import AT, COLUMNS, Folds, at, change, place, runs_of, same
 
 
 @pytest.fixture
@@ -137,7 +138,9 @@ def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
         folds = Folds(spark.session, tmp_path / order, order=order)
         folds.has(change(3, "a", "c"), change(9, "b", "c", partition=1), change(7, None, "t"))
         result = folds.fold([at(0, 10), at(9, 10, partition=1)])
-        if order == "offset":
+        if order == "time":
+            assert folds.head.barrier.timestamp == AT + timedelta(seconds=7)
+        else:
             assert result.moved == ("all rows went (op t), in a topic of 2 partitions",)
     assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
 
@@ -174,6 +177,26 @@ def test_rows_whose_changes_are_gone_or_others_are_folded_anew(folds):
     folds.has(change(1, "c", "c", "2"))
     folds.fold([at(1, 2)], again=[at(1, 2)])
     assert {k: row["v"] for k, row in folds.table().items()} == {"a": "1", "c": "2"}
+
+
+def test_new_columns_change_no_sum_however_many_there_are(folds):
+    """What stands there was summed up with fewer of them."""
+    folds.plan["has_unavailable"] = False
+    folds.has(change(0, "a", "c", "x"), change(1, "b", "c", "y"), change(2, "a", "u", "z"))
+    for n, count in enumerate((40, 70, 140)):
+        more = (replace(COLUMNS[1], name=f"v{i}") for i in range(count))
+        folds.plan["columns"] = (COLUMNS[0], *more)
+        assert folds.fold([at(n, n + 1)]).written.rows
+    assert folds.table()["a"]["v139"] == "z"
+    assert folds.table()["b"]["v39"] == "y"
+
+
+def test_a_new_generation_of_the_log_counts_more(folds):
+    folds.has(change(5, "a", "c", "old"), change(0, "a", "c", "new", generation=1))
+    folds.fold([at(0, 1, generation=1)])
+    folds.fold([at(5, 6)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "new"
 
 
 def test_a_rows_columns_may_have_any_name(folds):

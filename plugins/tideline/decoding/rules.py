@@ -224,7 +224,7 @@ def _names(head: Head) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TypedTable:
-    """One of both tables, as it is now.
+    """A table that follows the raw one, as it is now.
 
     Args:
         key: Key of the stream file that names it.

@@ -149,14 +149,25 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
 
 
 def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
-    """Which changes say that a row is gone."""
+    """Which changes say that a row is gone.
+
+    Raises:
+        BadInput: The stream file names a column for it that is not there: no delete would be seen.
+    """
     rules, decode = section(run).deletes, _decode(run)
     tombstones = section(run).tombstones(decode)
+    names = [str(c["name"]) for c in columns]
     if rules.when is not None:
+        if rules.when.column not in names:
+            raise BadInput(
+                f"stream {run.stream.stream}: current.deletes.when.column: got"
+                f" {rules.when.column!r}; no column of the typed table; allowed:"
+                f" {', '.join(names)}. Nothing was folded"
+            )
         return Deletes(tombstones, rules.when.column, rules.when.equals)
     if decode.value.envelope is not None:
         return Deletes(tombstones, "op", "d")
-    if any(c["name"] == "__deleted" for c in columns):
+    if "__deleted" in names:
         return Deletes(tombstones, "__deleted", "true")
     return Deletes(tombstones)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tideline.decoding import rules
+from tideline.decoding.rules import TypedTable
 from tideline.errors import BadInput, FoldingHalted, ServiceAway
 from tideline.folding.rules import layout_text
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import Folding, Layout
 from tideline.model.incident import Finding, Incident
-from tideline.model.observation import TableObservation
-from tideline.model.table_features import refusals
 from tideline.model.verdicts import FindingClass
 from tideline.stream.current import Current
 from tideline.table.port import TablePort
@@ -38,16 +38,24 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
         BadInput: The table is somebody else's, another one, or has another layout.
         ServiceAway: The store is away.
     """
-    seen, folding = table_of(run).observe(), state.folding
-    if wrong := _refusal(run, state, seen, layout):
-        raise BadInput(f"stream {run.stream.stream}: current.table.uri: table {wrong}")
-    if not seen.exists:
+    folding = state.folding
+    table = TypedTable("current.table.uri", section(run).table.uri, table_of(run).observe())
+    if not table.seen.exists:
         return True
-    if folding.table_id is None or folding.layout is None:
+    known = () if folding.table_id is None else (folding.table_id,)
+    is_new = not known or rules.begins_anew([table], known)
+    if wrong := _refusal(run, state, table, layout, () if is_new else known):
+        raise BadInput(
+            f"stream {run.stream.stream}: {wrong}. Nothing was folded. Next: give current.table"
+            " another address: all is folded anew"
+        )
+    if is_new or folding.layout is None:
         return True
-    known = (COMPACTION_ID, None if folding.open is None else folding.open.plan.plan_id)
+    if (table.seen.token or 0) <= (folding.token or 0):
+        return False
+    ours = (COMPACTION_ID, None if folding.open is None else folding.open.plan.plan_id)
     newer = table_of(run).commits_above(folding.token or 0)
-    if forgotten := [c for c in newer if c.commit_id not in known]:
+    if forgotten := [c for c in newer if c.commit_id not in ours]:
         log.warning(
             "the current table has the fold of run %s, which the ledger does not know: all is"
             " folded anew",
@@ -57,29 +65,22 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
 
 
 def _refusal(
-    run: RunContext, state: LedgerState, seen: TableObservation, layout: Layout
+    run: RunContext,
+    state: LedgerState,
+    table: TypedTable,
+    layout: Layout,
+    known_ids: tuple[str, ...],
 ) -> str | None:
-    """Why the table is not to be touched, and what to do; None where nothing speaks against it."""
-    uri, known = section(run).table.uri, state.folding.table_id
-    another = "Nothing was folded. Next: give current.table another address: all is folded anew"
-    if not seen.exists:
-        return None
-    if seen.unreadable is not None:
-        return f"{uri} cannot be read: {seen.unreadable}. {another}"
-    if (seen.stream, seen.ledger_id) != (run.stream.stream, state.control.ledger_id):
-        owner = "no stream of Tideline's" if seen.stream is None else f"stream {seen.stream}"
-        return f"{uri} belongs to {owner}, or to another ledger. {another}"
-    if known is not None and seen.table_id != known:
-        return (
-            f"{uri} is another one: its id is {seen.table_id}, the ledger knows {known}. {another}"
+    """Why the table is not to be touched; None where nothing speaks against it."""
+    wrong = [*rules.refusals([table], run.stream.stream, state.control.ledger_id)]
+    wrong += rules.strangers([table], known_ids) if known_ids else ()
+    text = layout_text(layout)
+    if not wrong and table.seen.layout != text:
+        wrong.append(
+            f"{table} was created with {table.seen.layout}; the stream file says {text}, and key"
+            " and buckets are fixed"
         )
-    if seen.layout != layout_text(layout):
-        return (
-            f"{uri} was created with {seen.layout}; the stream file says {layout_text(layout)}, and"
-            f" key and buckets are fixed. {another}"
-        )
-    missing = [r for r in refusals(seen) if r.name]
-    return "; ".join(f"{uri}: {r.name}: {r.why}; {r.remedy}" for r in missing) or None
+    return "; ".join(wrong) or None
 
 
 def halted(run: RunContext, finding: Finding) -> FoldingHalted:

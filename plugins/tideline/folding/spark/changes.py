@@ -24,14 +24,13 @@ FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
 
 def typed_schema(plan: FoldPlan) -> StructType:
     """What is read of the typed table."""
-    own = [*COORDINATES]
+    own = [*COORDINATES, plan.deletes.column]
     own += ["is_tombstone"] if plan.deletes.tombstones else []
     own += ["op"] if plan.has_truncates else []
     own += [UNAVAILABLE] if plan.has_unavailable else []
-    fields = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] in own]
-    fields += [delta_field(c.source, c.type) for c in plan.columns]
-    if (name := plan.deletes.column) is not None and name not in {f["name"] for f in fields}:
-        fields += [delta_field(name, "string")]
+    rows = {c.source: c.type for c in plan.columns}
+    fields = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] in own and f["name"] not in rows]
+    fields += [delta_field(name, kind) for name, kind in rows.items()]
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 

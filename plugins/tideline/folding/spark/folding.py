@@ -176,9 +176,7 @@ def _changes(
 
 def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> FoldResult:
     """With the last change that said that all rows are gone, of before or of now."""
-    last = last_truncate(changed)
-    assert last is not None
-    found = [Barrier(**last), *([] if plan.barrier is None else [plan.barrier])]
+    found = [last_truncate(changed), *([] if plan.barrier is None else [plan.barrier])]
     return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
 
 
@@ -358,7 +356,8 @@ def _sums(name: str) -> list[Column]:
 def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
     """A hash of all that a row holds. A null adds nothing: a new column changes no row's hash.
 
-    Spark's hash passes over nulls, so a number says with its bits which columns are there.
+    Spark's hash passes over nulls, so numbers say with their bits which columns are there; one
+    without a bit is null itself.
     """
     types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
     own = (*COORDINATES, IS_DELETED, UNAVAILABLE)
@@ -371,7 +370,7 @@ def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
         bit = F.when(value.isNotNull(), F.lit(1 << n % _BITS)).otherwise(F.lit(0))
         words[n // _BITS] = words[n // _BITS].bitwiseOR(bit.cast("bigint"))
         told.append(F.to_json(F.struct(value)) if types[name] in ("map", "variant") else value)
-    return F.xxhash64(*words, *told)
+    return F.xxhash64(*(F.nullif(word, F.lit(0)) for word in words), *told)
 
 
 def _states(rows: Sequence[Row], name: str) -> tuple[BucketState, ...]:

@@ -6,7 +6,7 @@ no change, and cost a comparison with null. Structs would be made for each row, 
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -152,8 +152,13 @@ def is_in_doubt(plan: FoldPlan) -> Column:
     return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0), F.lit(False))
 
 
-def last_truncate(changes: DataFrame) -> dict[str, Any] | None:
-    """The coordinates of the last change that said that all rows are gone."""
-    last = F.max_by(F.struct(*COORDINATES), F.col(ORDER)).alias("last")
-    row = changes.filter(F.col(IS_TRUNCATE)).agg(last).collect()[0]["last"]
-    return None if row is None else row.asDict()
+def last_truncate(changes: DataFrame) -> Barrier:
+    """The last change that said that all rows are gone; there is one.
+
+    Its time comes as a number: a time that Spark hands to Python is in the driver's own zone.
+    """
+    micros = F.unix_micros("timestamp").alias("micros")
+    last = F.max_by(F.struct(*COORDINATES[:-1], micros), F.col(ORDER)).alias("last")
+    row = changes.filter(F.col(IS_TRUNCATE)).agg(last).collect()[0]["last"].asDict()
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row.pop("micros"))
+    return Barrier(**row, timestamp=at)
