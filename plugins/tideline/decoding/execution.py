@@ -17,10 +17,9 @@ from tideline.errors import (
     Halted,
     ServiceAway,
     VerificationFailed,
-    reported_error,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import hand_over
+from tideline.landing.attempts import answer_of, next_token
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
@@ -33,7 +32,6 @@ from tideline.table.schema import (
     QUARANTINE_COLUMNS,
     Field,
     TableChange,
-    app_id,
     delta_fields,
     typed_columns,
 )
@@ -66,10 +64,7 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
         StreamBusy: It has lost the lease meanwhile.
     """
     assert run.typed is not None
-    app = app_id(run.ledger.read().control.ledger_id)
-    tables = (run.typed.decoded, run.typed.quarantine)
-    known = max(t.newest_token(app) or 0 for t in tables)
-    state = run.ledger.update(lambda s: s.with_next_token(above=known))
+    state = next_token(run, run.typed.decoded, run.typed.quarantine)
     change = TableChange(
         ledger_id=state.control.ledger_id,
         commit_id=plan.plan_id,
@@ -126,14 +121,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         quarantined_files=standing[1],
         is_last_round=is_last_round,
     )
-    result, failure = hand_over(run, job, DecodeResult)
-    if result is None:
-        raise failure or ServiceAway("the Spark application left no result")
-    if result.error is not None:
-        raise reported_error(result.error)(result.message)
-    if failure is not None:  # its word is no proof: it has not ended well
-        raise failure
-    return result
+    return answer_of(run, job, DecodeResult)
 
 
 def _files_there(run: RunContext, plan: DecodePlan) -> tuple[tuple[str, ...], ...]:

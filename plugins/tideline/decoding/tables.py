@@ -12,7 +12,7 @@ from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, Decoding
-from tideline.model.incident import Finding, Incident
+from tideline.model.incident import Finding, Incident, decided
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.verdicts import FindingClass
@@ -163,8 +163,4 @@ def halted(run: RunContext, finding: Finding) -> DecodingHalted:
 
 def goes_to_quarantine(run: RunContext, kind: FindingClass) -> Incident | None:
     """The open incident of that class whose decision is `quarantine`; None if there is none."""
-    for incident in run.ledger.read().decoding.incidents:
-        decision = incident.decision
-        if incident.finding.kind == kind and decision and decision.choice == "quarantine":
-            return incident
-    return None
+    return decided(run.ledger.read().decoding.incidents, kind, "quarantine")

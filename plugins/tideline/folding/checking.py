@@ -8,7 +8,7 @@ from typing import Literal
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
 from tideline.landing.context import RunContext
-from tideline.model.current import BucketState, Folding
+from tideline.model.current import BucketState, Folding, differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class CurrentCheck:
     Args:
         folding: The fold's head, by which it was looked at; None where nothing was ever folded.
         changes: Typed rows that were folded once more, to compare.
-        flaws: None where the table is the fold of its changes.
+        flaws: Empty where the table is the fold of its changes.
     """
 
     folding: Folding | None
@@ -64,20 +64,13 @@ def check_current(run: RunContext) -> CurrentCheck:
         if plan is None:
             return CurrentCheck(None)
         result = look(run, plan)
-    known = {b.bucket: b for b in state.folding.buckets}
-    flaws = []
-    for place, states in (("table", result.found), ("changes", result.left)):
-        found = {b.bucket: b for b in states}
-        flaws += [
-            _flaw(n, place, known.get(n), found.get(n))
-            for n in sorted({*known, *found})
-            if known.get(n) != found.get(n)
-        ]
-    return CurrentCheck(state.folding, result.changes, tuple(flaws))
-
-
-def _flaw(
-    bucket: int, place: str, expected: BucketState | None, found: BucketState | None
-) -> BucketFlaw:
-    where: Literal["table", "changes"] = "table" if place == "table" else "changes"
-    return BucketFlaw(bucket, where, said(expected), said(found))
+    found: tuple[tuple[Literal["table", "changes"], tuple[BucketState, ...]], ...] = (
+        ("table", result.found),
+        ("changes", result.left),
+    )
+    flaws = tuple(
+        BucketFlaw(n, place, said(is_known), said(is_there))
+        for place, states in found
+        for n, (is_known, is_there) in differing(state.folding.buckets, states).items()
+    )
+    return CurrentCheck(state.folding, result.changes, flaws)

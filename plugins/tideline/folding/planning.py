@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.errors import BadInput
+from tideline.errors import BadInput, ServiceAway
 from tideline.folding.rules import (
     Due,
     all_of,
@@ -17,11 +17,12 @@ from tideline.folding.rules import (
     once_more,
     wrong_key,
 )
-from tideline.folding.tables import begins_anew, decided, section
+from tideline.folding.tables import begins_anew, section
 from tideline.landing.context import RunContext, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import Deletes, Folding, FoldPlan, FoldRecord, Layout
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
+from tideline.model.incident import decided
 from tideline.stream.decoding import Decode
 from tideline.table.schema import Field
 
@@ -51,8 +52,8 @@ def plan_fold(
     if before is not None:
         more = once_more(before.plan.ranges, decoding, topic)
         work = Due((*work.ranges, *more), work.again)
-    by_time = decided(folding, "key_moved", "by_time")
-    refolds = by_time or decided(folding, "current_changed", "refold")
+    by_time = decided(folding.incidents, "key_moved", "by_time")
+    refolds = by_time or decided(folding.incidents, "current_changed", "refold")
     is_anew = is_new or refolds is not None or loses_a_barrier(work, folding)
     if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
         return None
@@ -81,7 +82,8 @@ def plan_look(run: RunContext, state: LedgerState) -> FoldPlan | None:
             " under way: tideline fold FILE first"
         )
     work = Due(all_of(folding.coverage, topic), ())
-    return _plan(run, state, folding, folding.layout, work, is_anew=False)
+    alone = replace(folding, barrier=None)  # the changes bring their own
+    return _plan(run, state, alone, folding.layout, work, is_anew=False)
 
 
 def _plan(
@@ -96,6 +98,8 @@ def _plan(
     decode = _decode(run)
     assert run.typed is not None
     seen, columns = run.typed.decoded.observe(), run.typed.decoded.columns()
+    if seen.version is None:
+        raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
     covered = all_of(state.decoding.coverage, _topic(run))
     has_unavailable = decode.value.unavailable is not None
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
@@ -105,7 +109,7 @@ def _plan(
         run_id=run.run_id,
         frozen_at=now(),
         typed_table_id=str(seen.table_id),
-        typed_version=seen.version or 0,
+        typed_version=seen.version,
         ranges=covered if is_anew else work.ranges,
         again=work.again,
         covered=covered,

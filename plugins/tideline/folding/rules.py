@@ -92,27 +92,33 @@ def all_of(coverage: Iterable[Coverage], topic: str) -> tuple[CoordinateRange, .
     return _ranges(by_identity(coverage), topic)
 
 
-def is_time(due: Due, folding: Folding, every: float, coming: int = 0) -> bool:
+def has_work(decoding: Decoding, folding: Folding, every: float, coming: int = 0) -> bool:
+    """Whether a run has something to fold now; arguments as of `is_time`."""
+    return is_time(due(decoding, folding, ""), folding, every, coming)
+
+
+def is_time(work: Due, folding: Folding, every: float, coming: int = 0) -> bool:
     """Whether to fold now.
 
     Args:
+        work: What is due.
         every: The share of the table's rows that the unfolded changes have to exceed.
         coming: How many more of them there will be by then, in offsets.
     """
-    if due.again or folding.open is not None or any(i.is_decided for i in folding.incidents):
+    if work.again or folding.open is not None or any(i.is_decided for i in folding.incidents):
         return True
-    waiting = coming + sum(len(r.offsets) for r in due.ranges)
+    waiting = coming + sum(len(r.offsets) for r in work.ranges)
     return waiting > every * (folding.live + folding.deleted)
 
 
-def loses_a_barrier(due: Due, folding: Folding) -> bool:
+def loses_a_barrier(work: Due, folding: Folding) -> bool:
     """Whether the change that said that all rows are gone is gone itself, or another one."""
     barrier = folding.barrier
     return barrier is not None and any(
         (r.topic_id, r.generation, r.partition)
         == (barrier.topic_id, barrier.generation, barrier.partition)
         and r.start_offset <= barrier.offset < r.end_offset
-        for r in due.again
+        for r in work.again
     )
 
 

@@ -13,21 +13,12 @@ from tideline.errors import BadInput, VerificationFailed
 from tideline.failpoints import reach
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold
-from tideline.folding.rules import due, is_time
-from tideline.folding.tables import newest_version, section, table_of
+from tideline.folding.rules import has_work
+from tideline.folding.tables import files_by_bucket, section, standing, table_of
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import BUCKET, FoldRecord
+from tideline.model.current import FoldRecord
 from tideline.model.offsets import add_coverage
-
-
-def has_work(state: LedgerState, every: float) -> bool:
-    """Whether a run has something to fold now.
-
-    Args:
-        every: As in the stream file.
-    """
-    return is_time(due(state.decoding, state.folding, ""), state.folding, every)
 
 
 def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | None:
@@ -53,7 +44,7 @@ def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | Non
     every = 0.0 if is_asked else section(run).every
     state = run.ledger.read()
     before = run.ledger.find_fold(run.run_id)
-    if before is None and not has_work(state, every):
+    if before is None and not has_work(state.decoding, state.folding, every):
         return None
     with run.ledger.lease("decoder"):
         finish_open(run)
@@ -115,9 +106,8 @@ def verify_current(run: RunContext) -> FoldRecord | None:
 
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     """Verify a plan that is committed, and close it."""
-    table, plan = table_of(run), record.plan
-    seen = table.files_by(BUCKET, newest_version(run))
-    rows = {int(str(bucket)): files.rows for bucket, files in seen.items()}
+    plan, (version, token) = record.plan, standing(run)
+    rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
     wrong = [b for b in record.buckets if rows.get(b.bucket, 0) not in (b.rows, None)]
     if wrong:
         first = wrong[0]
@@ -129,11 +119,9 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
             plan_id=plan.plan_id,
         )
     done = replace(record, status="done", closed_at=now())
-    token = table.observe().token or 0
     reach("fold:closing")
-    run.ledger.update(lambda state: _closed(state, done, token))
+    folding = run.ledger.update(lambda state: _closed(state, done, token)).folding
     reach("fold:closed")
-    folding = run.ledger.read().folding
     log.info(
         "folded %d changes into %d buckets: %d rows, %d deleted",
         done.changes,

@@ -8,12 +8,11 @@ from tideline.errors import BadInput, FoldingHalted, ServiceAway
 from tideline.folding.rules import layout_text
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import Folding, Layout
-from tideline.model.incident import Finding, Incident
-from tideline.model.verdicts import FindingClass
+from tideline.model.current import BUCKET, Layout
+from tideline.model.incident import Finding
 from tideline.stream.current import Current
 from tideline.table.port import TablePort
-from tideline.table.schema import COMPACTION_ID
+from tideline.table.schema import COMPACTION_ID, PartitionFiles
 
 
 def section(run: RunContext) -> Current:
@@ -92,23 +91,20 @@ def halted(run: RunContext, finding: Finding) -> FoldingHalted:
     )
 
 
-def decided(folding: Folding, kind: FindingClass, choice: str) -> Incident | None:
-    """The open incident of that class with that decision; None if there is none."""
-    for incident in folding.incidents:
-        decision = incident.decision
-        if incident.finding.kind == kind and decision is not None and decision.choice == choice:
-            return incident
-    return None
-
-
-def newest_version(run: RunContext) -> int:
-    """The current table's version.
+def standing(run: RunContext) -> tuple[int, int]:
+    """The current table's version, and its newest fencing token; 0 for none.
 
     Raises:
         ServiceAway: It is gone.
     """
-    version = table_of(run).observe().version
-    if version is None:
+    seen = table_of(run).observe()
+    if seen.version is None:
         uri = section(run).table.uri
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return version
+    return seen.version, seen.token or 0
+
+
+def files_by_bucket(run: RunContext, version: int) -> dict[int, PartitionFiles]:
+    """The data files of each bucket that has some."""
+    found = table_of(run).files_by(BUCKET, version)
+    return {int(str(bucket)): files for bucket, files in found.items()}

@@ -26,9 +26,11 @@ from tideline.model.spark_job import (
     within,
 )
 from tideline.model.wording import first_few
+from tideline.table.port import TablePort
 from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
 
 Answer = TypeVar("Answer", SparkResult, DecodeResult, FoldResult)
+Derived = TypeVar("Derived", DecodeResult, FoldResult)
 
 _NO_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|memory limits|exit(?:ed with)? (?:code|status):? (?:52|137)\b"
@@ -84,6 +86,20 @@ def begin_attempt(run: RunContext, ledger_id: str, *, removes: str | None = None
     if is_older(state):
         open_and_halt(run, state, foreign_changes(run, state)[1])
     return Attempt(state)
+
+
+def next_token(run: RunContext, *tables: TablePort) -> LedgerState:
+    """Take a token larger than all that tables know which follow the raw one, and the ledger (R5).
+
+    Returns:
+        The ledger after it was given out: `control.token`.
+
+    Raises:
+        StreamBusy: The lease under which they are written was lost meanwhile.
+    """
+    app = app_id(run.ledger.read().control.ledger_id)
+    known = max(table.newest_token(app) or 0 for table in tables)
+    return run.ledger.update(lambda state: state.with_next_token(above=known))
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:
@@ -198,6 +214,27 @@ def hand_over(
         if result_file.exists():
             result = load(kind, result_file.read_bytes(), f"result file {result_file}")
     return result, failure
+
+
+def answer_of(run: RunContext, job: DecodeJob | FoldJob, kind: type[Derived]) -> Derived:
+    """Give a job to Spark, and take nothing but an answer that is good.
+
+    Args:
+        job: What to do, as for `hand_over`.
+        kind: What the application answers.
+
+    Raises:
+        TidelineError: The class that the application reported.
+        ServiceAway: It could not be started, or ended without a word.
+    """
+    result, failure = hand_over(run, job, kind)
+    if result is None:
+        raise failure or ServiceAway("the Spark application left no result")
+    if result.error is not None:
+        raise reported_error(result.error)(result.message)
+    if failure is not None:  # its word is no proof: it has not ended well
+        raise failure
+    return result
 
 
 def lacked_memory(error: ServiceAway) -> bool:

@@ -164,6 +164,15 @@ class BucketState:
         return self.live + self.deleted
 
 
+def differing(
+    expected: Iterable[BucketState], found: Iterable[BucketState]
+) -> dict[int, tuple[BucketState | None, BucketState | None]]:
+    """Buckets that hold something else than they should, with both; None for no rows."""
+    one, other = ({b.bucket: b for b in states} for states in (expected, found))
+    both = {n: (one.get(n), other.get(n)) for n in sorted({*one, *other})}
+    return {n: pair for n, pair in both.items() if pair[0] != pair[1]}
+
+
 def checksum_of(low: int, high: int) -> int:
     """A sum of 64-bit hashes from the sums of their lower and upper 32 bits."""
     return (low + (high << 32)) % _MODULUS

@@ -279,6 +279,15 @@ class Incident:
         return f"{self.incident_id}: {self.finding}"
 
 
+def decided(incidents: Iterable[Incident], kind: FindingClass, choice: str) -> Incident | None:
+    """The incident of that class about which that was decided; None if there is none."""
+    for incident in incidents:
+        decision = incident.decision
+        if incident.finding.kind == kind and decision is not None and decision.choice == choice:
+            return incident
+    return None
+
+
 def incident_key(finding: Finding) -> tuple[object, ...]:
     """Two findings with the same key belong to one incident."""
     place = (finding.topic, finding.topic_id, finding.partition)

@@ -303,6 +303,13 @@ def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Interva
     return {c.identity: c.intervals for c in coverage}
 
 
+def missing(
+    whole: Mapping[PartitionIdentity, Intervals], part: Mapping[PartitionIdentity, Intervals]
+) -> int:
+    """How many offsets of the whole are not in the part."""
+    return sum(total(subtract(r, part.get(i, ()))) for i, r in whole.items())
+
+
 def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
     """The offsets that some ranges mean in each log."""
     return by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))

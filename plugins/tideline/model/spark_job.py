@@ -216,7 +216,7 @@ class FoldJob:
     Args:
         stream, run_id: Name the application.
         typed_files: Those that may hold the plan's changes: relative to the table, not URL-encoded.
-        every_file: The same of all that is decoded, for buckets that are folded anew.
+        every_file: The same of all that is decoded, where buckets are folded anew.
         current_files: Of the current table, in the version that is folded into.
         anew: Buckets that are folded anew; what stands there counts for nothing.
         before: What the ledger knows of each bucket.
@@ -229,10 +229,10 @@ class FoldJob:
     run_id: str
     typed_uri: str
     typed_files: tuple[str, ...]
-    every_file: tuple[str, ...]
     current_files: tuple[BucketFiles, ...]
     plan: FoldPlan
     current: Output
+    every_file: tuple[str, ...] = ()
     anew: tuple[int, ...] = ()
     before: tuple[BucketState, ...] = ()
     is_look: bool = False
@@ -240,6 +240,11 @@ class FoldJob:
     result_path: str = ""
     stall_seconds: int = 0
     application: Literal["fold_changes"] = "fold_changes"
+
+    def before_in(self, touched: Iterable[int]) -> tuple[BucketState, ...]:
+        """What the ledger knows of buckets whose rows count."""
+        wanted = {*touched} - {*self.anew}
+        return tuple(state for state in self.before if state.bucket in wanted)
 
 
 @dataclass(frozen=True, slots=True)

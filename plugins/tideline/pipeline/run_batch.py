@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tideline.decoding.rules import has_work, to_decode
-from tideline.folding.rules import due, is_time
+from tideline.decoding.rules import has_work
+from tideline.folding.rules import has_work as folding_has_work
 from tideline.landing.context import RunContext, hold_lane, log
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
+from tideline.model.offsets import missing
 from tideline.model.run import RunRecord
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
@@ -30,7 +31,6 @@ AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_o
 
 DECODING_STEPS = ("decode_rows", "verify_decoded")
 """The steps that follow where the stream has typed tables."""
-_ALL = 2**63 - 1
 FOLDING_STEPS = ("fold_changes", "verify_current")
 """The steps that follow where the stream has a current table."""
 
@@ -146,6 +146,5 @@ def folds_nothing(record: RunRecord, state: LedgerState, every: float) -> bool:
         return False
     plan = record.plan if record.is_to_execute else None
     coming = plan.estimated_records if plan is not None else 0
-    pending = to_decode(state.head, state.decoding, _ALL)
-    waiting = coming + sum(len(r.offsets) for r in pending)
-    return not is_time(due(state.decoding, state.folding, ""), state.folding, every, waiting)
+    waiting = coming + missing(state.head.covered, state.decoding.covered)
+    return not folding_has_work(state.decoding, state.folding, every, waiting)

@@ -19,8 +19,7 @@ from tideline.model.offsets import (
     TopicPartition,
     by_identity,
     intersect,
-    subtract,
-    total,
+    missing,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
@@ -67,9 +66,7 @@ def summarize(
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
-        undecoded=sum(total(subtract(r, covered.get(i, ()))) for i, r in head.covered.items())
-        if covered
-        else None,
+        undecoded=missing(head.covered, covered) if covered else None,
         timings=head.timings,
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import NewerFormat
+from tideline.model.current import FoldPlan
 from tideline.model.decoding import CHOOSABLE, UNAVAILABLE, DecodePlan
 from tideline.model.maintenance import FileMerge
 from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
@@ -317,6 +318,15 @@ CURRENT_COORDINATES = {
     "bucket": "INT",
 }
 """What no current table can do without: of each row its last change, and where it is."""
+
+
+def current_columns(plan: FoldPlan) -> tuple[Field, ...]:
+    """The current table's columns in Delta's form: the key's, the row's, then its own."""
+    own = delta_fields(CURRENT_COORDINATES)
+    named = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] == UNAVAILABLE]
+    rows = (delta_field(column.name, column.type) for column in plan.columns)
+    return (*rows, *own[:-2], *(named if plan.has_unavailable else ()), *own[-2:])
+
 
 COMPACTION_ID = "maintenance.compacted"
 """What the commit of a compaction carries for a plan id; its token tells one from another."""

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 from tideline.spark.raw_rows import Transform
-from tideline.table.schema import TYPED_COLUMNS, delta_field, delta_fields
+from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
 IS_TRUNCATE = "_tideline_is_truncate"
 ORDER, NEW, OLDEST = "_tideline_order", "_tideline_new_", "_tideline_oldest"
@@ -36,17 +36,12 @@ def typed_schema(plan: FoldPlan) -> StructType:
 
 def row_columns(plan: FoldPlan) -> list[str]:
     """The names of the current table's columns but for the bucket."""
-    own = [*COORDINATES, *([UNAVAILABLE] if plan.has_unavailable else []), IS_DELETED]
-    return [*(c.name for c in plan.columns), *own]
+    return [str(field["name"]) for field in current_columns(plan)[:-1]]
 
 
 def current_schema(plan: FoldPlan) -> StructType:
     """The current table's columns, in order."""
-    types: dict[str, object] = {c.name: c.type for c in plan.columns}
-    types |= {f["name"]: f["type"] for f in delta_fields(TYPED_COLUMNS) if f["name"] not in types}
-    types |= {IS_DELETED: "boolean", BUCKET: "integer"}
-    fields = [delta_field(name, types[name]) for name in (*row_columns(plan), BUCKET)]
-    return StructType.fromJson({"type": "struct", "fields": fields})
+    return StructType.fromJson({"type": "struct", "fields": [*current_columns(plan)]})
 
 
 def changes(plan: FoldPlan) -> Transform:

@@ -4,54 +4,31 @@ The first pass reads and merges as the second one does, and writes nothing: what
 holds before and after, whether a key has moved, whether a bucket has to be folded anew. So the run
 can hold the old sums against the ledger's before anything is written.
 
-Few changes are sent to every task: then no row of the table is shuffled, each data file is read and
-written by one task, and stays sorted by key.
+Few changes are sent to every task: then no row of the table is shuffled, and only keys that are new
+there are put together by bucket. Otherwise both sides are, and each bucket is sorted by its keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
-    FIRST,
     IS_TRUNCATE,
-    LAST,
     changes,
     current_schema,
     is_keyless,
-    key_text,
     newest,
-    row_columns,
     typed_schema,
 )
-from tideline.folding.spark.merging import (
-    HAS_OLD,
-    IS_GONE,
-    TAKES,
-    beside,
-    has_moved,
-    is_in_doubt,
-    last_truncate,
-    merged,
-    new,
-    old,
-    same_key,
-)
-from tideline.model.current import (
-    BUCKET,
-    COORDINATES,
-    IS_DELETED,
-    Barrier,
-    BucketState,
-    FoldPlan,
-    checksum_of,
-)
+from tideline.folding.spark.merging import beside, last_truncate, merged, same_key
+from tideline.folding.spark.sums import bucket_states, bucket_sums
+from tideline.model.current import BUCKET, COORDINATES, Barrier, FoldPlan, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
@@ -63,7 +40,6 @@ _FEW = 300_000
 _FEW_FILES = 4
 """A bucket with more files than these gets one in their place."""
 _MOST_SHOWN = 5
-_LOW, _BITS = 0xFFFF_FFFF, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +73,19 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     """What stands in every bucket, and what its changes alone would make of it."""
     plan = job.plan
     changed = _changes(spark, job, job.typed_files, plan.ranges)
-    report = FoldResult(changes=changed.count())
-    if not changed.filter(IS_TRUNCATE).isEmpty():
-        report = _with_barrier(report, replace(plan, barrier=None), changed)
+    report, truncates = _counted(plan, changed)
+    if truncates:
+        report = _with_barrier(report, plan, changed)
     latest = changed.filter(~is_keyless(plan)).transform(newest(plan))
-    made = _sums_of(plan, beside(plan, None, latest, "full_outer", report.barrier), report.barrier)
+    made = bucket_sums(
+        plan, beside(plan, None, latest, "full_outer", report.barrier), report.barrier
+    )
     rows = _standing(spark, job, {b.bucket for b in job.current_files})
     found: Sequence[Row] = ()
     if rows is not None:
         none = latest.limit(0)
-        found = _sums_of(plan, beside(plan, rows, none, "right_outer", None), None)
-    return replace(report, found=_states(found, "found"), left=_states(made, "left"))
-
-
-def _sums_of(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Sequence[Row]:
-    return _looked(plan, pairs, barrier).groupBy(BUCKET).agg(*_looks(plan)).collect()
+        found = bucket_sums(plan, beside(plan, rows, none, "right_outer", None), None)
+    return replace(report, found=bucket_states(found, "found"), left=bucket_states(made, "left"))
 
 
 def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
@@ -119,21 +93,15 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     if plan.is_anew:
         anew = {*range(plan.layout.buckets)}
     changed = _changes(spark, job, job.typed_files, plan.ranges)
-    counts = [
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(is_keyless(plan)).alias("keyless"),
-        F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
-    ]
-    (found,) = changed.agg(*counts).collect()
-    report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
+    report, truncates = _counted(plan, changed)
     keyed = changed.filter(~is_keyless(plan))
     latest = keyed.transform(newest(plan))
-    is_small = found["rows"] <= _FEW
+    is_small = report.changes <= _FEW
     touched = {*range(plan.layout.buckets)}
     if is_small:  # otherwise they would not fit, and touch all
         latest = _kept(latest, kept)
         touched = {row[BUCKET] for row in latest.select(BUCKET).distinct().collect()}
-    if found["truncates"]:
+    if truncates:
         partitions = {r.partition for r in plan.covered}
         if plan.order == "offset" and len(partitions) > 1:
             said = f"all rows went (op t), in a topic of {len(partitions)} partitions"
@@ -149,7 +117,19 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
         latest, is_small = latest.filter(~of_anew).unionByName(again), False
     merge = _Merge(latest, report.barrier, is_small)
     pairs, loose = _pairs(spark, job, merge, touched - anew, kept)
-    return _written(job, pairs, loose, report, touched, anew)
+    return _written(job, pairs, loose, report, touched)
+
+
+def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
+    """A report with the changes counted; and how many of them say that all rows are gone."""
+    counts = [
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(is_keyless(plan)).alias("keyless"),
+        F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
+    ]
+    (found,) = changed.agg(*counts).collect()
+    report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
+    return report, found["truncates"]
 
 
 def _kept(rows: DataFrame, kept: ExitStack) -> DataFrame:
@@ -262,21 +242,18 @@ def _written(
     loose: list[DataFrame],
     report: FoldResult,
     touched: set[int],
-    anew: set[int],
 ) -> FoldResult:
     """Look, and write if nothing speaks against it."""
     plan = job.plan
-    rows = _sums_of(plan, _union([*pairs, *loose]), report.barrier)
+    rows = bucket_sums(plan, _union([*pairs, *loose]), report.barrier)
     report = replace(
         report,
         touched=tuple(sorted(touched)),
-        found=_states(rows, "found"),
-        left=_states(rows, "left"),
+        found=bucket_states(rows, "found"),
+        left=bucket_states(rows, "left"),
         moved=tuple(row["moved"] for row in rows if row["moved"] is not None)[:_MOST_SHOWN],
     )
-    known = {b.bucket: b for b in job.before}
-    expected = tuple(known[n] for n in sorted(touched - anew) if n in known)
-    if report.moved or report.found != expected:
+    if report.moved or differing(job.before_in(touched), report.found):
         return report
     if doubted := tuple(sorted(row[BUCKET] for row in rows if row["doubted"])):
         return replace(report, anew=doubted)
@@ -305,83 +282,3 @@ def _union(parts: Sequence[DataFrame]) -> DataFrame:
     for part in others:
         first = first.unionByName(part)
     return first
-
-
-def _looked(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
-    """Of each pair a hash of the row before and after, whether it is deleted, and what is wrong."""
-    keys, names = plan.layout.key, row_columns(plan)
-    moved = F.lit(False)
-    if plan.order == "offset":
-        in_batch = new("offset").isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
-        moved = has_moved() | F.coalesce(in_batch, F.lit(False))
-    after = dict(zip(names, merged(plan, barrier), strict=True))
-    before = {n: F.col(n) if n in keys else old(n) for n in names}
-    old_hash = F.when(F.col(HAS_OLD), _hash(plan, before))
-    is_other = F.col(TAKES) | F.col(IS_GONE) | ~F.col(HAS_OLD)
-    hashed = pairs.withColumn("found_hash", old_hash)
-    return hashed.select(
-        BUCKET,
-        "found_hash",
-        old(IS_DELETED).alias("found_gone"),
-        F.when(is_other, _hash(plan, after)).otherwise(F.col("found_hash")).alias("left_hash"),
-        after[IS_DELETED].alias("left_gone"),
-        F.when(moved, key_text(plan)).alias("moved"),
-        (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
-    )
-
-
-def _looks(plan: FoldPlan) -> list[Column]:
-    """What is to be known of a bucket: before, after, and what keeps it from being written."""
-    first = F.max("moved")  # a set of them would take Spark's slow way through all rows
-    return [
-        *_sums("found"),
-        *_sums("left"),
-        first.alias("moved"),
-        F.count_if("doubted").alias("doubted"),
-    ]
-
-
-def _sums(name: str) -> list[Column]:
-    """Live rows, deleted ones, and the sum of their hashes in two halves."""
-    hashed, gone = F.col(f"{name}_hash"), F.col(f"{name}_gone")
-    there = hashed.isNotNull()
-    return [
-        F.count_if(there & ~gone).alias(f"{name}_live"),
-        F.count_if(there & gone).alias(f"{name}_deleted"),
-        F.coalesce(F.sum(hashed.bitwiseAND(F.lit(_LOW))), F.lit(0)).alias(f"{name}_low"),
-        F.coalesce(F.sum(F.shiftrightunsigned(hashed, 32)), F.lit(0)).alias(f"{name}_high"),
-    ]
-
-
-def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
-    """A hash of all that a row holds. A null adds nothing: a new column changes no row's hash.
-
-    Spark's hash passes over nulls, so numbers say with their bits which columns are there; one
-    without a bit is null itself.
-    """
-    types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
-    own = (*COORDINATES, IS_DELETED, UNAVAILABLE)
-    names = [*own, *(c.name for c in plan.columns)]
-    words, told = [F.lit(0).cast("bigint")] * (len(names) // _BITS + 1), []
-    for n, name in enumerate(names):
-        if name not in row:  # one that the table may get later
-            continue
-        value = row[name]
-        bit = F.when(value.isNotNull(), F.lit(1 << n % _BITS)).otherwise(F.lit(0))
-        words[n // _BITS] = words[n // _BITS].bitwiseOR(bit.cast("bigint"))
-        told.append(F.to_json(F.struct(value)) if types[name] in ("map", "variant") else value)
-    return F.xxhash64(*(F.nullif(word, F.lit(0)) for word in words), *told)
-
-
-def _states(rows: Sequence[Row], name: str) -> tuple[BucketState, ...]:
-    """The buckets that hold rows."""
-    states = [
-        BucketState(
-            row[BUCKET],
-            row[f"{name}_live"],
-            row[f"{name}_deleted"],
-            checksum_of(row[f"{name}_low"], row[f"{name}_high"]),
-        )
-        for row in rows
-    ]
-    return tuple(sorted(state for state in states if state.rows))

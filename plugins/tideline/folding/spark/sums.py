@@ -1,0 +1,122 @@
+"""What a bucket holds before a fold and after it, and what keeps it from being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tideline.folding.spark.changes import FIRST, LAST, current_schema, key_text, row_columns
+from tideline.folding.spark.merging import (
+    HAS_OLD,
+    IS_GONE,
+    TAKES,
+    has_moved,
+    is_in_doubt,
+    merged,
+    new,
+    old,
+)
+from tideline.model.current import (
+    BUCKET,
+    COORDINATES,
+    IS_DELETED,
+    Barrier,
+    BucketState,
+    FoldPlan,
+    checksum_of,
+)
+from tideline.model.decoding import UNAVAILABLE
+
+_LOW, _BITS = 0xFFFF_FFFF, 60
+
+
+def bucket_sums(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Sequence[Row]:
+    """A row a bucket: its sums before and after, a key that has moved, how many rows are in doubt.
+
+    Args:
+        pairs: As `beside` gives them.
+        barrier: The last change that said that all rows are gone.
+    """
+    return _looked(plan, pairs, barrier).groupBy(BUCKET).agg(*_looks()).collect()
+
+
+def _looked(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
+    """Of each pair a hash of the row before and after, whether it is deleted, and what is wrong."""
+    keys, names = plan.layout.key, row_columns(plan)
+    moved = F.lit(False)
+    if plan.order == "offset":
+        in_batch = new("offset").isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
+        moved = has_moved() | F.coalesce(in_batch, F.lit(False))
+    after = dict(zip(names, merged(plan, barrier), strict=True))
+    before = {n: F.col(n) if n in keys else old(n) for n in names}
+    old_hash = F.when(F.col(HAS_OLD), _hash(plan, before))
+    is_other = F.col(TAKES) | F.col(IS_GONE) | ~F.col(HAS_OLD)
+    hashed = pairs.withColumn("found_hash", old_hash)
+    return hashed.select(
+        BUCKET,
+        "found_hash",
+        old(IS_DELETED).alias("found_gone"),
+        F.when(is_other, _hash(plan, after)).otherwise(F.col("found_hash")).alias("left_hash"),
+        after[IS_DELETED].alias("left_gone"),
+        F.when(moved, key_text(plan)).alias("moved"),
+        (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
+    )
+
+
+def _looks() -> list[Column]:
+    """What is to be known of a bucket: before, after, and what keeps it from being written."""
+    first = F.max("moved")  # a set of them would take Spark's slow way through all rows
+    return [
+        *_sums("found"),
+        *_sums("left"),
+        first.alias("moved"),
+        F.count_if("doubted").alias("doubted"),
+    ]
+
+
+def _sums(name: str) -> list[Column]:
+    """Live rows, deleted ones, and the sum of their hashes in two halves."""
+    hashed, gone = F.col(f"{name}_hash"), F.col(f"{name}_gone")
+    there = hashed.isNotNull()
+    return [
+        F.count_if(there & ~gone).alias(f"{name}_live"),
+        F.count_if(there & gone).alias(f"{name}_deleted"),
+        F.coalesce(F.sum(hashed.bitwiseAND(F.lit(_LOW))), F.lit(0)).alias(f"{name}_low"),
+        F.coalesce(F.sum(F.shiftrightunsigned(hashed, 32)), F.lit(0)).alias(f"{name}_high"),
+    ]
+
+
+def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
+    """A hash of all that a row holds. A null adds nothing: a new column changes no row's hash.
+
+    Spark's hash passes over nulls, so numbers say with their bits which columns are there; one
+    without a bit is null itself.
+    """
+    types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
+    own = (*COORDINATES, IS_DELETED, UNAVAILABLE)
+    names = [*own, *(c.name for c in plan.columns)]
+    words, told = [F.lit(0).cast("bigint")] * (len(names) // _BITS + 1), []
+    for n, name in enumerate(names):
+        if name not in row:  # one that the table may get later
+            continue
+        value = row[name]
+        bit = F.when(value.isNotNull(), F.lit(1 << n % _BITS)).otherwise(F.lit(0))
+        words[n // _BITS] = words[n // _BITS].bitwiseOR(bit.cast("bigint"))
+        told.append(F.to_json(F.struct(value)) if types[name] in ("map", "variant") else value)
+    return F.xxhash64(*(F.nullif(word, F.lit(0)) for word in words), *told)
+
+
+def bucket_states(rows: Sequence[Row], name: str) -> tuple[BucketState, ...]:
+    """The buckets that hold rows, `found` there or `left` there."""
+    states = [
+        BucketState(
+            row[BUCKET],
+            row[f"{name}_live"],
+            row[f"{name}_deleted"],
+            checksum_of(row[f"{name}_low"], row[f"{name}_high"]),
+        )
+        for row in rows
+    ]
+    return tuple(sorted(state for state in states if state.rows))
