@@ -6,29 +6,10 @@ from decimal import Decimal
 
 import pytest
 from deltalake import DeltaTable
-from kafka import KafkaConsumer, TopicPartition
 
-from devstack.debezium import Debezium, avro_converters
 from devstack.process import wait_until
-from tests.worlds.postgres import Postgres
+from tests.worlds.changing_tables import TYPES
 
-TYPES = {
-    "id": "bigint PRIMARY KEY",
-    "small": "smallint",
-    "price": "numeric(20,6)",
-    "free": "numeric",
-    "ratio": "double precision",
-    "day": "date",
-    "at": "timestamp(6)",
-    "at_milli": "timestamp(3)",
-    "zoned": "timestamptz",
-    "ref": "uuid",
-    "doc": "jsonb",
-    "note": "text",
-    "raw": "bytea",
-    "paid": "boolean",
-    "tags": "text[]",
-}
 ROWS = (
     "(1, -3, 12345678901234.567891, 1.10, 0.1, '2024-02-29', '2024-01-31 23:59:59.999999',"
     " '2024-01-31 23:59:59.999', '2026-01-31 23:59:59.123456+02',"
@@ -87,18 +68,8 @@ KEY = FOUND[1]
 """What is known of the row when it goes."""
 
 
-@pytest.fixture
-def source():
-    """A PostgreSQL that tells its changes."""
-    found = Postgres(wal_level="logical").start()
-    yield found
-    found.remove()
-
-
 @pytest.mark.parametrize("format", ["json", "avro"])
-def test_every_column_is_as_the_database_has_it(
-    source, harness, registry, spark, tmp_path, monkeypatch, format
-):
+def test_every_column_is_as_the_database_has_it(source, capture, harness, spark, format):
     """A snapshot, then changes, as Connect's JSON or as Avro: exact, in columns of their types.
 
     Of an update, the long text that it does not touch is known not to have come; of a delete, the
@@ -111,40 +82,12 @@ def test_every_column_is_as_the_database_has_it(
     source.execute("ALTER TABLE orders ALTER COLUMN essay SET STORAGE EXTERNAL", "shop")
     for row in ROWS:
         source.execute(f"INSERT INTO orders VALUES {row}".replace(":", "\\:"), "shop")
-    servers = harness.broker.bootstrap_servers
-    prefix = f"{harness.name}-{format}"
-    topic = f"{prefix}.public.orders"
-    settings = {
-        "schema.name.adjustment.mode": format.replace("json", "none"),
-        "skipped.operations": "none",
-    }
-    converters = avro_converters(registry) if format == "avro" else {}
-    connect = Debezium(
-        tmp_path / "connect",
-        servers,
-        database,
-        prefix,
-        settings=settings,
-        converters=converters,
-    )
-    connect.start()
-    try:
-        wait_until(lambda: end_of(servers, topic) == len(ROWS), "the snapshot is not there", 60)
-        for change in CHANGES:
-            source.execute(change, "shop")
-        wait_until(lambda: end_of(servers, topic) == len(ROWS) + 5, "changes are not there", 60)
-    finally:
-        connect.stop()
-    part = {"format": "json", "framing": "connect"}
-    value = key = part
-    if format == "avro":
-        monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
-        value, key = ({"format": "avro", "subject": f"{topic}-{p}"} for p in ("value", "key"))
-    stream = harness.stream(
-        kafka={"connection": harness.connection, "topics": [topic]},
-        decode={"value": {**value, "envelope": "debezium"}, "key": key},
-        **({"registry": {"connection": "registry_of_cdc"}} if format == "avro" else {}),
-    )
+    captured = capture(format, database, **{"skipped.operations": "none"})
+    wait_until(lambda: captured.end() == len(ROWS), "the snapshot is not there", 60)
+    for change in CHANGES:
+        source.execute(change, "shop")
+    wait_until(lambda: captured.end() == len(ROWS) + 5, "changes are not there", 60)
+    stream = captured.stream()
     harness.run(stream, "one", spark)
     table = DeltaTable(f"{stream.table.uri}_decoded")
     rows = table.to_pyarrow_table().sort_by("offset").to_pylist()
@@ -162,15 +105,3 @@ def test_every_column_is_as_the_database_has_it(
     wanted = {"at": "timestamp_ntz", "at_milli": "timestamp_ntz", "zoned": "timestamp"}
     wanted |= {"price": "decimal(38,6)", "free": "string", "day": "date", "small": "long"}
     assert {name: fields[name].type for name in wanted} == wanted
-
-
-def end_of(servers, topic):
-    """How many records a topic of one partition has; 0 if there is none."""
-    consumer = KafkaConsumer(bootstrap_servers=servers)
-    try:
-        if topic not in consumer.topics():
-            return 0
-        place = TopicPartition(topic, 0)
-        return consumer.end_offsets([place])[place]
-    finally:
-        consumer.close()

@@ -14,11 +14,11 @@ from kafka.errors import KafkaError
 
 from devstack.process import wait_until
 from tests.faults.fault_case import FaultCase
-from tests.faults.killable import Killable
+from tests.faults.killable import Killable, until_it_passes
 from tests.faults.ledgers import InPostgres
 from tests.faults.oracle import Record, assert_exact
 from tests.worlds.streams import head, spans, table_rows, table_version
-from tideline.errors import Halted, Transient
+from tideline.errors import Halted
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.operations.reading import dry_run
@@ -26,9 +26,6 @@ from tideline.wiring import open_ledger, open_run
 
 SENT = 100
 """Records that wait when the run starts that dies."""
-
-_AT_MOST = 6
-"""Attempts after the crash; more would be a stream that is stuck."""
 
 
 class Crash(FaultCase):
@@ -83,16 +80,16 @@ class Crash(FaultCase):
         Raises:
             Halted: It needs a decision; what it said is the verdict.
         """
-        for _ in range(_AT_MOST):
+
+        def attempt() -> RunRecord:
             self.attempts += 1
-            try:
-                return self.harness.run(self.stream, run_id, spark or self.spark)
-            except Transient as error:
-                last = error
-            except Halted as error:
-                self.verdict, self.said = "halted", error.message
-                raise
-        raise AssertionError(f"stuck after {_AT_MOST} attempts: {last}")
+            return self.harness.run(self.stream, run_id, spark or self.spark)
+
+        try:
+            return until_it_passes(attempt)
+        except Halted as error:
+            self.verdict, self.said = "halted", error.message
+            raise
 
     def forget(self, records: set[Record]) -> None:
         """Records that the table need not hold: an incident names them, or somebody took them."""

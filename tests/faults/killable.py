@@ -13,16 +13,20 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from devstack.process import wait_until
 from tests.faults.processes import state
-from tideline.errors import CommitConflict, ServiceAway
+from tideline.errors import CommitConflict, ServiceAway, Transient
 
 ROOT = Path(__file__).parents[2]
 _PATHS = (ROOT / "plugins", ROOT, ROOT / "spark_jobs")
 _CHANNEL, _LOSES = "TIDELINE_TEST_CHANNEL", "TIDELINE_TEST_LOSES"
+Value = TypeVar("Value")
+_AT_MOST = 6
 _ERRORS = {"away": ServiceAway, "conflict": CommitConflict}
 
 
@@ -131,6 +135,30 @@ class Killable:
                 self._channel.sendall(f"failed: {error}".encode())
             else:
                 self._channel.sendall(b"done")
+
+
+def ended_at(place: str, spark: object, *arguments: object) -> tuple[int, str]:
+    """A command that is killed at a place, if it gets there: its exit status, and what it said.
+
+    Args:
+        spark: Runs the applications that it submits.
+        arguments: Of `tideline`.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="attempt-") as folder,
+        Killable(spark, Path(folder), *arguments, point=f"{place}:kill") as dying,
+    ):
+        return dying.ended(), dying.said
+
+
+def until_it_passes(attempt: Callable[[], Value]) -> Value:
+    """Try again as long as that may help; more than six times would be a stream that is stuck."""
+    for _ in range(_AT_MOST):
+        try:
+            return attempt()
+        except Transient as error:
+            last = error
+    raise AssertionError(f"stuck after {_AT_MOST} attempts: {last}")
 
 
 class _SparkBeyond:

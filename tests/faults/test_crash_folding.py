@@ -2,14 +2,12 @@
 
 import os
 import signal
-import tempfile
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from tests.faults.killable import Killable
+from tests.faults.killable import ended_at, until_it_passes
 from tests.worlds.current_streams import Changing
-from tideline.errors import Transient
 from tideline.failpoints import FOLD_PLACES
 from tideline.wiring import open_ledger
 
@@ -23,20 +21,13 @@ class Folding(Changing):
     def dies(self, place, command, run_id):
         """A command that is killed at a place; it fails unless it gets there."""
         assert self.stream  # its file is written
-        folder = Path(tempfile.mkdtemp(prefix="attempt-", dir=self.harness.folder))
         file = self.harness.folder / f"{self.name}.yaml"
-        arguments = (command, file, "--run-id", run_id, "--json")
-        with Killable(self.spark, folder, *arguments, point=f"{place}:kill") as dying:
-            assert dying.ended() == -signal.SIGKILL, f"{place} was not reached\n{dying.said}"
+        status, said = ended_at(place, self.spark, command, file, "--run-id", run_id, "--json")
+        assert status == -signal.SIGKILL, f"{place} was not reached\n{said}"
 
     def repeats(self, run_id):
         """A run, again and again as long as it may pass."""
-        for _ in range(6):
-            try:
-                return self.run(run_id)
-            except Transient as error:
-                last = error
-        raise AssertionError(f"stuck: {last}")
+        return until_it_passes(partial(self.run, run_id))
 
     def judge(self, wanted):
         """The table is as the changes say, and the ledger agrees about each bucket."""

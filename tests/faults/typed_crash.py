@@ -10,19 +10,15 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from tests.faults.killable import Killable
+from tests.faults.killable import Killable, until_it_passes
 from tests.faults.oracle import Counts
 from tests.faults.report import Report
 from tests.worlds.streams import is_clean, table_rows
 from tests.worlds.typed_streams import V1, V2, Typed, avro
-from tideline.errors import Transient
 from tideline.model.decoding import Redriven
 from tideline.model.request import RunRequest
 from tideline.operations.redrive import redrive
 from tideline.wiring import open_ledger, open_run
-
-_AT_MOST = 6
-"""Attempts after the crash; more would be a stream that is stuck."""
 
 
 class TypedCrash(Typed):
@@ -83,14 +79,12 @@ class TypedCrash(Typed):
 
     def repeat(self, run_id: str = "one") -> None:
         """The same run again and again, as long as it may pass."""
-        for _ in range(_AT_MOST):
+
+        def attempt() -> None:
             self.attempts += 1
-            try:
-                self.run(run_id)
-                return
-            except Transient as error:
-                last = error
-        raise AssertionError(f"stuck after {_AT_MOST} attempts: {last}")
+            self.run(run_id)
+
+        until_it_passes(attempt)
 
     def redrive(self, run_id: str) -> Redriven:
         """Quarantined records are decoded again."""

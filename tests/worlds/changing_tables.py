@@ -7,6 +7,7 @@ TYPES = {
     "small": "smallint",
     "price": "numeric(20,6)",
     "free": "numeric",
+    "ratio": "double precision",
     "day": "date",
     "at": "timestamp(6)",
     "at_milli": "timestamp(3)",
@@ -17,12 +18,15 @@ TYPES = {
     "raw": "bytea",
     "paid": "boolean",
     "tags": "text[]",
-    "essay": "text",
 }
+"""One column of each kind that PostgreSQL's users have."""
 
 
 class Changes:
     """Random statements: inserts, updates, deletes, re-inserts, changed keys, new columns.
+
+    `untold` has the keys whose essay no log tells: PostgreSQL does not log a long value that an
+    update leaves alone, and a changed key is an update for it, a delete and an insert for all else.
 
     Args:
         source: A PostgreSQL.
@@ -34,14 +38,16 @@ class Changes:
         self.source, self.database = source, database
         self.random = random.Random(seed)
         self.keys = keys
-        self.columns = dict(TYPES)
+        self.columns = TYPES | {"essay": "text"}
         self.statements = 0
-        columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+        self.untold = set()
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         self.execute(f"CREATE TABLE orders ({columns})")
         self.execute("ALTER TABLE orders ALTER COLUMN essay SET STORAGE EXTERNAL")
 
     def execute(self, statement):
-        self.source.execute(statement.replace(":", "\\:"), self.database)
+        """What a statement returns."""
+        return self.source.execute(statement.replace(":", "\\:"), self.database)
 
     def rows(self):
         """All rows by key, in the columns of now."""
@@ -53,29 +59,43 @@ class Changes:
         """So many statements."""
         for _ in range(count):
             self.statements += 1
-            self.execute(self._statement())
+            self._one()
 
-    def _statement(self):
+    def _one(self):
         draw, key = self.random.random(), self.random.randrange(self.keys)
         other = self.random.randrange(self.keys)
         if draw < 0.25:
             names = [*self.columns]
             values = ", ".join([str(key), *(self.value(n) for n in names[1:])])
-            return f"INSERT INTO orders VALUES ({values}) ON CONFLICT DO NOTHING"
-        if draw < 0.40:
-            return f"DELETE FROM orders WHERE id = {key}"
-        if draw < 0.45:
-            free = f"NOT EXISTS (SELECT 1 FROM orders WHERE id = {other})"
-            return f"UPDATE orders SET id = {other} WHERE id = {key} AND {free}"
-        if draw < 0.47 and len(self.columns) < 20:
+            self._tells(f"INSERT INTO orders VALUES ({values}) ON CONFLICT DO NOTHING")
+        elif draw < 0.40:
+            self._tells(f"DELETE FROM orders WHERE id = {key}")
+        elif draw < 0.45:
+            self._move(key, other)
+        elif draw < 0.47 and len(self.columns) < 20:
             name = f"more_{len(self.columns)}"
             self.columns[name] = "text"
-            return f"ALTER TABLE orders ADD COLUMN {name} text"
-        if draw < 0.55:
-            return f"UPDATE orders SET essay = {self.value('essay')} WHERE id = {key}"
-        some = self.random.sample([n for n in self.columns if n not in ("id", "essay")], 3)
-        sets = ", ".join(f"{name} = {self.value(name)}" for name in some)
-        return f"UPDATE orders SET {sets} WHERE id = {key}"
+            self.execute(f"ALTER TABLE orders ADD COLUMN {name} text")
+        elif draw < 0.55:
+            essay = self.value("essay")
+            self._tells(f"UPDATE orders SET essay = {essay} WHERE id = {key}")
+        else:
+            some = self.random.sample([n for n in self.columns if n not in ("id", "essay")], 3)
+            sets = ", ".join(f"{name} = {self.value(name)}" for name in some)
+            self.execute(f"UPDATE orders SET {sets} WHERE id = {key}")
+
+    def _tells(self, statement):
+        """A statement that tells the essays of the rows it finds, or takes them away."""
+        self.untold -= {key for (key,) in self.execute(f"{statement} RETURNING id")}
+
+    def _move(self, key, other):
+        free = f"NOT EXISTS (SELECT 1 FROM orders WHERE id = {other})"
+        moved = self.execute(
+            f"UPDATE orders SET id = {other} WHERE id = {key} AND {free} RETURNING essay IS NULL"
+        )
+        if moved:
+            self.untold.discard(key)
+            self.untold |= set() if moved[0][0] else {other}
 
     def value(self, name):
         """A literal of a column; one of ten is null."""
@@ -88,6 +108,7 @@ class Changes:
             "small": str(self.random.randrange(-9, 9)),
             "price": f"{self.random.randrange(-(10**9), 10**9)}.{self.random.randrange(10**6):06}",
             "free": f"{self.random.randrange(10**9)}.{self.random.randrange(1, 10)}",
+            "ratio": repr(self.random.uniform(-1e6, 1e6)),
             "day": f"'{day}'",
             "at": f"'{day} {clock}'",
             "at_milli": f"'{day} {clock[:12]}'",

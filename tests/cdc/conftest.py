@@ -1,0 +1,93 @@
+"""A real PostgreSQL, and a real Debezium that tells its changes."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from devstack.debezium import Debezium, avro_converters
+from tests.worlds.postgres import Postgres
+
+
+@pytest.fixture
+def source():
+    """A PostgreSQL that tells its changes."""
+    found = Postgres(wal_level="logical").start()
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def capture(harness, registry, monkeypatch):
+    """Begins to capture the table `orders` of a database, until the test has ended."""
+    begun = []
+
+    def begin(format, database, **settings):
+        monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
+        begun.append(Captured(harness, registry, format, database, settings))
+        return begun[-1]
+
+    yield begin
+    for captured in begun:
+        captured.connect.stop()
+
+
+class Captured:
+    """A topic of change events, as Connect's JSON or as Avro, and the stream that reads it.
+
+    `connect` is its Debezium, which runs.
+
+    Args:
+        format: `json` or `avro`.
+        database: Its table is `orders`.
+        settings: More settings of the connector.
+    """
+
+    def __init__(self, harness, registry, format, database, settings):
+        self.harness, self.format = harness, format
+        prefix = f"{harness.name}-{format}"
+        self.topic = f"{prefix}.public.orders"
+        adjusted = {"schema.name.adjustment.mode": format.replace("json", "none")}
+        self.connect = Debezium(
+            harness.folder / "connect",
+            harness.broker.bootstrap_servers,
+            database,
+            prefix,
+            settings=adjusted | settings,
+            converters=avro_converters(registry) if format == "avro" else {},
+        ).start()
+
+    def stream(self, **more):
+        """The stream; its typed table has the columns of the database's."""
+        value = key = {"format": "json", "framing": "connect"}
+        if self.format == "avro":
+            parts = ("value", "key")
+            value, key = ({"format": "avro", "subject": f"{self.topic}-{p}"} for p in parts)
+            more |= {"registry": {"connection": "registry_of_cdc"}}
+        return self.harness.stream(
+            kafka={"connection": self.harness.connection, "topics": [self.topic]},
+            decode={"value": {**value, "envelope": "debezium"}, "key": key},
+            **more,
+        )
+
+    def end(self):
+        """How many records the topic has; 0 if there is none."""
+        with self._consumer() as (consumer, place):
+            return consumer.end_offsets([place])[place] if self.topic in consumer.topics() else 0
+
+    def last_key(self):
+        """The key of the topic's last record; empty where none is read in time."""
+        with self._consumer() as (consumer, place):
+            consumer.assign([place])
+            consumer.seek(place, consumer.end_offsets([place])[place] - 1)
+            records = consumer.poll(timeout_ms=5000).get(place, ())
+            return records[-1].key if records else b""
+
+    @contextmanager
+    def _consumer(self):
+        consumer = KafkaConsumer(bootstrap_servers=self.harness.broker.bootstrap_servers)
+        try:
+            yield consumer, TopicPartition(self.topic, 0)
+        finally:
+            consumer.close()
