@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: another run's plan is finished first (R3)",
-        "state.decoding.open is not None and state.decoding.open.plan.run_id != run.run_id",
+        "left is not None and left.plan.run_id != run.run_id",
         "False",
         f"{CUT_OFF}::test_a_run_is_cut_off",
     ),

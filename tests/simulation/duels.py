@@ -74,6 +74,19 @@ TYPED_SETUPS: dict[str, Events] = {
         *(("edit_decode",), ("decodable",), ("produce", 0, 0, 3)),
     )
 }
+FOLDED = "folded, and more is decoded than folded"
+FOLDED_SETUPS: dict[str, Events] = {
+    FOLDED: (
+        *(("produce", 0, 0, 9), ("garble", 0, 0, 1), ("live", 0), ("finish", 0), ("save_ledger",)),
+        *(("edit_current",), ("produce", 0, 0, 4), ("live", 0), ("finish", 0), ("edit_current",)),
+        *(("decodable",), ("produce", 0, 0, 3)),
+    )
+}
+FOLDERS: dict[str, Event] = {
+    "fold": ("fold", 0),
+    "fold of the first run": ("fold", 1),
+    "fold anew": ("fold_anew",),
+}
 DECODERS: dict[str, Event] = {
     "decode": ("decode", 0),
     "redrive": ("redrive", 0),
@@ -87,6 +100,16 @@ TYPED_WORLDLY: dict[str, Events] = {
     "the same of the quarantine": (("lose_typed_answer", 1),),
     "typed tables out of the file": (("edit_decode",),),
     "nobody can decode them": (("garble", 0, 0, 0), ("garble", 0, 0, 5), ("garble", 0, 0, 9)),
+}
+
+FOLDED_WORLDLY: dict[str, Events] = {
+    "the current table deleted": (("drop_current",),),
+    "a row of it gone": (("change_current", 0),),
+    "a row of it twice": (("change_current", 1),),
+    "an older version of it": (("change_current", 2),),
+    "its commit's answer lost": (("lose_typed_answer", 2),),
+    "the current table out of the file": (("edit_current",),),
+    "all of it decoded again": (("decode_anew", 0), ("finish", 1)),
 }
 
 _LIVE: Events = (PROCESSES["live"], ("finish", 1))
@@ -111,14 +134,14 @@ FOREIGN: dict[str, Events] = {
 """What others may do to a table."""
 
 _OPTIONS = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
-_CHANGES = {**WORLDLY, **TYPED_WORLDLY, **FOREIGN}
+_CHANGES = {**WORLDLY, **TYPED_WORLDLY, **FOLDED_WORLDLY, **FOREIGN}
 SAVED: dict[str, Events] = {
     "saved after one run": SETUPS["later run"],
     "saved after two runs": (*SETUPS["later run"], ("save_ledger",)),
 }
 """When a ledger was backed up that is put back."""
-_BEGUN = {**SETUPS, **TYPED_SETUPS, **SAVED}
-_FIRST = PROCESSES | DECODERS
+_BEGUN = {**SETUPS, **TYPED_SETUPS, **FOLDED_SETUPS, **SAVED}
+_FIRST = PROCESSES | DECODERS | FOLDERS
 
 
 @dataclass(frozen=True)
@@ -165,9 +188,11 @@ class Duel:
 
 
 def _options(setup: str) -> dict[str, Any]:
-    if setup not in TYPED_SETUPS:
-        return _OPTIONS
-    return {**_OPTIONS, "decode": {"value": {"format": "json"}, "quarantine": {"max_share": 1}}}
+    decode: dict[str, Any] = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
+    if setup in FOLDED_SETUPS:
+        decode["value"]["unavailable_value"] = "?"
+        return {**_OPTIONS, "decode": decode, "current": {"key": ["k"], "table": {"buckets": 2}}}
+    return {**_OPTIONS, "decode": decode} if setup in TYPED_SETUPS else _OPTIONS
 
 
 @lru_cache
@@ -243,8 +268,18 @@ def decoders() -> Iterator[Duel]:
                     yield Duel(TYPED, first, befalls, second, worldly, sleeps=befalls != "killed")
 
 
+def folders() -> Iterator[Duel]:
+    """Who folds, or changes what is folded, dies or sleeps while the world changes."""
+    for first in (*FOLDERS, "redrive", "live", "rewind to the first"):
+        for second in (*FOLDERS, "redrive", "live", "rewind to the first"):
+            for worldly in (*WORLDLY, *TYPED_WORLDLY, *FOLDED_WORLDLY):
+                for befalls in ("killed", "stopped, and its leases run out"):
+                    yield Duel(FOLDED, first, befalls, second, worldly, sleeps=befalls != "killed")
+
+
 SERIES = {
-    series.__name__: series for series in (duels, surprises, sleepers, others, put_back, decoders)
+    series.__name__: series
+    for series in (duels, surprises, sleepers, others, put_back, decoders, folders)
 }
 
 

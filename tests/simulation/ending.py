@@ -41,11 +41,11 @@ def heal(world: World) -> None:
         cluster.hidden -= {"epochs", "ids"}
     log_events.grant(world)
     run_events.put_topics_back(world)
-    run_events.put_decode_back(world)
+    run_events.put_sections_back(world)
     log_events.end_transactions(world, 1)
     table_events.leave(world)
     world.store.away = world.store.lost_answers = 0
-    for table in world.tables:
+    for table in world.every_table:
         table.lost_answers = 0
     world.spark.loses = world.spark.repeats = world.spark.fails = 0
     for process in world.alive:
@@ -69,6 +69,29 @@ def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     yield from _land_all(world, watch, choose)
     yield from _finish_backfills(world, watch, choose)
     yield from _land_all(world, watch, choose)
+    yield from _fold_all(world, watch, choose)
+
+
+def _fold_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
+    """Folds, until nothing is left to fold, and nothing is open."""
+    errors: list[str] = []
+    while world.stream.current is not None:
+        if len(errors) == ROUNDS:
+            yield f"STUCK: {ROUNDS} folds did not end: {errors[-3:]}"
+            return
+        _decide_all(world, choose)
+        if "current_changed" in world.facts:  # who has looked has found it
+            run_events.fold_anew(world)
+        else:
+            run_events.fold(world, 0)
+        error = _through(world.processes[-1])
+        yield from watch.problems()
+        state = world.state()
+        assert state is not None
+        if error is None and not state.folding.incidents:
+            return
+        errors.append(f"{type(error).__name__}: {error}")
+        run_events.pass_time(world, 100, 0)
 
 
 def _land_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
@@ -144,7 +167,7 @@ def _decide_all(world: World, choose: Choose) -> None:
     state = world.state()
     if state is None:
         return
-    for incident in (*state.control.incidents, *state.decoding.incidents):
+    for incident in state.open_incidents:
         choices = tuple(c for c in incident.finding.executable if c != "retry")
         if choices and not incident.is_decided:
             run_events.decide_so(world, incident.incident_id, choose(choices))

@@ -118,6 +118,11 @@ def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:
     if random.random() < 0.4:
         share = random.choice([0.3, 1.0])
         options["decode"] = {"value": {"format": "json"}, "quarantine": {"max_share": share}}
+        if kafka.get("topics") == ["t"] and random.random() < 0.7:
+            if random.random() < 0.5:
+                options["decode"]["value"]["unavailable_value"] = "?"
+            every = random.choice([0, 0, 0.5])
+            options["current"] = {"key": ["k"], "table": {"buckets": 2}, "every": every}
     return options
 
 

@@ -22,6 +22,14 @@ def produce(world: World, topic: int, partition: int, count: int) -> None:
         world.produce(at[0], at[2], count)
 
 
+def stray(world: World, topic: int, partition: int) -> None:
+    """Another client's partitioner: a record with a key that belongs into another partition."""
+    if at := _place(world, topic, partition):
+        world.strays.add(len(world.origins))
+        world.happened("key_moved")
+        world.produce(at[0], at[2], 1)
+
+
 def transaction(world: World, topic: int, partition: int, count: int, commit: int) -> None:
     """A whole transaction, committed (1) or aborted (0), with its marker."""
     if at := _place(world, topic, partition):

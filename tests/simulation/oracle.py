@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
+from tests.simulation.current import folded, states
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
 from tideline.decoding.verifying import typed_against_raw
 from tideline.ledger.state import LedgerState
+from tideline.model.current import differing
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
@@ -86,6 +90,31 @@ def judge(world: World, first: dict[Log, int], forgotten: Iterable[Recorded] = (
     yield from _produced(world, state, first, recorded)
     yield from _reached(world, state)
     yield from _decoded(world)
+    if world.stream.current is not None:
+        yield from _folded(world, state)
+
+
+def _folded(world: World, state: LedgerState) -> Iterator[str]:
+    """The current table has the last change of each key that is decoded, and nothing else."""
+    folding = state.folding
+    typed = world.decoded.rows()
+    if not typed and folding.layout is None:
+        return
+    if folding.layout is None or folding.open is not None:
+        yield f"nothing is folded, or not to its end: {len(typed)} typed rows"
+        return
+    eras = sorted(folding.eras)  # ids are numbers here
+    order: Any = SimpleNamespace(eras=eras, order=folding.order, layout=folding.layout)
+    wanted = folded(order, (), map(world.said, typed))
+    found: list[Any] = sorted(world.current.rows(), key=lambda row: row.change.key)
+    for row in wanted:
+        if row not in found:
+            yield f"current: {row} is not there: {found}"
+    for row in found:
+        if row not in wanted:
+            yield f"current: {row} is there, wanted {wanted}"
+    if differing(folding.buckets, states(found)) or len(found) != len(wanted):
+        yield f"current: {folding.buckets}, and there are {states(found)}"
 
 
 def _decoded(world: World) -> Iterator[str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
+from tests.simulation.current import states
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
+from tideline.model.current import differing
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
@@ -103,6 +106,8 @@ class Watch:
         found, self._found = [*self._found, *self._of_processes()], []
         if self._world.stream.decode is not None and not self._world.is_put_back:
             found += self._of_typed_rows()
+        if self._world.stream.current is not None and not self._world.is_put_back:
+            found += self._of_current_rows()
         if len(self._world.table.versions) != self._versions:
             found += self._of_table()
             self._versions = len(self._world.table.versions)
@@ -177,6 +182,19 @@ class Watch:
                 if (held := rows[identity, row.offset]) != [row.serial]:
                     yield f"decoded as {held}: {row}"
 
+    def _of_current_rows(self) -> Iterator[str]:
+        """Where no fold is under way, and nobody else was there, the ledger knows the buckets."""
+        current, state = self._world.current, self._world.state()
+        if state is None or state.folding.open or current.table_id != state.folding.table_id:
+            return
+        if current.newest is None or "current_changed" in self._world.facts:
+            return
+        if (current.newest.token or 0) > (state.folding.token or 0):
+            return  # of a sleeper, whose plan was given back: the next fold makes all anew
+        rows: Any = current.rows()
+        if wrong := differing(state.folding.buckets, states(rows)):
+            yield f"buckets are not as they were left: {wrong}"
+
     def _of_ledger(self, state: LedgerState) -> Iterator[str]:
         before = self._seen
         yield from self._of_plans(state)
@@ -236,7 +254,7 @@ class Watch:
 
     def _of_incidents(self, state: LedgerState) -> Iterator[str]:
         """R14, and no false alarm: what is found has happened."""
-        for incident in state.control.incidents:
+        for incident in (*state.control.incidents, *state.folding.incidents):
             if incident.incident_id not in self.incidents:
                 self.incidents[incident.incident_id] = incident.finding.kind
                 if not self._is_justified(incident):

@@ -242,7 +242,83 @@ TYPED: dict[str, tuple[Mutant, ...]] = {
     ),
 }
 """What keeps one typed row for one raw row, of the same record."""
-CASES = {**RULES, **IDENTITIES, **TYPED}
+FOLDED: dict[str, tuple[Mutant, ...]] = {
+    "folded-again": (
+        Mutant(
+            "what is decoded again is folded again",
+            "folding = state.folding.having_decoded(done.plan.ranges)",
+            "folding = state.folding",
+            "",
+        ),
+    ),
+    "folded-undone": (
+        Mutant(
+            "what is decoded no more is taken out of the current table",
+            "union(changed.get(i, ()), subtract(folded.get(i, ()), decoded.get(i, ())))",
+            "changed.get(i, ())",
+            "",
+        ),
+    ),
+    "folded-given-back": (
+        Mutant(
+            "a fold that was cut off gives back what it was to fold again",
+            "changed=add_coverage(folding.changed, again)",
+            "changed=folding.changed",
+            "",
+        ),
+    ),
+    "folded-others": (
+        Mutant(
+            "a fold that others have changed since is not waited for",
+            "if made is None or _differing(run, left):",
+            "if made is None:",
+            "",
+        ),
+    ),
+    "folded-new": (
+        Mutant(
+            "a table that was made and never folded into holds nothing",
+            "folding=state.folding.of_new_table(table_id)",
+            "folding=replace(state.folding, table_id=table_id)",
+            "",
+        ),
+    ),
+    "folded-forgotten": (
+        Mutant(
+            "a fold that an older ledger forgot has all be folded anew",
+            "    return bool(forgotten)",
+            "    return False",
+            "",
+        ),
+    ),
+    "folded-eras": (
+        Mutant(
+            "what a re-created topic brings counts more",
+            "return (*known, *sorted(new, key=lambda i: order.index(i) if i in order else -1))",
+            "return (*sorted(new), *known)",
+            "",
+        ),
+    ),
+    "folded-checked": (
+        Mutant(
+            "whoever finishes a decoding looks at its tables before",
+            "    check_tables(run)",
+            "    pass",
+            "",
+            within="finish_open",
+        ),
+    ),
+    "folded-moved": (
+        Mutant(
+            "a key that has moved is folded by time only once somebody says so",
+            'folding = replace(folding, order="time")',
+            "pass",
+            "",
+        ),
+    ),
+}
+"""What keeps one row for one key, of its last decoded change."""
+CASES = {**RULES, **IDENTITIES, **TYPED, **FOLDED}
 
 IN_MEMORY: dict[str, Mutant] = {
     "R5": Mutant(

@@ -10,8 +10,10 @@ from typing import cast
 from tests.simulation.process import Process
 from tests.simulation.world import Asked, World
 from tideline.decoding.steps import decode_rows, verify_decoded
+from tideline.folding.steps import fold_changes, verify_current
 from tideline.landing.context import hold_lane
 from tideline.ledger.move import move_ledger
+from tideline.model.current import FoldRequest
 from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.maintenance import maintain_stream
@@ -20,7 +22,7 @@ from tideline.operations.redrive import decode_again, redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
-from tideline.pipeline.run_batch import decode_batch, run_batch
+from tideline.pipeline.run_batch import decode_batch, fold_batch, run_batch
 from tideline.pipeline.steps import (
     advance_offsets,
     detect_earliest_reset,
@@ -38,6 +40,7 @@ STEPS: tuple[Callable[..., object], ...] = (
     advance_offsets,
 )
 DECODING: tuple[Callable[..., object], ...] = (decode_rows, verify_decoded)
+FOLDING: tuple[Callable[..., object], ...] = (fold_changes, verify_current)
 
 
 def ask(world: World, run_id: str, request: RunRequest, first_step: int | None) -> Process:
@@ -57,10 +60,11 @@ def ask(world: World, run_id: str, request: RunRequest, first_step: int | None) 
         for step in steps[first_step:]:
             process.tick("task")
             run = world.context(process, run_id, request)
-            with nullcontext() if step in DECODING else hold_lane(run):
+            with hold_lane(run) if step in STEPS else nullcontext():
                 step(run)
 
     steps = (*STEPS, *(DECODING if world.stream.decode is not None else ()))
+    steps += FOLDING if world.stream.current is not None else ()
     first_step %= len(steps)
     return world.start(f"tasks {run_id} from {steps[first_step].__name__}", tasks)
 
@@ -167,15 +171,43 @@ def decode_anew(world: World, again: int) -> None:
 
 
 def edit_decode(world: World) -> None:
-    """Somebody takes `decode` out of the stream file, or puts it in again."""
-    if world.decode is not None:
-        decode = None if world.stream.decode is not None else world.decode
-        world.stream = world.stream.model_copy(update={"decode": decode})
+    """Somebody takes `decode` out of the stream file, or puts it in again; `current` goes along."""
+    if world.decode is not None and world.stream.decode is not None:
+        world.stream = world.stream.model_copy(update={"decode": None, "current": None})
+    else:
+        put_sections_back(world)
 
 
-def put_decode_back(world: World) -> None:
-    """The stream file has its typed tables again."""
-    world.stream = world.stream.model_copy(update={"decode": world.decode})
+def fold(world: World, run: int) -> None:
+    """Somebody folds what is decoded, or what a run has folded once more."""
+    if world.stream.current is not None:
+        name = f"fold-{world.number('fold')}"
+        name = name if run == 0 or not world.asked else world.asked[-run % len(world.asked)].run_id
+        _fold(world, name, "due")
+
+
+def fold_anew(world: World) -> None:
+    """Somebody folds everything anew."""
+    if world.stream.current is not None:
+        _fold(world, f"fold-{world.number('fold')}", "anew")
+
+
+def _fold(world: World, name: str, asked: FoldRequest) -> None:
+    world.start(
+        f"{asked} {name}", lambda p: fold_batch(world.context(p, name, RunRequest()), asked)
+    )
+
+
+def edit_current(world: World) -> None:
+    """Somebody takes `current` out of the stream file, or puts it in again."""
+    if world.stream.decode is not None:
+        current = None if world.stream.current is not None else world.folds
+        world.stream = world.stream.model_copy(update={"current": current})
+
+
+def put_sections_back(world: World) -> None:
+    """The stream file has its typed tables and its current table again."""
+    world.stream = world.stream.model_copy(update={"decode": world.decode, "current": world.folds})
 
 
 def audit(world: World) -> None:
@@ -218,7 +250,7 @@ def move(world: World, to: int) -> None:
 def decide(world: World, incident: int, choice: int) -> None:
     """Somebody decides about an open incident, in a shell."""
     state = world.state()
-    if state is not None and (there := (*state.control.incidents, *state.decoding.incidents)):
+    if state is not None and (there := state.open_incidents):
         known = there[incident % len(there)]
         chosen = known.finding.choices[choice % len(known.finding.choices)]
         decide_so(world, known.incident_id, chosen)

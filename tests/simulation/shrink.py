@@ -49,7 +49,8 @@ def _smaller(history: History) -> Iterator[History]:
             yield replace(history, events=events[:start] + events[start + size :])
         size //= 2
     for key in history.options:
-        if key not in ("kafka", "patience_seconds"):
+        is_needed = key == "decode" and "current" in history.options
+        if key not in ("kafka", "patience_seconds") and not is_needed:
             yield replace(history, options={k: v for k, v in history.options.items() if k != key})
     for number, event in enumerate(events):
         for place, value in enumerate(event[1:], 1):

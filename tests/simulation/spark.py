@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from tests.simulation.current import Changes, CurrentState, Folder
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
 from tests.simulation.table import Row, TableState
 from tideline.documents import dump, load
@@ -15,6 +17,7 @@ from tideline.model.offsets import CoordinateRange, by_log
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
+    FoldJob,
     SparkJob,
     SparkResult,
     Unreadable,
@@ -50,6 +53,8 @@ class SimulatedSpark:
         cluster: The cluster that its options lead to, asked at every read.
         table: Where its files go.
         decoded, quarantine: Where those of typed tables go.
+        current: Where those of the current table go.
+        said: What a typed row says.
         tick: Called at each boundary, with a label.
     """
 
@@ -60,6 +65,8 @@ class SimulatedSpark:
         table: TableState,
         decoded: TableState,
         quarantine: TableState,
+        current: CurrentState,
+        said: Changes,
         tick: Callable[[str], None] = lambda label: None,
     ) -> None:
         self._state = state
@@ -67,17 +74,21 @@ class SimulatedSpark:
         self._table = table
         self._decoded = decoded
         self._quarantine = quarantine
+        self._current = current
+        self._said = said
         self._tick = tick
 
     def submit(self, job_path: str) -> None:
-        """Read ranges of Kafka, or decode rows of a version."""
+        """Read ranges of Kafka, decode rows of a version, or fold them."""
         text = Path(job_path).read_bytes()
-        decodes = "application" in json.loads(text)
+        application = json.loads(text).get("application")
         self._tick("spark.started")
         if self._state.fails:
             self._state.fails -= 1
             raise ServiceAway("Spark ended with status 1")
-        if decodes:
+        if application == "fold_changes":
+            self._fold(load(FoldJob, text, "job"))
+        elif application is not None:
             self._decode(load(DecodeJob, text, "job"))
         else:
             self._ingest(load(SparkJob, text, "job"))
@@ -133,6 +144,16 @@ class SimulatedSpark:
         if job.plan.is_again:  # as if another rule had made other rows
             answer = replace(answer, changed=len(good), quarantine_changed=len(bad))
         Path(job.result_path).write_text(dump(answer))
+
+    def _fold(self, job: FoldJob) -> None:
+        """The last changes of keys, into the files of the touched buckets."""
+        result, files = Folder(job, self._decoded, self._current, self._said).fold()
+        self._tick("spark.read")
+        written: dict[str, Any] = {**files}
+        self._current.files |= written
+        self._current.manifests[job.current.folder] = tuple(written)
+        self._tick("spark.committed")
+        Path(job.result_path).write_text(dump(result))
 
     def _broken(self, job: SparkJob) -> tuple[Unreadable, ...]:
         """The first records that cannot be read; a later application finds the rest."""

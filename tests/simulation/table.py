@@ -125,6 +125,7 @@ class SimulatedTable:
     """
 
     uri = "/lake/s"
+    fields: tuple[Field, ...] = ()
 
     def __init__(
         self,
@@ -270,6 +271,10 @@ class SimulatedTable:
     def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
         """Rows have no columns here."""
         return tuple(columns)
+
+    def columns(self) -> tuple[Field, ...]:
+        """Those that a fold asks for."""
+        return () if self._state.table_id is None else self.fields
 
     def create(
         self,

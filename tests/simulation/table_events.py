@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tests.simulation.table import Row, Version
 from tests.simulation.world import World
@@ -14,7 +15,7 @@ FOREIGN = 100_000
 
 def optimize(world: World) -> None:
     """Somebody compacts all tables: files hold rows of several plans afterwards."""
-    for table in world.tables:
+    for table in world.every_table:
         if table.versions:
             table.add_foreign(table.rows(), "OPTIMIZE", removes_rows=False)
 
@@ -67,8 +68,8 @@ def lose_table_answer(world: World) -> None:
 
 
 def lose_typed_answer(world: World, of_quarantine: int) -> None:
-    """The same of the typed table (0), or of the quarantine (1)."""
-    (world.quarantine if of_quarantine else world.decoded).lost_answers = 1
+    """The same of the typed table (0), of the quarantine (1), or of the current table (2)."""
+    (world.decoded, world.quarantine, world.current)[of_quarantine].lost_answers = 1
 
 
 def lose_ledger_answer(world: World) -> None:
@@ -94,7 +95,7 @@ def restore_ledger(world: World) -> None:
 
 def vacuum(world: World) -> None:
     """Somebody vacuums without retention: files that the newest version does not name are gone."""
-    for table in world.tables:
+    for table in world.every_table:
         table.files.clear()
         table.files_from = max(0, len(table.versions) - 1)
 
@@ -141,6 +142,29 @@ def drop_typed(world: World, which: int) -> None:
     """Somebody deletes both typed tables (0), so that all is decoded again; or one, by mistake."""
     for table in ((world.decoded, world.quarantine), (world.decoded,), (world.quarantine,))[which]:
         table.table_id, table.versions = None, []
+
+
+def drop_current(world: World) -> None:
+    """Somebody deletes the current table, so that all is folded again."""
+    world.current.table_id, world.current.versions = None, []
+
+
+def change_current(world: World, how: int) -> None:
+    """Somebody takes a row out of the current table (0), doubles one (1), or an older version (2).
+
+    The last is put in its place as a commit of its own.
+    """
+    rows: list[Any] = world.current.rows()
+    if not rows:
+        return
+    changed = (rows[1:], [*rows, rows[0]], [*_before(world.current.versions)])[how]
+    world.current.add_foreign(changed, "RESTORE", removes_rows=True)
+    world.happened("current_changed")
+
+
+def _before(versions: Sequence[Version]) -> Iterable[Row]:
+    earlier = versions[max(0, len(versions) - 2)]
+    return (row for rows in earlier.rows.values() for row in rows)
 
 
 def _take(world: World, left: Iterable[Row]) -> None:

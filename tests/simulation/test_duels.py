@@ -9,6 +9,7 @@ from tests.simulation.duels import (
     decoders,
     duels,
     fight,
+    folders,
     others,
     put_back,
     sleepers,
@@ -23,6 +24,7 @@ AT_LEAST = {
     "others": 690 + 645,
     "put_back": 1_150,
     "decoders": 1_200,
+    "folders": 1_200,
 }
 """How many histories a series has at least: none of them may have become empty."""
 
@@ -57,6 +59,11 @@ def test_a_landing_wakes_up_after_its_plan_was_closed():
 def test_whoever_decodes_dies_or_sleeps():
     """Each raw row has one typed row, of the same record."""
     assert failures(list(decoders())[::150], every=67) == {}
+
+
+def test_whoever_folds_dies_or_sleeps():
+    """Each key has one row, of its last decoded change."""
+    assert failures(list(folders())[::150], every=67) == {}
 
 
 def test_others_change_the_table_at_a_boundary():

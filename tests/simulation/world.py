@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from tests.simulation.clock import Clock, Machine
+from tests.simulation.current import COLUMNS, Change, CurrentState, SimulatedCurrent
 from tests.simulation.kafka import (
     ABORTED,
     HOLE,
@@ -25,7 +26,7 @@ from tests.simulation.kafka import (
 from tests.simulation.process import Process, running
 from tests.simulation.spark import SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
-from tests.simulation.table import SimulatedTable, TableState
+from tests.simulation.table import Row, SimulatedTable, TableState
 from tideline.errors import LedgerElsewhere
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
@@ -80,6 +81,7 @@ class World:
         stream: The stream file's content.
         topics: Partitions by topic name, to begin with.
         taken: Coordinates whose raw rows others have taken away once.
+        strays: Records with a key that belongs into another partition.
     """
 
     stream: Stream
@@ -90,6 +92,8 @@ class World:
     table: TableState = field(default_factory=TableState)
     decoded: TableState = field(default_factory=TableState)
     quarantine: TableState = field(default_factory=TableState)
+    current: CurrentState = field(default_factory=CurrentState)
+    strays: set[int] = field(default_factory=set)
     spark: SparkState = field(default_factory=SparkState)
     stores: dict[str, StoreState] = field(default_factory=dict)
     location: str = "/lake/ledger-1"
@@ -116,7 +120,8 @@ class World:
         for name, partitions in self.topics.items():
             self.new_topic(cluster, name, partitions)
         self._state: tuple[tuple[str, int], LedgerState] | None = None
-        self.decode = self.stream.decode
+        self.decode, self.folds = self.stream.decode, self.stream.current
+        self.times: dict[int, int] = {}
 
     @property
     def cluster(self) -> Cluster:
@@ -203,6 +208,7 @@ class World:
             kind = OPEN if producer else RECORD
             time = NO_TIME if "times" in self.cluster.hidden else self.clock.epoch_ms()
             entry = Entry(kind, len(self.origins), time, producer)
+            self.times[entry.serial] = time
             self.clock.milliseconds += 1
             self.origins.append(Origin(name, topic.topic_id, partition, log.end))
             log.entries.append(entry)
@@ -235,18 +241,42 @@ class World:
             connect=lambda: kafka,
             table=SimulatedTable(self.table, tick),
             spark=SimulatedSpark(
-                self.spark, lambda: self.cluster, self.table, self.decoded, self.quarantine, tick
+                self.spark,
+                lambda: self.cluster,
+                self.table,
+                self.decoded,
+                self.quarantine,
+                self.current,
+                self.said,
+                tick,
             ),
             typed=self._typed(tick),
+            current=None
+            if self.stream.current is None
+            else SimulatedCurrent(self.current, tick, "current"),
+        )
+
+    def said(self, row: Row) -> Change:
+        """What a typed row says: some are deletes, some lack the long value."""
+        origin = self.origins[row.serial]
+        home = origin.partition + (row.serial in self.strays)
+        can_lack = self.decode is not None and self.decode.value.unavailable is not None
+        return Change(
+            f"{home}-{row.serial % 3}",
+            row.identity,
+            row.offset,
+            self.times[row.serial],
+            row.serial,
+            is_deleted=row.serial % 4 == 0,
+            lacks=can_lack and row.serial % 5 in (1, 3),
         )
 
     def _typed(self, tick: Callable[[str], None]) -> TypedTables | None:
         if self.stream.decode is None:
             return None
-        return TypedTables(
-            SimulatedTable(self.decoded, tick, "decoded"),
-            SimulatedTable(self.quarantine, tick, "quarantine"),
-        )
+        decoded = SimulatedTable(self.decoded, tick, "decoded")
+        decoded.fields = COLUMNS
+        return TypedTables(decoded, SimulatedTable(self.quarantine, tick, "quarantine"))
 
     def locate(self, address: str) -> LedgerLocation:
         """A ledger's location as the stream file would name it."""
@@ -293,6 +323,11 @@ class World:
     def tables(self) -> tuple[TableState, ...]:
         """The raw table, the typed one and the quarantine."""
         return self.table, self.decoded, self.quarantine
+
+    @property
+    def every_table(self) -> tuple[TableState, ...]:
+        """These, and the current one."""
+        return *self.tables, self.current
 
     def state(self) -> LedgerState | None:
         """The ledger as it is; None where it has been moved and nobody has told the stream file."""

@@ -1,14 +1,18 @@
 """Damage of ten kinds planted in a current table: each is named by the bucket that it is in."""
 
+import shutil
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.current_streams import Changing
-from tideline.errors import BadInput
+from tideline.errors import BadInput, ServiceAway, VerificationFailed
+from tideline.folding import execution
 from tideline.folding.checking import check_current
+from tideline.folding.steps import fold_changes, verify_current
 from tideline.model.request import RunRequest
-from tideline.pipeline.run_batch import decode_batch
+from tideline.pipeline.run_batch import decode_batch, land_batch
 from tideline.wiring import open_run
 
 
@@ -95,6 +99,54 @@ def test_each_is_named(orders):
         table.update_incremental()
     assert noticed == {name: {"table"} for name in DAMAGE}
     assert check(orders).flaws == ()
+
+
+def test_what_is_damaged_is_folded_anew(orders):
+    """Whatever stands there; and where nothing stands any more, without a new change."""
+    wanted, table = orders.rows(), DeltaTable(orders.tables["current"])
+    for plant in ("a value changed", "a deleted row brought back", "a deleted row dropped"):
+        DAMAGE[plant](table)
+        table.update_incremental()
+    assert check(orders).flaws != ()
+    orders.fold("healing", "anew")
+    assert check(orders).flaws == ()
+    assert orders.rows() == wanted
+    shutil.rmtree(orders.tables["current"])
+    orders.fold("once more")
+    assert orders.rows() == wanted
+
+
+def test_others_change_a_fold_before_it_is_verified(orders):
+    """It is not waited for: what the ledger calls folded is not there, so all is folded anew."""
+    orders.sends(("u", 7, "newer", 7))
+    with open_run(orders.stream, "three", RunRequest(), orders.spark) as run:
+        land_batch(run)
+        decode_batch(run)
+        fold_changes(run)
+        DAMAGE["a row lost"](DeltaTable(orders.tables["current"]))
+        with pytest.raises(VerificationFailed, match="clear fold_changes"):
+            verify_current(run)
+    orders.run("three")
+    assert orders.rows()[7] == ("newer", 7)
+    assert check(orders).flaws == ()
+
+
+def test_a_new_table_whose_first_fold_dies_holds_nothing(orders, monkeypatch):
+    """The ledger has noted it by then: the next fold still makes everything."""
+    wanted = orders.rows()
+    shutil.rmtree(orders.tables["current"])
+
+    def dies(*arguments):
+        raise ServiceAway("Spark is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(execution, "answer_of", dies)
+        with pytest.raises(ServiceAway):
+            orders.fold("first")
+    assert orders.head.table_id == str(DeltaTable(orders.tables["current"]).metadata().id)
+    orders.sends(("u", 7, "newer", 7))
+    orders.run("second")
+    assert orders.rows() == wanted | {7: ("newer", 7)}
 
 
 def test_a_table_that_is_not_the_fold_of_its_changes_is_told(orders):

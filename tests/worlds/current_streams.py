@@ -70,10 +70,10 @@ class Changing:
             run_batch(run)
             return run
 
-    def fold(self, run_id="fold"):
-        """`tideline fold`; what was folded."""
+    def fold(self, run_id="due", asked="due"):
+        """`tideline fold`, or with `--anew`; what was folded."""
         with open_run(self.stream, run_id, RunRequest(), self.spark) as run:
-            fold_batch(run, is_asked=True)
+            fold_batch(run, asked)
             return run.folded
 
     @property

@@ -141,7 +141,10 @@ def _add_run_commands(add: AddCommand) -> None:
     fold = add("fold", writing.fold, "fold what is decoded into the current table")
     fold.add_argument("--run-id", help="id of the run; the same id again folds its changes again")
     text = "write nothing: fold all changes once more, and compare every bucket of the table"
-    fold.add_argument("--check", action="store_true", help=text)
+    either = fold.add_mutually_exclusive_group()
+    either.add_argument("--check", action="store_true", help=text)
+    text = "fold every bucket anew: what stands in the table counts for nothing"
+    either.add_argument("--anew", action="store_true", help=text)
     redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",

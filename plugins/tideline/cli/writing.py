@@ -197,7 +197,8 @@ def decode(options: argparse.Namespace, output: Output) -> int:
 def fold(options: argparse.Namespace, output: Output) -> int:
     """Fold what is decoded into the current table, without landing or decoding anything.
 
-    Whatever current.every says. The id of a run that has folded folds its changes once more.
+    Whatever current.every says. The id of a run that has folded folds its changes once more. With
+    --anew every bucket is folded anew, from all that is decoded.
     """
     stream = read_stream(options.file)
     if stream.current is None:
@@ -206,7 +207,7 @@ def fold(options: argparse.Namespace, output: Output) -> int:
     if options.check:
         return _check(stream, run_id, output)
     with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        fold_batch(context, is_asked=True)
+        fold_batch(context, "anew" if options.anew else "due")
         folding = context.ledger.read().folding
     lines = _folded_lines(context.folded, folding) or ["nothing to fold"]
     output.answer(build_folded(run_id, context.folded, folding), *lines)
@@ -224,6 +225,7 @@ def _check(stream: Stream, run_id: str, output: Output) -> int:
         answer,
         *map(str, check.flaws),
         f"{summary} {answer.changes:,} changes; {answer.rows:,} rows, {answer.deleted:,} deleted",
+        *([] if answer.clean else ["Next: tideline fold FILE --anew"]),
     )
     return 0 if answer.clean else AuditNotClean.exit_code
 

@@ -33,10 +33,14 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
 
     Returns:
         The closed record; None if no plan was open.
+
+    Raises:
+        BadInput: A table is not the one that holds what is decoded.
     """
     left = run.ledger.read().decoding.open
     if left is None:
         return None
+    check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
     return close_decoding(run, execute(run, at_these_tables(run, left.plan)))
 
@@ -146,10 +150,11 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
     if run.typed is None or _has_nothing(run):
         return None
     with run.ledger.lease("decoder"):
-        check_tables(run)
-        state = run.ledger.read()
-        if state.decoding.open is not None and state.decoding.open.plan.run_id != run.run_id:
+        left = run.ledger.read().decoding.open
+        if left is not None and left.plan.run_id != run.run_id:
             finish_open(run)
+        else:
+            check_tables(run)
         plan = plan_decoding(run, run.ledger.read(), only_removals=only_removals)
         return None if plan is None else execute(run, plan)
 

@@ -96,7 +96,7 @@ def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
     def note(state: LedgerState) -> LedgerState:
         if state.folding.table_id == table_id:
             return state
-        return replace(state, folding=replace(state.folding, table_id=table_id))
+        return replace(state, folding=state.folding.of_new_table(table_id))
 
     run.ledger.update(note)
     table.add_columns(fields)

@@ -28,7 +28,12 @@ from tideline.table.schema import Field
 
 
 def plan_fold(
-    run: RunContext, state: LedgerState, before: FoldRecord | None, every: float
+    run: RunContext,
+    state: LedgerState,
+    before: FoldRecord | None,
+    every: float,
+    *,
+    is_anew: bool = False,
 ) -> FoldPlan | None:
     """The plan that this run has to execute; None if there is nothing to fold, or not yet.
 
@@ -36,6 +41,7 @@ def plan_fold(
         state: The ledger, under the decoder's lease.
         before: What this run has folded before, which it folds once more.
         every: The share of the table's rows that the unfolded changes have to exceed.
+        is_anew: Whether somebody has asked that every bucket be folded anew.
 
     Raises:
         BadInput: The table is another one, or the key is none.
@@ -47,14 +53,14 @@ def plan_fold(
         return None
     is_new = begins_anew(run, state, layout)
     if is_new:
-        folding = Folding(folds=folding.folds, incidents=folding.incidents, order=folding.order)
+        folding = folding.of_new_table()
     work = due(decoding, folding, topic)
     if before is not None:
         more = once_more(before.plan.ranges, decoding, topic)
         work = Due((*work.ranges, *more), work.again)
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
-    is_anew = is_new or refolds is not None or loses_a_barrier(work, folding)
+    is_anew |= is_new or refolds is not None or loses_a_barrier(work, folding)
     if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
         return None
     if not decoding.coverage and not work.again:

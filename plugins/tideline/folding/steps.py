@@ -17,18 +17,18 @@ from tideline.folding.rules import has_work
 from tideline.folding.tables import files_by_bucket, section, standing, table_of
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import FoldRecord
+from tideline.model.current import BucketState, FoldRecord, FoldRequest
 from tideline.model.offsets import add_coverage
 
 
-def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | None:
+def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecord | None:
     """Bring the current table to what is decoded; None where there is nothing to do, or not yet.
 
     A plan that was left open is finished first: if the table shows its commit, it is only closed.
     A run that has folded before folds its own changes once more.
 
     Args:
-        is_asked: Whether somebody has asked for it: then it is time, whatever `every` says.
+        asked: What somebody has asked for: then it is time, whatever `every` says.
 
     Returns:
         The run's plan with its commit, still to be verified.
@@ -41,10 +41,10 @@ def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | Non
     """
     if run.current is None:
         return None
-    every = 0.0 if is_asked else section(run).every
+    every = section(run).every if asked is None else 0.0
     state = run.ledger.read()
     before = run.ledger.find_fold(run.run_id)
-    if before is None and not has_work(state.decoding, state.folding, every):
+    if before is None and asked is None and not has_work(state.decoding, state.folding, every):
         return None
     with run.ledger.lease("decoder"):
         finish_open(run)
@@ -55,15 +55,18 @@ def fold_changes(run: RunContext, *, is_asked: bool = False) -> FoldRecord | Non
                 return found
             if found is not None:
                 _close(run, found)
-        plan = plan_fold(run, run.ledger.read(), before, every)
+        plan = plan_fold(run, run.ledger.read(), before, every, is_anew=asked == "anew")
         return None if plan is None else execute(run, plan)
 
 
 def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
-    """The open plan with its commit, if the table shows it; None if nothing of it is there."""
+    """The open plan with its commit, if the table shows it; None if nothing of it is there.
+
+    Nor is it there where others have changed its buckets since: then all is folded anew.
+    """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
-    if made is None:
-        log.info("the fold of run %s was cut off before its commit", left.plan.run_id)
+    if made is None or _differing(run, left):
+        log.info("the fold of run %s was cut off, or changed by others", left.plan.run_id)
         run.ledger.update(_given_back)
         return None
     found = replace(left, table_version=made.version)
@@ -106,16 +109,13 @@ def verify_current(run: RunContext) -> FoldRecord | None:
 
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     """Verify a plan that is committed, and close it."""
-    plan, (version, token) = record.plan, standing(run)
-    rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
-    wrong = [b for b in record.buckets if rows.get(b.bucket, 0) not in (b.rows, None)]
-    if wrong:
-        first = wrong[0]
+    plan, (_, token) = record.plan, standing(run)
+    if wrong := _differing(run, record):
+        first, rows = wrong[0]
         raise VerificationFailed(
             f"plan {plan.plan_id} of run {plan.run_id}: bucket {first.bucket} of {plan.table_uri}"
-            f" was left with {first.rows} rows, and has {rows.get(first.bucket, 0)};"
-            f" {len(wrong)} buckets differ. Nothing moved; clear fold_changes, or run the same run"
-            " id again",
+            f" was left with {first.rows} rows, and has {rows}; {len(wrong)} buckets differ."
+            " Nothing moved; clear fold_changes, or run the same run id again",
             plan_id=plan.plan_id,
         )
     done = replace(record, status="done", closed_at=now())
@@ -132,6 +132,14 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     if done.keyless:
         log.warning("%d changes have no key, and are in no row", done.keyless)
     return done
+
+
+def _differing(run: RunContext, record: FoldRecord) -> list[tuple[BucketState, int]]:
+    """Buckets that a fold has left with other rows than there are now, with these."""
+    version, _ = standing(run)
+    rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
+    there = ((b, rows.get(b.bucket, 0)) for b in record.buckets)
+    return [(b, found) for b, found in there if found is not None and found != b.rows]
 
 
 def _closed(state: LedgerState, done: FoldRecord, token: int) -> LedgerState:

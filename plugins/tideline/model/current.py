@@ -33,6 +33,8 @@ from tideline.model.offsets import (
 
 Order = Literal["offset", "time"]
 """By offset within a key's partition; or, where a decision says so, by Kafka's time."""
+FoldRequest = Literal["due", "anew"]
+"""To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
@@ -257,6 +259,12 @@ class Folding:
     def deleted(self) -> int:
         """Rows of keys that are gone."""
         return sum(b.deleted for b in self.buckets)
+
+    def of_new_table(self, table_id: str | None = None) -> Folding:
+        """The head of a table in which nothing is folded yet."""
+        return Folding(
+            table_id=table_id, incidents=self.incidents, order=self.order, folds=self.folds
+        )
 
     def having_decoded(self, ranges: Iterable[CoordinateRange]) -> Folding:
         """The head after changes were decoded: those that were folded are folded once more."""

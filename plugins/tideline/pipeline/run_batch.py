@@ -11,6 +11,7 @@ from tideline.decoding.rules import has_work
 from tideline.folding.rules import has_work as folding_has_work
 from tideline.landing.context import RunContext, hold_lane, log
 from tideline.ledger.state import LedgerState
+from tideline.model.current import FoldRequest
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
@@ -64,11 +65,11 @@ def decode_batch(run: RunContext) -> None:
         run.decoded = verify_decoded(run)
 
 
-def fold_batch(run: RunContext, *, is_asked: bool = False) -> None:
+def fold_batch(run: RunContext, asked: FoldRequest | None = None) -> None:
     """Fold and verify what is decoded; neither landing nor decoding waits for it.
 
     Args:
-        is_asked: Whether it is time, whatever `current.every` says.
+        asked: What somebody has asked for: then it is time, whatever `current.every` says.
     """
     if run.current is None:
         return
@@ -76,7 +77,7 @@ def fold_batch(run: RunContext, *, is_asked: bool = False) -> None:
     from tideline.folding.steps import fold_changes, verify_current
 
     log.info("folding")
-    if fold_changes(run, is_asked=is_asked) is not None:
+    if fold_changes(run, asked) is not None:
         log.info("verifying what was folded")
         run.folded = verify_current(run)
 
