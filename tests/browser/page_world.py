@@ -17,7 +17,14 @@ from tideline.contract.page import (
     StreamList,
     StreamPage,
 )
-from tideline.contract.shapes import Incident, Offsets, RangeWithRows, RunSeconds, StreamStatus
+from tideline.contract.shapes import (
+    CurrentStatus,
+    Incident,
+    Offsets,
+    RangeWithRows,
+    RunSeconds,
+    StreamStatus,
+)
 from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS, valid_choices
 
@@ -69,6 +76,7 @@ def status(name, state, **facts):
         "last_landed_version": 4_811,
         "open_incidents": 0,
         "undecoded": None,
+        "current": None,
         "run_seconds": TOOK,
     }
     return StreamStatus(**{**known, **facts})
@@ -330,6 +338,14 @@ class World:
             offset_lag=1_297_600,
             open_incidents=1,
             undecoded=18_200,
+            current=CurrentStatus(
+                rows=5_120_400,
+                deleted=88_031,
+                buckets=16,
+                unfolded=41_200,
+                folded_at=ago(minutes=26),
+                unproven_since=ago(hours=30),
+            ),
             oldest_unread_at=ago(hours=3, minutes=12),
             headroom_seconds=-7_200.0,
         )

@@ -12,6 +12,7 @@ from tideline.folding import execution
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.model.request import RunRequest
+from tideline.operations.reading import audit_stream
 from tideline.pipeline.run_batch import decode_batch, land_batch
 from tideline.wiring import open_run
 
@@ -30,6 +31,11 @@ def orders(harness, spark):
 def check(orders):
     with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
         return check_current(run)
+
+
+def audited(orders):
+    with open_run(orders.stream, "audit", RunRequest(), orders.spark) as run:
+        return audit_stream(run)
 
 
 def rows(table, condition):
@@ -80,6 +86,13 @@ DAMAGE = {
 }
 
 
+BY_NUMBER = {
+    *("in another bucket", "a row lost", "a row twice"),
+    *("an older row beside the newer", "a deleted row dropped"),
+}
+"""What an audit names that reads no rows."""
+
+
 def version_of_first(table):
     """The version that the first fold has made."""
     versions = [h["version"] for h in table.history() if "tideline" in str(h.get("userMetadata"))]
@@ -89,16 +102,23 @@ def version_of_first(table):
 def test_each_is_named(orders):
     """Then the table is restored, and is clean."""
     table = DeltaTable(orders.tables["current"])
-    version, noticed = table.version(), {}
+    version, noticed, counted = table.version(), {}, set()
     for name, plant in DAMAGE.items():
         plant(table)
         flaws = check(orders).flaws
         noticed[name] = {flaw.place for flaw in flaws}
+        audit, _ = audited(orders)
+        counted |= set() if audit.clean else {name}
+        assert audit.clean == (audit.current.wrong == ())
         table.update_incremental()
         table.restore(version)
         table.update_incremental()
     assert noticed == {name: {"table"} for name in DAMAGE}
     assert check(orders).flaws == ()
+    assert counted == BY_NUMBER
+    audit, findings = audited(orders)
+    assert (audit.current.rows, audit.current.deleted, audit.current.unfolded) == (17, 3, 0)
+    assert (audit.clean, findings) == (True, ())
 
 
 def test_what_is_damaged_is_folded_anew(orders):

@@ -1,7 +1,7 @@
 """What became of a record, and how a stream is doing: every outcome, once."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,6 +19,8 @@ from tests.worlds.build import (
     topic,
 )
 from tests.worlds.contract_objects import CLOSED, LOSS, OPEN
+from tideline.contract.building import build_status
+from tideline.model.current import BucketState, Folding, Layout
 from tideline.model.decoding import Decoding
 from tideline.model.head import Headroom, KnownCommit
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation
@@ -31,6 +33,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
+from tideline.model.status import CurrentStatus
 from tideline.page.bands import standings
 from tideline.rules.positions import mark_named
 from tideline.rules.status import doubt, explain, summarize
@@ -59,6 +62,7 @@ HEAD = head(
     coverage=(coverage(0, 80),),
     accepted_loss=(coverage(2, 4),),
 )
+EMPTY = Folding()
 DECODED = Decoding(coverage=(coverage(0, 50),))
 GAP = Gap(OffsetRange(19, 20), "marker")
 CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
@@ -159,11 +163,11 @@ def observed(ends, **facts):
     )
 
 
-def status(state=HEAD, incidents=(), ends=None, decoding=DECODED):
+def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY):
     found = None if ends is None else observed(ends)
     stand = standings(state, found, "read_committed")
     problem = "silence" if found is None else doubt((), state, stand, found, is_newer=True)
-    return summarize("orders", state, decoding, incidents, stand, problem, NOW)
+    return summarize("orders", state, decoding, folding, incidents, stand, problem, NOW)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +228,7 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
     state = head(position(100, seen_end=130))
     stand = standings(state, observation(said), "read_committed")
     why = doubt(["orders"], state, stand, observation(said), is_newer=True)
-    found = summarize("orders", state, DECODED, (), stand, why, NOW)
+    found = summarize("orders", state, DECODED, Folding(), (), stand, why, NOW)
     assert found.problem == problem
     if problem is not None:
         assert (found.offset_lag, found.is_measured, found.state) == (30, False, "behind")
@@ -299,6 +303,23 @@ def test_the_least_headroom_and_the_oldest_record_count():
     read = status(state, ends={PLACE: 100})
     assert (read.oldest_unread_at, read.headroom_seconds) == (None, None)
     assert status(HEAD, decoding=Decoding()).undecoded is None
+    assert found.current is None
+
+
+def test_the_current_table_in_a_few_numbers():
+    """What is decoded and not folded, or folded and decoded again since, is still to fold."""
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    folding = Folding(
+        coverage=(coverage(0, 40),),
+        changed=(coverage(10, 15),),
+        layout=Layout(("id",), 4),
+        buckets=(BucketState(0, 5, 1, 7), BucketState(3, 2, 0, 9)),
+        folded_at=at,
+        unproven_since=at,
+    )
+    found = status(folding=folding).current
+    assert found == CurrentStatus(7, 1, 4, 15, at, at)
+    assert build_status(status(folding=folding)).current.unfolded == 15
 
 
 def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():
@@ -310,7 +331,7 @@ def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():
     seen_now = observation(topic(seen(0, 100)))
     stand = standings(now, seen_now, "read_committed")
     assert doubt(["orders"], now, stand, seen_now, is_newer=True) is None
-    found = summarize("orders", now, DECODED, (), stand, None, NOW)
+    found = summarize("orders", now, DECODED, Folding(), (), stand, None, NOW)
     assert (found.offset_lag, found.is_measured, found.partitions) == (0, True, 1)
     endless = Kafka(connection="k", topic_pattern="(a|aa)+")
     named = head(position(1, topic="a" * 60 + "b"))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.worlds.build import NOW
 from tideline.contract.building import build_status
+from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.timings import PHASES, SparkTimes, Timings
@@ -60,9 +61,11 @@ def test_clocks_that_differ_make_no_phase_negative(spark):
 def test_a_status_has_them_by_name():
     """None before a run has told them."""
     head = Head(timings=TIMINGS)
-    shown = build_status(summarize("orders", head, Decoding(), (), (), None, NOW)).run_seconds
+    shown = build_status(
+        summarize("orders", head, Decoding(), Folding(), (), (), None, NOW)
+    ).run_seconds
     assert shown.run_id == "one"
     assert (shown.planning, shown.waiting_for_spark) == pytest.approx((0.5, 6))
     assert shown.verifying == pytest.approx(0.5)
-    empty = summarize("orders", Head(), Decoding(), (), (), None, NOW)
+    empty = summarize("orders", Head(), Decoding(), Folding(), (), (), None, NOW)
     assert build_status(empty).run_seconds is None

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
+from tideline.airflow.telemetry import publish_folded
 from tideline.contract.events import build_fold_commit, build_folded_event
 from tideline.folding.steps import fold_changes, verify_current
 
@@ -33,4 +34,5 @@ class VerifyCurrent(PublishingOperator):
             folding = run.ledger.read().folding
         if record is None:
             raise AirflowSkipException("nothing was folded")
+        publish_folded(self.stream.stream, record, folding)
         return self.publish(context, build_folded_event(record, folding), record)

@@ -22,6 +22,7 @@ from tideline.landing.context import RunContext, log
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
+from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord, ErrorClass
 from tideline.model.incident import Incident
 from tideline.model.plan import BatchPlan, BatchProposal
@@ -155,6 +156,12 @@ def publish_decoded(stream: str, record: DecodeRecord) -> None:
     for name in get_args(ErrorClass):
         count = quarantined.get(name, 0)
         publish(metrics.QUARANTINED, count, stream=stream, **{"class": name})
+
+
+def publish_folded(stream: str, record: FoldRecord, folding: Folding) -> None:
+    """Publish what was folded, and how many rows there are now."""
+    publish(metrics.FOLDED, record.changes, stream=stream)
+    publish(metrics.CURRENT_ROWS, folding.live, stream=stream)
 
 
 def _unread(planned: BatchPlan | BatchProposal) -> int:

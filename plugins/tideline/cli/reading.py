@@ -31,13 +31,13 @@ from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.model.status import Status
+from tideline.model.status import CurrentStatus, Status
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, first_few, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
-from tideline.rules.audit import TypedAudit
+from tideline.rules.audit import CurrentAudit, TypedAudit
 from tideline.rules.incidents import (
     affected_text,
     affected_versions,
@@ -147,7 +147,9 @@ def _status(
     found = standings(head, observation, stream.kafka.isolation_level)
     if observation is not None:
         problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
-    return summarize(stream.stream, head, state.decoding, state.open_incidents, found, problem, now)
+    decoding, folding = state.decoding, state.folding
+    incidents = state.open_incidents
+    return summarize(stream.stream, head, decoding, folding, incidents, found, problem, now)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
@@ -156,8 +158,22 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
         for s in found
         if s.problem
     ]
-    took = [str(s.timings) for s in found if s.timings is not None and len(found) == 1]
-    return [grid(_HEADINGS, (_row(s, now) for s in found)), *problems, *took]
+    lines: list[str | Table] = [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
+    if len(found) == 1:
+        lines += [] if found[0].timings is None else [str(found[0].timings)]
+        lines += [] if found[0].current is None else [_current_line(found[0].current, now)]
+    return lines
+
+
+def _current_line(current: CurrentStatus, now: datetime) -> str:
+    """The current table, for people."""
+    since, at = current.unproven_since, current.folded_at
+    return (
+        f"current table: {current.rows:,} rows, {current.deleted:,} deleted;"
+        f" {current.unfolded:,} changes to fold"
+        + (f", folded {duration_text((now - at).total_seconds())} ago" if at else "")
+        + (f"; unproven since {since:%Y-%m-%d}: a loss was accepted" if since else "")
+    )
 
 
 def _row(status: Status, now: datetime) -> list[object]:
@@ -238,6 +254,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
         *([grid(("flaw", *columns), rows)] if rows else []),
         *(f"damaged: {file}" for file in result.damaged),
         *_typed_lines(result.typed),
+        *_current_lines(result.current),
         *first_lines("", findings),
         f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
     )
@@ -254,6 +271,17 @@ def _typed_lines(typed: TypedAudit | None) -> list[str]:
         + (f", {typed.let_go} quarantined rows have expired" if typed.let_go else "")
     )
     return [line, *([str(typed)] if not typed.clean else [])]
+
+
+def _current_lines(current: CurrentAudit | None) -> list[str]:
+    """The current table in a line; and what is wrong there."""
+    if current is None:
+        return []
+    line = (
+        f"current table: {current.rows} rows, {current.deleted} deleted,"
+        f" {current.unfolded} offsets to fold"
+    )
+    return [line, *map(str, current.wrong)]
 
 
 def incident(options: argparse.Namespace, output: Output) -> int:

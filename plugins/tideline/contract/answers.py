@@ -7,8 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from tideline.contract.shapes import (
+    BucketFlaw,
     Coordinates,
     Coverage,
+    CurrentAudit,
     DamagedFile,
     DecodedRange,
     DriverStatus,
@@ -193,15 +195,6 @@ class Folded(Shape):
     ranges: tuple[Coordinates, ...]
 
 
-class BucketFlaw(Shape):
-    """A bucket that is not as the ledger says: its rows, or what its changes make of it."""
-
-    bucket: int
-    place: Literal["table", "changes"]
-    expected: str
-    found: str
-
-
 class CurrentChecked(Shape):
     """`tideline fold --check`: the current table against the ledger and against its changes."""
 
@@ -275,6 +268,7 @@ class Audit(Shape):
     unverified: tuple[Flaw, ...]
     damaged: tuple[DamagedFile, ...]
     typed: TypedAudit | None
+    current: CurrentAudit | None
     table_version: int | None
     clean: bool
     findings: tuple[Finding, ...]

@@ -258,7 +258,7 @@ def build_checked(check: CurrentCheck) -> answers.CurrentChecked:
         changes=check.changes,
         rows=folding.live,
         deleted=folding.deleted,
-        flaws=[answers.BucketFlaw.of(flaw) for flaw in check.flaws],
+        flaws=[shapes.BucketFlaw.of(flaw) for flaw in check.flaws],
     )
 
 

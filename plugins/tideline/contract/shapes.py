@@ -6,7 +6,7 @@ Every range is half-open: `end_offset` is exclusive.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
@@ -299,6 +299,25 @@ class Rewind(Shape):
     lost: tuple[LostRows, ...]
 
 
+class BucketFlaw(Shape):
+    """A bucket that is not as the ledger says: its rows, or what its changes make of it."""
+
+    bucket: int
+    place: Literal["table", "changes"]
+    expected: str
+    found: str
+
+
+class CurrentAudit(Shape):
+    """Rows by bucket, as the current table's log has them; `unfolded` offsets are no flaw."""
+
+    rows: int
+    deleted: int
+    unfolded: int
+    wrong: tuple[BucketFlaw, ...]
+    clean: bool
+
+
 class RunSeconds(Shape):
     """What each phase of the live run took that landed last; together, all from begin to end."""
 
@@ -311,13 +330,29 @@ class RunSeconds(Shape):
     verifying: float
 
 
+class CurrentStatus(Shape):
+    """The current table as its last fold has left it.
+
+    `unfolded` counts decoded offsets whose changes are not in it yet. `unproven_since`: a loss of
+    records was accepted before that fold, and a delete among them never comes; null for none.
+    """
+
+    rows: int
+    deleted: int
+    buckets: int
+    unfolded: int
+    folded_at: IsoTime | None
+    unproven_since: IsoTime | None
+
+
 class StreamStatus(Shape):
     """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
     `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
     gone or was created again, a log that lacks the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
-    unknown; `headroom_seconds` is negative when retention is overdue.
+    unknown; `headroom_seconds` is negative when retention is overdue. `current` is null where
+    nothing was ever folded.
     """
 
     stream: str
@@ -332,6 +367,7 @@ class StreamStatus(Shape):
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    current: CurrentStatus | None
     run_seconds: RunSeconds | None
 
 

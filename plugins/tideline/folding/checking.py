@@ -1,35 +1,21 @@
-"""The current table held against the ledger, and against everything that is decoded; by Spark."""
+"""The current table held against the ledger: its rows' number by its log, or all of it by Spark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from tideline.errors import StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
+from tideline.folding.rules import due
+from tideline.folding.tables import files_by_bucket
 from tideline.landing.context import RunContext
 from tideline.model.current import BucketState, Folding, differing
+from tideline.rules.audit import BucketFlaw, CurrentAudit
 
-
-@dataclass(frozen=True, slots=True)
-class BucketFlaw:
-    """A bucket that is not as the ledger says.
-
-    Args:
-        bucket: Its number.
-        place: `table`: its rows are others than the last fold has left there; `changes`: the
-            changes that are decoded make other rows of it.
-        expected, found: What the ledger says, and what was found, in words.
-    """
-
-    bucket: int
-    place: Literal["table", "changes"]
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        what = "holds" if self.place == "table" else "would hold, by its changes,"
-        return f"bucket {self.bucket} {what} {self.found}; the ledger says {self.expected}"
+_LOOKS = 5
+"""So often the table is looked at while folds close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +31,45 @@ class CurrentCheck:
     folding: Folding | None
     changes: int = 0
     flaws: tuple[BucketFlaw, ...] = ()
+
+
+def count_current(run: RunContext) -> CurrentAudit | None:
+    """Hold the buckets' numbers of rows, as the table's log has them, against the ledger.
+
+    A fold that is under way is not looked at.
+
+    Returns:
+        None where nothing was ever folded.
+
+    Raises:
+        ServiceAway: A store is away.
+        StreamBusy: Folds closed faster than the log could be read.
+    """
+    for _ in range(_LOOKS):
+        state = run.ledger.read()
+        folding, rows = state.folding, dict[int, int | None]()
+        if run.current is None or folding.layout is None:
+            return None
+        if folding.open is None and (version := run.current.observe().version) is not None:
+            rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
+        if run.ledger.read().folding == folding:
+            break
+    else:
+        raise StreamBusy("folds closed faster than the current table could be looked at; run again")
+    known = {b.bucket: b.rows for b in folding.buckets}
+    wrong = {n: (known.get(n, 0), rows.get(n, 0)) for n in sorted({*known, *rows})}
+    return CurrentAudit(
+        rows=folding.live,
+        deleted=folding.deleted,
+        unfolded=sum(len(r.offsets) for r in due(state.decoding, folding, "").ranges),
+        wrong=()
+        if folding.open is not None
+        else tuple(
+            BucketFlaw(n, "table", f"{expected} rows", f"{found} rows")
+            for n, (expected, found) in wrong.items()
+            if found is not None and found != expected
+        ),
+    )
 
 
 def check_current(run: RunContext) -> CurrentCheck:

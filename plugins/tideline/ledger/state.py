@@ -436,9 +436,11 @@ class LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
+        since = self.folding.unproven_since or (done.closed_at if self.head.accepted_loss else None)
+        closed = self.folding.closed(done, token)
         return replace(
             self,
-            folding=replace(self.folding.closed(done, token), incidents=()),
+            folding=replace(closed, incidents=(), unproven_since=since),
             closed_folds=(*self.closed_folds, done),
             closed_incidents=(*self.closed_incidents, *ended),
         )

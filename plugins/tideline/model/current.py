@@ -228,6 +228,8 @@ class Folding:
         barrier: As of a plan.
         folds: How many were ever closed; the next one's number.
         folded_at: When the last one was closed, UTC-aware.
+        unproven_since: When the first fold was closed after a loss of records was accepted: a
+            delete among them never comes. None where none was lost.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -244,6 +246,7 @@ class Folding:
     barrier: Barrier | None = None
     folds: int = 0
     folded_at: datetime | None = None
+    unproven_since: datetime | None = None
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:

@@ -93,6 +93,14 @@ QUARANTINED = Metric(
     ("stream", "class"),
 )
 
+FOLDED = Metric("tideline.folded", "changes", "changes that were folded", "`verify_current`")
+CURRENT_ROWS = Metric(
+    "tideline.current_rows",
+    "rows",
+    "rows of the current table, without those of keys that are gone",
+    "`verify_current`",
+)
+
 METRICS: tuple[Metric, ...] = (
     OFFSET_LAG,
     LAG_SECONDS,
@@ -105,6 +113,8 @@ METRICS: tuple[Metric, ...] = (
     STEP_RETRIES,
     DECODED,
     QUARANTINED,
+    FOLDED,
+    CURRENT_ROWS,
 )
 
 

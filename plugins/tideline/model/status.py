@@ -34,6 +34,27 @@ BandKind = Literal["landed", "backfilled", "accepted_loss", "at_stake", "open", 
 
 
 @dataclass(frozen=True, slots=True)
+class CurrentStatus:
+    """The current table in a few numbers, as its last fold has left it.
+
+    Args:
+        rows: Of keys that are there.
+        deleted: Rows of keys that are gone.
+        buckets: Into how many parts the keys are spread.
+        unfolded: Decoded offsets whose changes are not in it yet, or are others by now.
+        folded_at: When the last fold was closed, UTC-aware.
+        unproven_since: As of a `Folding`.
+    """
+
+    rows: int
+    deleted: int
+    buckets: int
+    unfolded: int
+    folded_at: datetime | None
+    unproven_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A stream in a few numbers.
 
@@ -53,6 +74,7 @@ class Status:
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None where nothing is decoded.
+        current: None where nothing was ever folded.
         timings: Of the live run that closed a plan last; None before the first.
     """
 
@@ -68,6 +90,7 @@ class Status:
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    current: CurrentStatus | None
     timings: Timings | None
 
 

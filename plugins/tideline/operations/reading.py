@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tideline.decoding.verifying import typed_against_raw
 from tideline.errors import AuditNotClean, BadInput, ServiceAway, Transient
+from tideline.folding.checking import count_current
 from tideline.landing.context import RunContext, now
 from tideline.landing.incidents import triage_incidents
 from tideline.landing.observing import measure_headroom, observe
@@ -33,7 +34,9 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
         Halted: A rewind was begun and not finished.
     """
     leases.refuse_during_rewind(run.ledger.read(), run.ledger.holder)
-    result = replace(ledger_against_table(run), typed=typed_against_raw(run))
+    result = replace(
+        ledger_against_table(run), typed=typed_against_raw(run), current=count_current(run)
+    )
     state = run.ledger.read()
     head = head_after_recovery(run, state)
     findings = findings_of(run, state, head, observe(run, head))

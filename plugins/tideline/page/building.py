@@ -94,6 +94,7 @@ def _status(facts: StreamFacts, now: datetime) -> Status:
         facts.stream.stream,
         facts.head,
         state.decoding,
+        state.folding,
         state.open_incidents,
         facts.standings,
         facts.doubt,

@@ -2,6 +2,7 @@
 
     audit         the raw table: every verified offset has a row, or a reason
     audit_typed   typed table and quarantine: every decoded row of the raw table is in one of them
+    CurrentAudit  the current table: its buckets have the rows that the last fold has left there
 
 Both name what is wrong and change nothing; a row is held against coordinates, never against values.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tideline.model.head import Head
 from tideline.model.offsets import (
@@ -94,6 +96,51 @@ class TypedAudit:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketFlaw:
+    """A bucket of the current table that is not as the ledger says.
+
+    Args:
+        bucket: Its number.
+        place: `table`: its rows are others than the last fold has left there; `changes`: the
+            changes that are decoded make other rows of it.
+        expected, found: What the ledger says, and what was found, in words.
+    """
+
+    bucket: int
+    place: Literal["table", "changes"]
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        what = "holds" if self.place == "table" else "would hold, by its changes,"
+        return f"bucket {self.bucket} {what} {self.found}; the ledger says {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAudit:
+    """What a look at the current table's log found; `tideline fold --check` reads its rows.
+
+    Args:
+        rows, deleted: As the last fold has left it.
+        unfolded: Decoded offsets that are not in it yet; no flaw.
+        wrong: Buckets with another number of rows.
+    """
+
+    rows: int
+    deleted: int
+    unfolded: int
+    wrong: tuple[BucketFlaw, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is no flaw."""
+        return not self.wrong
+
+    def __str__(self) -> str:
+        return f"current table: {first_few(self.wrong)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """The result of an audit.
 
@@ -122,19 +169,23 @@ class Audit:
     table_version: int | None = None
     damaged: tuple[DamagedFile, ...] = ()
     typed: TypedAudit | None = None
+    current: CurrentAudit | None = None
 
     @property
     def clean(self) -> bool:
         """Whether the tables and the ledger agree; unverified rows do not count."""
         wrong = (self.gaps, self.overlaps, self.duplicates, self.missing, self.foreign)
-        return not any(wrong) and not self.damaged and (self.typed is None or self.typed.clean)
+        return not (any(wrong) or self.damaged or self._others())
+
+    def _others(self) -> list[str]:
+        """What is wrong with the tables that are made of this one."""
+        return [str(t) for t in (self.typed, self.current) if t is not None and not t.clean]
 
     def __str__(self) -> str:
         kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "damaged")
         by_kind = {kind: getattr(self, kind) for kind in kinds}
         found = [f"{k}: {first_few(flaws)}" for k, flaws in by_kind.items() if flaws]
-        found += [str(self.typed)] if self.typed is not None and not self.typed.clean else []
-        return "; ".join(found)
+        return "; ".join([*found, *self._others()])
 
 
 def audit(

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import chain
 
 from tideline.errors import BadInput
+from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
@@ -20,10 +21,11 @@ from tideline.model.offsets import (
     by_identity,
     intersect,
     missing,
+    without_coverage,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.model.status import Explanation, Outcome, Standing, Status, StreamState
+from tideline.model.status import CurrentStatus, Explanation, Outcome, Standing, Status, StreamState
 from tideline.model.wording import first_few, shown
 from tideline.rules.reset_detection import lost_to_retention
 
@@ -32,6 +34,7 @@ def summarize(
     stream: str,
     head: Head,
     decoding: Decoding,
+    folding: Folding,
     open_incidents: Collection[Incident],
     standings: Collection[Standing],
     problem: str | None,
@@ -40,7 +43,8 @@ def summarize(
     """A stream's status.
 
     Args:
-        open_incidents: Of landing and decoding.
+        decoding, folding: What is decoded, and what is folded.
+        open_incidents: All of them.
         standings: Where its partitions stand, by that head.
         problem: Why the brokers' answer is not to be relied on; None if it is.
         now: UTC-aware.
@@ -67,7 +71,22 @@ def summarize(
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
         undecoded=missing(head.covered, covered) if covered else None,
+        current=_current(decoding, folding),
         timings=head.timings,
+    )
+
+
+def _current(decoding: Decoding, folding: Folding) -> CurrentStatus | None:
+    if folding.layout is None:
+        return None
+    folded = without_coverage(folding.coverage, by_identity(folding.changed))
+    return CurrentStatus(
+        rows=folding.live,
+        deleted=folding.deleted,
+        buckets=folding.layout.buckets,
+        unfolded=missing(decoding.covered, by_identity(folded)),
+        folded_at=folding.folded_at,
+        unproven_since=folding.unproven_since,
     )
 
 

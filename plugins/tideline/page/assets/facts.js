@@ -37,6 +37,7 @@ export function showFacts(body, page) {
       status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
+      status?.current && fact("Current table", count(status.current.rows), current(status.current)),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
       fact("Cluster", cluster(page.cluster_id), versions(page)),
       fact("Ledger asked", look(page.ledger), page.ledger.problem ? "it does not answer now" : "answers"),
@@ -52,6 +53,12 @@ function fact(name, value, note) {
 
 function run(status) {
   return status?.last_run ? runName(status.last_run) : NOTHING;
+}
+
+/** Changes to fold, the last fold, and what no fold can know. */
+function current({ deleted, unfolded, folded_at, unproven_since }) {
+  const since = unproven_since && [h("span", { class: "over" }, "⚠ unproven"), " since ", time(unproven_since), ": a loss was accepted"];
+  return [`rows; ${count(deleted)} deleted, ${count(unfolded)} changes to fold; folded `, time(folded_at, "age"), since && "; ", ...(since || [])];
 }
 
 function total(seconds) {
