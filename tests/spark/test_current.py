@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
 from tests.worlds.current_streams import GONE, Changing
 from tests.worlds.streams import decide
 from tideline.errors import BadInput, FoldingHalted
+from tideline.folding.views import view_of
 from tideline.ledger.move import move_ledger
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
@@ -119,6 +121,32 @@ def test_a_key_that_has_moved_halts_and_a_decision_orders_by_time(harness, spark
     orders.sends(("u", 1, "back", 3))
     orders.run("three")
     assert orders.rows()[1] == ("back", 3)
+
+
+def test_a_view_between_two_folds_shows_what_the_next_one_makes(orders):
+    """DuckDB reads both tables by it, and delta-rs reads the table that is folded then."""
+    with (
+        pytest.raises(BadInput, match="nothing is folded yet"),
+        open_run(orders.stream, "view", RunRequest()) as run,
+    ):
+        view_of(run, "duckdb", None, is_history=False)
+    orders.current["every"] = 1.0
+    orders.sends(*(("c", n, f"note {n}", n) for n in range(9)))
+    orders.run("one")
+    orders.sends(("u", 1, GONE, 7), ("d", 2), (None, 2), ("u", 3, "x", 3), ("c", 20, "new", 20))
+    assert orders.run("two").folded is None
+    with open_run(orders.stream, "view", RunRequest()) as run:
+        with pytest.raises(BadInput, match="trino knows tables by names only"):
+            view_of(run, "trino", None, is_history=False)
+        sql = view_of(run, "duckdb", ("current_rows", "typed_rows"), is_history=False)
+        assert orders.tables["current"] in view_of(run, "spark", None, is_history=False)
+    engine = duckdb.connect()
+    for name, table in (("current_rows", "current"), ("typed_rows", "decoded")):
+        engine.register(name, DeltaTable(orders.tables[table]).to_pyarrow_dataset())
+    shown = engine.execute(f"SELECT key_id, note, total FROM ({sql})").fetchall()
+    orders.fold()
+    assert {key: tuple(row) for key, *row in shown} == orders.rows()
+    assert orders.rows()[1] == ("note 1", 7)
 
 
 def test_a_table_that_others_have_changed_halts_and_is_folded_anew(orders):

@@ -79,7 +79,7 @@ class Folds:
         self.head = Folding()
         self.rows = {}
         self.files = {}
-        self.folds = 0
+        self.folds, self.last = 0, None
 
     def has(self, *changes):
         """Typed rows come, or take the place of others at their coordinates."""
@@ -112,6 +112,7 @@ class Folds:
             table_uri=str(self.folder / "current"),
             **self.plan,
         )
+        self.last = plan
         result, needed = None, tuple(anew)
         while result is None or (result.anew and not result.moved):
             folder = f"landed-p{self.folds}-{len(needed)}"
@@ -159,8 +160,14 @@ class Folds:
     def expected(self):
         """What the definition says: of all folded changes the last one of each key counts."""
         covered = self.head.covered
-        log = sorted((r for p, r in self.rows.items() if is_in(p, covered)), key=self._order)
-        found = {}
+        return self._folded(row for p, row in self.rows.items() if is_in(p, covered))
+
+    def expected_of_all(self):
+        """The same of all changes, folded or not."""
+        return self._folded(self.rows.values())
+
+    def _folded(self, rows):
+        log, found = sorted(rows, key=self._order), {}
         for row in log:
             if row["op"] == "t":
                 found = {k: gone(old, row) for k, old in found.items()}

@@ -145,6 +145,14 @@ def _add_run_commands(add: AddCommand) -> None:
     either.add_argument("--check", action="store_true", help=text)
     text = "fold every bucket anew: what stands in the table counts for nothing"
     either.add_argument("--anew", action="store_true", help=text)
+    current = add("current", reading.current_view, "a query of the rows of now, for an engine")
+    current.add_argument(
+        "--sql", required=True, choices=("spark", "duckdb", "trino"), help="whose SQL"
+    )
+    text = "each row of each time instead, with valid_from and valid_to"
+    current.add_argument("--history", action="store_true", help=text)
+    text = "what the engine calls the current table and the typed one; trino needs them"
+    current.add_argument("--names", nargs=2, metavar=("CURRENT", "TYPED"), help=text)
     redrive = add("redrive", writing.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",

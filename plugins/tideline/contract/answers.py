@@ -205,6 +205,12 @@ class CurrentChecked(Shape):
     flaws: tuple[BucketFlaw, ...]
 
 
+class CurrentView(Shape):
+    """`tideline current`: a query over the current table and the typed one."""
+
+    sql: str
+
+
 class DecodedAgain(Shape):
     """`tideline decode --again`: rows that are others than before, new or gone, by table."""
 

@@ -1,0 +1,161 @@
+"""Views over a current table between two folds: what they show is what the next fold makes.
+
+DuckDB and Spark read the same files; Trino's text is not run.
+"""
+
+import random
+from datetime import timedelta
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.folds import AT, TYPED, Folds, at, change, runs_of
+from tideline.folding.views import DIALECTS, Query
+
+NAMES = ("topic_id", "generation", "partition", "offset", "v", "w")
+
+
+@pytest.fixture
+def folds(spark, tmp_path):
+    return Folds(spark.session, tmp_path)
+
+
+class Engines:
+    """Both tables as DuckDB and Spark see them now."""
+
+    def __init__(self, folds):
+        self.folds = folds
+        root = folds.folder / "current"
+        files = [str(root / f) for paths in folds.files.values() for f in paths]
+        typed = str(folds.folder / "all_typed.parquet")
+        pq.write_table(pa.Table.from_pylist([*folds.rows.values()], TYPED), typed)
+        self.duck = duckdb.connect()
+        self.duck.execute("SET TimeZone = 'UTC'")
+        for name, paths in (("current_rows", files), ("typed_rows", [typed])):
+            self.duck.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({paths})")
+            folds.spark.read.parquet(*paths).createOrReplaceTempView(name)
+
+    def query(self, engine):
+        return Query(self.folds.last, DIALECTS[engine], "current_rows", "typed_rows")
+
+    def run(self, engine, sql):
+        if engine == "duckdb":
+            found = self.duck.execute(sql)
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        return [row.asDict() for row in self.folds.spark.sql(sql).collect()]
+
+
+def rows_of(found):
+    assert len({row["k"] for row in found}) == len(found)
+    return {row["k"]: tuple(row[n] for n in NAMES) for row in found}
+
+
+def show_the_next_fold(folds, head=None):
+    """Both engines, by a view that is made now or was made at an earlier head."""
+    head, engines, known = head or folds.head, Engines(folds), folds.expected_of_all()
+    wanted = rows_of([{"k": k, **row} for k, row in known.items() if not row["is_deleted"]])
+    for engine in ("duckdb", "spark"):
+        sql = engines.query(engine).now(head.coverage, head.barrier)
+        assert rows_of(engines.run(engine, sql)) == wanted, engine
+
+
+def test_changes_that_are_not_folded_yet(folds):
+    """Of rows that are there, of new ones, deletes, and a row that comes again."""
+    folds.has(*(change(n, "abcd"[n], "c", "x" * n, n) for n in range(4)), change(4, "d", "d"))
+    folds.fold([at(0, 5)])
+    show_the_next_fold(folds)
+    folds.has(change(5, "a", "u", "y", 9), change(6, "b", "d"), change(7, "e", "c", "it's \\ \""))
+    folds.has(change(8, "d", "c", None, 1), change(9, "c", None), change(10, None, "c", "keyless"))
+    show_the_next_fold(folds)
+    before = folds.head
+    folds.fold([at(5, 11)])
+    show_the_next_fold(folds, before)
+    show_the_next_fold(folds)
+
+
+def test_values_that_did_not_come(folds):
+    """From the table, from a change before, over a delete; or null."""
+    folds.has(*(change(n, "abc"[n], "c", f"long {n}", n) for n in range(3)))
+    folds.fold([at(0, 3)])
+    folds.has(change(3, "a", "u", None, 7, lacks=["v"]), change(4, "b", "u", "new", 1))
+    folds.has(change(5, "b", "u", None, 8, lacks=["v"]), change(6, "c", "d"))
+    folds.has(change(7, "c", "c", None, 9, lacks=["v"]), change(8, "z", "u", None, lacks=["v"]))
+    show_the_next_fold(folds)
+    before = folds.head
+    folds.fold([at(3, 9)])
+    show_the_next_fold(folds, before)
+
+
+def test_all_rows_went(folds):
+    """Folded or not, and a change below that comes later."""
+    folds.has(*(change(n, str(n), "c", "x") for n in range(1, 5)))
+    folds.fold([at(1, 5)])
+    folds.has(change(5, None, "t"), change(6, "1", "c", "y"))
+    show_the_next_fold(folds)
+    folds.fold([at(5, 7)])
+    folds.has(change(0, "late", "c", "z"), change(7, "2", "c", "w"))
+    show_the_next_fold(folds)
+
+
+def test_a_new_incarnation_and_a_new_generation(folds):
+    """The table has the old one; its id came before the view, or after it."""
+    folds.has(change(8, "a", "c", "old"), change(9, "b", "c", "old"))
+    folds.fold([at(8, 10)])
+    folds.has(change(2, "a", "u", "generation", generation=1))
+    show_the_next_fold(folds)
+    folds.plan["eras"] = (ID, OTHER_ID)
+    folds.has(change(0, "a", "c", "new", topic_id=OTHER_ID), change(1, "b", "d", topic_id=OTHER_ID))
+    show_the_next_fold(folds)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_logs(folds, seed):
+    """A part of the log is folded: its beginning, or any part where all values come."""
+    rng = random.Random(seed)
+    is_prefix, count = seed != 1, 900
+    for offset in range(count):
+        lacks = ["v"] if is_prefix and rng.random() < 0.3 else []
+        op = rng.choice("cuuud")
+        value = None if lacks or rng.random() < 0.1 else f"v{offset}"
+        key = f"k{rng.randrange(120)}"
+        folds.has(change(offset, key, op, value, rng.choice([None, offset]), lacks=lacks))
+    folded = range(rng.randrange(count)) if is_prefix else rng.sample(range(count), count // 2)
+    folds.fold([at(r.start_offset, r.end_offset) for r in runs_of(folded)])
+    show_the_next_fold(folds)
+
+
+def test_the_history_of_a_key(folds):
+    """Each row from when to when; a delete ends it, and is none."""
+    folds.has(change(0, "a", "c", "1"), change(1, "b", "c", "1"), change(2, "a", "u", "2"))
+    folds.has(change(5, "a", "d"), change(6, "a", None), change(9, "a", "c", "3"))
+    folds.fold([at(0, 6)])
+    engines = Engines(folds)
+    seconds = [(0, 2, "1"), (2, 5, "2"), (9, None, "3")]
+    for engine in ("duckdb", "spark"):
+        found = engines.run(engine, engines.query(engine).history())
+        of_a = sorted((r for r in found if r["k"] == "a"), key=lambda r: r["offset"])
+        assert [(since(r["valid_from"]), since(r["valid_to"]), r["v"]) for r in of_a] == seconds
+        assert len(found) == 4
+
+
+def since(time):
+    if time is None:
+        return None
+    beginning = AT if time.tzinfo else AT.replace(tzinfo=None)
+    return (time - beginning) / timedelta(seconds=1)
+
+
+def test_what_trino_is_told(folds):
+    """It has no other names for columns than these, and its own function for arrays."""
+    folds.has(change(0, "a", "c", "1"))
+    folds.fold([at(0, 1)])
+    sql = Query(folds.last, DIALECTS["trino"], "lake.orders", "lake.typed").now(
+        folds.head.coverage, folds.head.barrier
+    )
+    assert "`" not in sql
+    assert "contains(unavailable_columns, 'v')" in sql
+    assert "FROM lake.orders" in sql
