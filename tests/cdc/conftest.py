@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewPartitions
 
 from devstack.debezium import Debezium, avro_converters
 from tests.worlds.postgres import Postgres
@@ -23,9 +24,9 @@ def capture(harness, registry, monkeypatch):
     """Begins to capture the table `orders` of a database, until the test has ended."""
     begun = []
 
-    def begin(format, database, **settings):
+    def begin(format, database, *, partitions=1, **settings):
         monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
-        begun.append(Captured(harness, registry, format, database, settings))
+        begun.append(Captured(harness, registry, format, database, settings, partitions))
         return begun[-1]
 
     yield begin
@@ -41,10 +42,11 @@ class Captured:
     Args:
         format: `json` or `avro`.
         database: Its table is `orders`.
+        partitions: Of the topic.
         settings: More settings of the connector.
     """
 
-    def __init__(self, harness, registry, format, database, settings):
+    def __init__(self, harness, registry, format, database, settings, partitions=1):
         self.harness, self.format = harness, format
         prefix = f"{harness.name}-{format}"
         self.topic = f"{prefix}.public.orders"
@@ -54,6 +56,7 @@ class Captured:
             harness.broker.bootstrap_servers,
             database,
             prefix,
+            partitions=partitions,
             settings=adjusted | settings,
             converters=avro_converters(registry) if format == "avro" else {},
         ).start()
@@ -73,21 +76,30 @@ class Captured:
 
     def end(self):
         """How many records the topic has; 0 if there is none."""
-        with self._consumer() as (consumer, place):
-            return consumer.end_offsets([place])[place] if self.topic in consumer.topics() else 0
+        with self._consumer() as (consumer, places):
+            return sum(consumer.end_offsets(places).values())
 
-    def last_key(self):
-        """The key of the topic's last record; empty where none is read in time."""
-        with self._consumer() as (consumer, place):
-            consumer.assign([place])
-            consumer.seek(place, consumer.end_offsets([place])[place] - 1)
-            records = consumer.poll(timeout_ms=5000).get(place, ())
-            return records[-1].key if records else b""
+    def last_keys(self):
+        """The keys of the partitions' last records, as far as they are read in time."""
+        with self._consumer() as (consumer, places):
+            consumer.assign(places)
+            for place, end in consumer.end_offsets(places).items():
+                consumer.seek(place, max(0, end - 1))
+            return [r[-1].key or b"" for r in consumer.poll(timeout_ms=5000).values()]
+
+    def grow(self, partitions):
+        """The topic gets more partitions; Debezium is started again, and sees them."""
+        admin = KafkaAdminClient(bootstrap_servers=self.harness.broker.bootstrap_servers)
+        admin.create_partitions({self.topic: NewPartitions(partitions)})
+        admin.close()
+        self.connect.stop()
+        self.connect.start()
 
     @contextmanager
     def _consumer(self):
         consumer = KafkaConsumer(bootstrap_servers=self.harness.broker.bootstrap_servers)
         try:
-            yield consumer, TopicPartition(self.topic, 0)
+            found = consumer.partitions_for_topic(self.topic) or ()
+            yield consumer, [TopicPartition(self.topic, number) for number in found]
         finally:
             consumer.close()

@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from devstack.process import wait_until
 from tests.faults.killable import ended_at, until_it_passes
 from tests.worlds.changing_tables import Changes
-from tests.worlds.streams import is_clean
+from tests.worlds.streams import decide, is_clean
+from tideline.errors import FoldingHalted
 from tideline.failpoints import DECODE_PLACES, FOLD_PLACES, PLACES
 from tideline.stream.stream import tables_of
 from tideline.wiring import open_ledger
@@ -28,6 +29,7 @@ LAST = -1
 """Key of the row that comes last, and says that Debezium has told everything."""
 
 
+@pytest.mark.timeout(600 + 120 * MINUTES)
 @pytest.mark.parametrize("format", ["json", "avro"])
 def test_the_table_is_the_databases(source, capture, harness, spark, format):
     """Runs land, decode, fold and are killed; Debezium is killed; columns come."""
@@ -51,21 +53,69 @@ def test_the_table_is_the_databases(source, capture, harness, spark, format):
         if rng.random() < 0.4:
             killed += dies(harness, spark, rng.choice(POINTS), f"run {number}")
         until_it_passes(partial(harness.run, stream, f"run {number}", spark))
-    changes.execute(f"INSERT INTO orders (id) VALUES ({LAST})")
-    wait_until(lambda: is_last(captured.last_key()), "Debezium has not told everything", 60)
+    all_told(changes, captured)
     until_it_passes(partial(harness.run, stream, "the last run", spark))
-    found = {row["key_id"]: row for row in current(stream)}
-    wanted = changes.rows()
-    print(f"{changes.statements} statements, {number} runs, {killed} killed, {len(wanted)} rows")
+    rows = holds_the_rows(stream, changes)
+    print(f"{changes.statements} statements, {number} runs, {killed} killed, {rows} rows")
+    state = open_ledger(stream).read()
+    assert state.folding.coverage == state.decoding.coverage == state.head.coverage
+    assert is_clean(harness, stream)
+
+
+def test_partitions_that_are_added_halt_the_fold_until_somebody_decides(
+    source, capture, harness, spark
+):
+    """Half of the keys go to another partition: 4 become 6. By Kafka's time they are in order."""
+    database = source.create_database("shop")
+    changes = Changes(source, "shop", SEED)
+    changes.happen(60)
+    changes.untold.clear()  # the snapshot tells them
+    captured = capture("json", database, partitions=4)
+    stream = captured.stream(current={"table": {"buckets": 4}})
+    wait_until(captured.end, "the snapshot is not there", 60)
+    until_it_passes(partial(harness.run, stream, "before", spark))
+    captured.grow(6)
+    changes.happen(150)
+    all_told(changes, captured)
+    with pytest.raises(FoldingHalted, match="key_moved"):
+        harness.run(stream, "after", spark)
+    state = open_ledger(stream).read()
+    assert state.decoding.coverage == state.head.coverage
+    (incident,) = state.open_incidents
+    decide(stream, "retry", incident.incident_id)
+    with pytest.raises(FoldingHalted, match="key_moved"):
+        harness.run(stream, "once more", spark)
+    (incident,) = open_ledger(stream).read().open_incidents
+    decide(stream, "by_time", incident.incident_id)
+    until_it_passes(partial(harness.run, stream, "decided", spark))
+    holds_the_rows(stream, changes)
+    changes.happen(40)
+    all_told(changes, captured, LAST - 1)
+    until_it_passes(partial(harness.run, stream, "later", spark))
+    holds_the_rows(stream, changes)
+
+
+def all_told(changes, captured, last=LAST):
+    """Debezium has told every statement: a row comes last whose key nobody else has."""
+    changes.execute(f"INSERT INTO orders (id) VALUES ({last})")
+    ends = (f'"id":{last}'.encode(), bytes([-2 * last - 1]))  # Avro's longs are zigzag
+
+    def is_there():
+        return any(ends[0] in key or key.endswith(ends[1]) for key in captured.last_keys())
+
+    wait_until(is_there, "Debezium has not told everything", 60)
+
+
+def holds_the_rows(stream, changes):
+    """Every column of every row of the database is in the table, and no other row; how many."""
+    found, wanted = {row["key_id"]: row for row in current(stream)}, changes.rows()
     assert {k for k, row in found.items() if not row["is_deleted"]} == {*wanted}
     for k, row in wanted.items():
         if k in changes.untold:
             assert "essay" in found[k]["unavailable_columns"], k
             row["essay"] = None
         assert {n: found[k][n] for n in row} == {n: as_typed(n, v) for n, v in row.items()}, k
-    state = open_ledger(stream).read()
-    assert state.folding.coverage == state.decoding.coverage == state.head.coverage
-    assert is_clean(harness, stream)
+    return len(wanted)
 
 
 POINTS = [*PLACES[2:-1], *DECODE_PLACES, *FOLD_PLACES[1:]]
@@ -93,8 +143,3 @@ def dies(harness, spark, place, run_id):
 def current(stream):
     """The current table's rows."""
     return DeltaTable(tables_of(stream)["current"]).to_pyarrow_table().to_pylist()
-
-
-def is_last(key):
-    """Whether a key is that of the last row, in either format."""
-    return b'"id":-1' in key or key.endswith(b"\x01")
