@@ -1,6 +1,7 @@
 """A current table on a real broker: landed, decoded, folded; and what halts the fold."""
 
 import json
+import re
 from dataclasses import replace
 
 import duckdb
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 
 from tests.worlds.current_streams import GONE, Changing
 from tests.worlds.streams import decide
+from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding.views import view_of
 from tideline.ledger.move import move_ledger
@@ -147,6 +149,42 @@ def test_a_view_between_two_folds_shows_what_the_next_one_makes(orders):
     orders.fold()
     assert {key: tuple(row) for key, *row in shown} == orders.rows()
     assert orders.rows()[1] == ("note 1", 7)
+
+
+def test_a_key_is_explained(orders, capsys):
+    """Its row, and each decoded change, the last one first; one is not folded yet."""
+    orders.current["every"] = 1.0
+    orders.sends(("c", 7, "a", 1), *(("c", n, "x", n) for n in range(6)))
+    orders.run("one")
+    orders.sends(("u", 7, "b", 2), ("d", 5), (None, 5))
+    orders.run("two")
+    file = str(orders.harness.folder / "orders.yaml")
+    assert main(["explain", file, "--key", "key_id=7"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "key_id=7: is there; 2 changes, the last one first"
+    assert re.fullmatch(
+        r"  0@7, [-: \d]+: key_id=7, id=7, note=b, total=2, not folded yet", said[1]
+    )
+    assert main(["explain", file, "--key", "key_id=5", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["row"]["note"], found["deleted"]) == ("x", False)
+    assert [(c["deleted"], c["folded"]) for c in found["changes"]] == [
+        *((True, False), (True, False), (False, True)),
+    ]
+    orders.fold()
+    assert main(["explain", file, "--key", "key_id=5"]) == 0
+    assert capsys.readouterr().out.startswith("key_id=5: is deleted; 3 changes")
+    assert main(["explain", file, "--key", "key_id=99"]) == 0
+    assert capsys.readouterr().out == "key_id=99: has no row; 0 changes, the last one first\n"
+    for wrong, why in (
+        (["--key", "id=7"], "--key: got 'id'"),
+        (["--key", "key_id=seven"], "key_id: got 'seven'; allowed: a value of type int64"),
+        (["--key", "key_id"], "allowed: COLUMN=VALUE"),
+        (["orders", "0", "1", "--key", "key_id=7"], "one of both"),
+        ([], "allowed: TOPIC PARTITION OFFSET, or --key"),
+    ):
+        assert main(["explain", file, *wrong]) == 2
+        assert why in capsys.readouterr().err
 
 
 def test_a_table_that_others_have_changed_halts_and_is_folded_anew(orders):

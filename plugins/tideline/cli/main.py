@@ -167,9 +167,12 @@ def _add_run_commands(add: AddCommand) -> None:
 
 def _add_record_commands(add: AddCommand) -> None:
     explain = add("explain", reading.explain_record, "what became of one record")
-    explain.add_argument("topic", metavar="TOPIC")
-    explain.add_argument("partition", type=int, metavar="PARTITION")
-    explain.add_argument("offset", type=int, metavar="OFFSET")
+    explain.add_argument("topic", nargs="?", metavar="TOPIC")
+    explain.add_argument("partition", nargs="?", type=int, metavar="PARTITION")
+    explain.add_argument("offset", nargs="?", type=int, metavar="OFFSET")
+    text = "in place of a record: a key's row in the current table, and its changes; of several"
+    text += " columns, one each"
+    explain.add_argument("--key", action="append", metavar="COLUMN=VALUE", help=text)
     add("ledger", reading.ledger, "show head, plans, coverage, incidents and rewinds")
 
 

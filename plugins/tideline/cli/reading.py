@@ -21,6 +21,7 @@ from tideline.contract.answers import (
 )
 from tideline.contract.building import (
     build_audit,
+    build_explained_key,
     build_incident,
     build_incident_details,
     build_ledger,
@@ -40,7 +41,7 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import CurrentStatus, Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, first_few, size_text
+from tideline.model.wording import duration_text, first_few, shown, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
@@ -201,8 +202,13 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
 
     Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
     no row there; at stake in an open incident; on its way; deleted; or not read yet. The brokers
-    are asked only about what the ledger has not landed.
+    are asked only about what the ledger has not landed. With --key: a key's row in the current
+    table, and all of its changes that are decoded.
     """
+    if options.key is not None:
+        return _explain_key(options, output)
+    if options.offset is None:
+        raise BadInput("explain: got no record; allowed: TOPIC PARTITION OFFSET, or --key")
     place = TopicPartition(options.topic, options.partition)
     if options.partition < 0 or options.offset < 0:
         raise BadInput(
@@ -214,6 +220,34 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
     output.answer(Explained.of(found), line)
+    return 0
+
+
+def _explain_key(options: argparse.Namespace, output: Output) -> int:
+    from tideline.folding.explaining import explain_key  # other commands need none
+
+    stream = read_stream(options.file)
+    if stream.current is None:
+        raise BadInput(f"{options.file}: current: got nothing; required for --key")
+    if options.topic is not None:
+        raise BadInput("--key: got a record as well; allowed: one of both")
+    key = {}
+    for text in options.key:
+        column, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"--key: got {shown(text)}; allowed: COLUMN=VALUE")
+        key[column] = value
+    with open_run(stream, "explain", RunRequest()) as run:
+        found = explain_key(run, key)
+    named = ", ".join(options.key)
+    what = "has no row" if found.row is None else "is deleted" if found.is_deleted else "is there"
+    rest = len(found.changes) - _SHOWN
+    output.answer(
+        build_explained_key(found),
+        f"{named}: {what}; {len(found.changes)} changes, the last one first",
+        *(f"  {change}" for change in found.changes[:_SHOWN]),
+        *([f"  and {rest} before"] if rest > 0 else []),
+    )
     return 0
 
 

@@ -20,6 +20,7 @@ from tideline.contract.shapes import (
     Headroom,
     Incident,
     IncidentDetails,
+    IsoTime,
     LostRows,
     Notice,
     PlannedRange,
@@ -103,6 +104,28 @@ class Explained(Shape):
     run_id: str | None
     table_version: int | None
     decoded: bool | None
+
+
+class KeyChange(Shape):
+    """One decoded change of a key; `folded` where the current table has it, or a later one."""
+
+    topic_id: str
+    generation: int
+    partition: int
+    offset: int
+    timestamp: IsoTime
+    deleted: bool
+    folded: bool
+    values: dict[str, str | None]
+
+
+class ExplainedKey(Shape):
+    """`tideline explain --key`: a key's row, null for none, and its changes, the last one first."""
+
+    key: dict[str, str]
+    row: dict[str, str | None] | None
+    deleted: bool
+    changes: tuple[KeyChange, ...]
 
 
 class Plan(Shape):

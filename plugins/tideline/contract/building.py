@@ -22,6 +22,7 @@ from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
     from tideline.folding.checking import CurrentCheck
+    from tideline.folding.explaining import ExplainedKey
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
@@ -306,6 +307,19 @@ def build_ledger(
         incidents=[build_incident(i) for i in (*state.open_incidents, *closed_incidents)],
         headroom=build_headroom(state.head.headroom),
         rewinds=[build_rewind(r) for r in rewinds],
+    )
+
+
+def build_explained_key(found: ExplainedKey) -> answers.ExplainedKey:
+    """A key's row and its changes."""
+    changes = [
+        answers.KeyChange.of(c, deleted=c.is_deleted, folded=c.is_folded) for c in found.changes
+    ]
+    return answers.ExplainedKey(
+        key=dict(found.key),
+        row=None if found.row is None else dict(found.row),
+        deleted=found.is_deleted,
+        changes=changes,
     )
 
 

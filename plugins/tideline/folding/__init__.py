@@ -5,6 +5,7 @@ rules      what is to be folded, when, and whether what came of it holds. Pure
 tables     the current table as the ledger knows it
 execution  one plan: Spark, the checks, the commit
 checking   the table held against the ledger, by its log or by Spark
+explaining what became of a key
 views      SQL for other engines: the rows of now, and their history
 spark      the fold itself
 """

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ from tideline.table.rows import (
     quarantined_rows,
     read_coordinates,
     rows_since,
+    rows_with,
     valueless_rows,
 )
 from tideline.table.schema import (
@@ -250,6 +252,14 @@ class TargetTable:
             return {}
         with self._reachable():
             return rows_since(table, self._options, Coordinates(ranges), time)
+
+    def rows_with(self, texts: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows whose columns have these values."""
+        table = self._open(None)
+        if table is None:
+            return []
+        with self._reachable():
+            return rows_with(table, self._options, texts, columns)
 
     def quarantined(
         self, classes: Collection[str], since: datetime | None

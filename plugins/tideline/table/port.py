@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
@@ -182,6 +182,20 @@ class TablePort(Protocol):
 
         Returns:
             Nothing if there is no table.
+        """
+
+    def rows_with(self, texts: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of the newest version whose columns have these values.
+
+        Args:
+            texts: Values by column, as texts: those of bytes in hexadecimal digits.
+            columns: What is returned of each row; no partition columns.
+
+        Returns:
+            In no order. Nothing if there is no table.
+
+        Raises:
+            BadInput: A text is no value of its column's type.
         """
 
     def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:

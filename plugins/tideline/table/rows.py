@@ -7,14 +7,16 @@ are read, a file at a time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from tideline.delta_io import integers, read_parquet
+from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
 from tideline.model.plan import LandedRange
@@ -178,6 +180,44 @@ def rows_since(
     return _rows_where(
         table, options, wanted, "timestamp", lambda times: pc.greater_equal(times, pa.scalar(since))
     )
+
+
+def rows_with(
+    table: DeltaTable,
+    options: Mapping[str, str],
+    texts: Mapping[str, str],
+    columns: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Rows by the values of some columns; of each file, only these are read where none has them.
+
+    Raises:
+        BadInput: A text is no value of its column's type.
+        OSError: A file cannot be read.
+    """
+    import pyarrow.compute as pc
+
+    found: list[dict[str, Any]] = []
+    for file in active_files(table):
+        data = read_parquet(table, file.path, [*texts], options)
+        if not {*texts} <= {*data.column_names}:
+            continue  # it is older than a column
+        mask = pa.array([True] * len(data))
+        for name, text in texts.items():
+            mask = pc.and_(mask, pc.equal(data[name], _value(data[name].type, name, text)))
+        if pc.any(mask).as_py():
+            chosen = read_parquet(table, file.path, [*columns], options).filter(mask)
+            others = dict.fromkeys(columns) | dict(file.by_its_rows.constants)
+            found += ({n: (others | row)[n] for n in columns} for row in chosen.to_pylist())
+    return found
+
+
+def _value(kind: pa.DataType, name: str, text: str) -> pa.Scalar:
+    try:
+        if pa.types.is_binary(kind):
+            return pa.scalar(bytes.fromhex(text), kind)
+        return pa.scalar(text).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise BadInput(f"{name}: got {text!r}; allowed: a value of type {kind}") from error
 
 
 def _rows_where(

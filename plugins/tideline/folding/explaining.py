@@ -1,0 +1,130 @@
+"""What became of a key: its row, its last change, and the changes before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tideline.errors import BadInput
+from tideline.folding.planning import plan_look
+from tideline.folding.tables import table_of
+from tideline.landing.context import RunContext
+from tideline.model.current import COORDINATES, IS_DELETED, Folding, FoldPlan
+from tideline.model.offsets import PartitionIdentity
+from tideline.model.wording import not_among
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One change of a key.
+
+    Args:
+        timestamp: Kafka's time.
+        is_deleted: Whether it says that the row is gone.
+        is_folded: Whether the current table has it, or a later one.
+        values: The row's columns that it brings, as texts.
+    """
+
+    topic_id: str
+    generation: int
+    partition: int
+    offset: int
+    timestamp: datetime
+    is_deleted: bool
+    is_folded: bool
+    values: Mapping[str, str | None]
+
+    def __str__(self) -> str:
+        gone = "deleted" if self.is_deleted else _text(self.values)
+        later = "" if self.is_folded else ", not folded yet"
+        again = f" of generation {self.generation}" if self.generation else ""
+        place = f"{self.partition}@{self.offset}{again}"
+        return f"{place}, {self.timestamp:%Y-%m-%d %H:%M:%S}: {gone}{later}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedKey:
+    """What is known of a key.
+
+    Args:
+        row: Its row's columns as texts; None where it has none.
+        is_deleted: Whether that row is one of a key that is gone.
+        changes: All that are decoded, the last one first.
+    """
+
+    key: Mapping[str, str]
+    row: Mapping[str, str | None] | None
+    is_deleted: bool
+    changes: tuple[KeyChange, ...]
+
+
+def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
+    """Look a key up in the current table and in the typed one; reads the keys of both.
+
+    Args:
+        run: This run; its stream has a current table.
+        key: Values by column, as texts.
+
+    Raises:
+        BadInput: Nothing is folded, the key has other columns, or a value does not fit its column.
+        ServiceAway: A store is away.
+    """
+    state = run.ledger.read()
+    plan = plan_look(run, state)
+    name = run.stream.stream
+    if plan is None:
+        raise BadInput(f"stream {name}: nothing is folded yet: tideline fold FILE first")
+    for column in key:
+        if column not in plan.layout.key:
+            raise BadInput(f"--key: {not_among(column, plan.layout.key)}")
+    if missing := [column for column in plan.layout.key if column not in key]:
+        raise BadInput(f"--key: got no {missing[0]}; the key is {', '.join(plan.layout.key)}")
+    assert run.typed is not None
+    names = [c.name for c in plan.columns]
+    found = table_of(run).rows_with(key, [*names, *COORDINATES, IS_DELETED])
+    row = found[0] if found else None
+    marks = ["is_tombstone"] if plan.deletes.tombstones else []
+    marks += [plan.deletes.column] if plan.deletes.column is not None else []
+    sources = [c.source for c in plan.columns]
+    wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
+    typed = run.typed.decoded.rows_with(key, wanted)
+    typed.sort(key=lambda change: _place(plan, change), reverse=True)
+    return ExplainedKey(
+        key,
+        None if row is None else _texts({n: row[n] for n in names}),
+        row is not None and bool(row[IS_DELETED]),
+        tuple(_change(plan, state.folding, change) for change in typed),
+    )
+
+
+def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyChange:
+    identity = PartitionIdentity(change["topic_id"], change["generation"], change["partition"])
+    folded = folding.covered.get(identity, ())
+    rule = plan.deletes
+    is_deleted = bool(rule.tombstones and change["is_tombstone"])
+    if rule.column is not None:
+        is_deleted |= _texts(change)[rule.column] == rule.equals
+    return KeyChange(
+        **{name: change[name] for name in COORDINATES},
+        is_deleted=is_deleted,
+        is_folded=any(r.start_offset <= change["offset"] < r.end_offset for r in folded),
+        values=_texts({c.name: change[c.source] for c in plan.columns}),
+    )
+
+
+def _place(plan: FoldPlan, change: Mapping[str, Any]) -> tuple[Any, ...]:
+    era = plan.eras.index(change["topic_id"]) if change["topic_id"] in plan.eras else len(plan.eras)
+    at = (change["generation"], change["offset"], change["partition"])
+    return (era, change["timestamp"], *at) if plan.order == "time" else (era, *at)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Values as texts; a boolean as SQL writes it."""
+    texts = {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in values.items()}
+    return {n: None if values[n] is None else text for n, text in texts.items()}
+
+
+def _text(values: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{n}={'null' if v is None else v}" for n, v in values.items())
