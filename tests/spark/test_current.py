@@ -162,9 +162,8 @@ def test_a_key_is_explained(orders, capsys):
     assert main(["explain", file, "--key", "key_id=7"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "key_id=7: is there; 2 changes, the last one first"
-    assert re.fullmatch(
-        r"  0@7, [-: \d]+: key_id=7, id=7, note=b, total=2, not folded yet", said[1]
-    )
+    told = r"  0@7, [-: \d]+: key_id=7, id=7, note=b, total=2, not folded yet"
+    assert re.fullmatch(told, said[1])
     assert main(["explain", file, "--key", "key_id=5", "--output", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["row"]["note"], found["deleted"]) == ("x", False)
