@@ -8,6 +8,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions
 
 from devstack.debezium import Debezium, avro_converters
+from devstack.process import wait_until
 from tests.worlds.postgres import Postgres
 
 
@@ -20,13 +21,13 @@ def source():
 
 
 @pytest.fixture
-def capture(harness, registry, monkeypatch):
+def capture(harness, registry, source, monkeypatch):
     """Begins to capture the table `orders` of a database, until the test has ended."""
     begun = []
 
     def begin(format, database, *, partitions=1, **settings):
         monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
-        begun.append(Captured(harness, registry, format, database, settings, partitions))
+        begun.append(Captured(harness, registry, source, format, database, settings, partitions))
         return begun[-1]
 
     yield begin
@@ -40,14 +41,15 @@ class Captured:
     `connect` is its Debezium, which runs.
 
     Args:
+        source: The PostgreSQL.
         format: `json` or `avro`.
         database: Its table is `orders`.
         partitions: Of the topic.
         settings: More settings of the connector.
     """
 
-    def __init__(self, harness, registry, format, database, settings, partitions=1):
-        self.harness, self.format = harness, format
+    def __init__(self, harness, registry, source, format, database, settings, partitions=1):
+        self.harness, self.source, self.format = harness, source, format
         prefix = f"{harness.name}-{format}"
         self.topic = f"{prefix}.public.orders"
         adjusted = {"schema.name.adjustment.mode": format.replace("json", "none")}
@@ -86,6 +88,23 @@ class Captured:
             for place, end in consumer.end_offsets(places).items():
                 consumer.seek(place, max(0, end - 1))
             return [r[-1].key or b"" for r in consumer.poll(timeout_ms=5000).values()]
+
+    def forget(self, meanwhile):
+        """Debezium loses its place; what happens meanwhile, it never tells. It reads all rows anew.
+
+        Args:
+            meanwhile: Called while it is away.
+        """
+        self.connect.stop()
+        (self.connect.folder / "offsets").unlink()
+        dropped = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+        wait_until(lambda: not self._slots("active"), "the slot is in use still", 30)
+        self.source.execute(dropped)
+        meanwhile()
+        self.connect.start()
+
+    def _slots(self, condition):
+        return self.source.execute(f"SELECT 1 FROM pg_replication_slots WHERE {condition}")
 
     def grow(self, partitions):
         """The topic gets more partitions; Debezium is started again, and sees them."""

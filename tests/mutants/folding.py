@@ -5,6 +5,8 @@ from tests.mutants.mutant import Mutant
 FOLD = "tests/spark/test_fold.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
+SWEEP = "tests/spark/test_sweeping.py"
+VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
@@ -103,5 +105,53 @@ MUTANTS = (
         "made = table_of(run).find_commit(left.plan.plan_id, left.before_version)",
         "made = None",
         "tests/faults/test_crash_folding.py::test_a_fold_is_killed",
+    ),
+    Mutant(
+        "sweep: a change below the floors is a delete",
+        "return found | is_below(plan, F.col)",
+        "return found",
+        f"{SWEEP}::test_what_is_swept_stays_so",
+    ),
+    Mutant(
+        "sweep: rows below the floors go",
+        "swept = is_below(plan, old) & ~old(IS_DELETED) if plan.floors else F.lit(False)",
+        "swept = F.lit(False)",
+        f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+    ),
+    Mutant(
+        "sweep: every bucket is touched",
+        "    if plan.is_sweep:\n        touched = {*range(plan.layout.buckets)}\n",
+        "",
+        f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+    ),
+    Mutant(
+        "sweep: a rewind over the snapshot takes it back",
+        "return known if is_there else ()",
+        "return known",
+        f"{SWEEP}::test_a_rewind_over_the_snapshot_takes_the_sweep_back",
+    ),
+    Mutant(
+        "sweep: a snapshot of an older topic says nothing",
+        'times = data["timestamp"].filter(pc.and_(is_its, is_marked))',
+        'times = data["timestamp"].filter(is_marked)',
+        f"{SWEEP}::test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot",
+    ),
+    Mutant(
+        "sweep: what is in quarantine was read again",
+        '("is in quarantine", intersect(whole, set_aside)),',
+        "",
+        f"{SWEEP}::test_what_nobody_has_decoded_is_no_ghost",
+    ),
+    Mutant(
+        "view: an older change counts for nothing",
+        "return f\"(c.{_ERA} IS NULL OR NOT {self._is_before('l', 'c')})\"",
+        'return "TRUE"',
+        f"{VIEWS}::test_random_logs",
+    ),
+    Mutant(
+        "view: a value of before a delete does not come back",
+        "({_RANK} > {_GONE} AND NOT {self._lacks(n)})",
+        "(NOT {self._lacks(n)})",
+        f"{VIEWS}::test_values_that_did_not_come {VIEWS}::test_random_logs",
     ),
 )

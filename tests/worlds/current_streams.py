@@ -50,18 +50,27 @@ class Changing:
         """The address of each table, by what it holds."""
         return tables_of(self.stream)
 
-    def sends(self, *events, partition=0):
-        """Events as `(op, id, note, total)`; without `op` a tombstone, `t` without a key."""
+    def sends(self, *events, partition=0, snapshot="false", at=None):
+        """Events as `(op, id, note, total)`; without `op` a tombstone, `t` without a key.
+
+        Args:
+            snapshot: The mark of the last one, unless it is `false`; the first one's is `first`.
+            at: Kafka's time, in milliseconds since 1970; None for now.
+        """
         producer = KafkaProducer(bootstrap_servers=self.harness.broker.bootstrap_servers)
-        for op, *row in events:
+        for number, (op, *row) in enumerate(events, 1):
             row = dict(zip(("id", "note", "total"), [*row, None, None, None], strict=False))
             key = None if op == "t" else record(KEY, {"id": row["id"]})
-            source = {"ts_ms": 1_700_000_000_000, "snapshot": "false"}
+            is_inside = snapshot != "false" and number < len(events)
+            mark = ("first" if number == 1 else "true") if is_inside else snapshot
+            source = {"ts_ms": 1_700_000_000_000, "snapshot": mark}
             before, after = (row, None) if op == "d" else (None, row)
             event = {"op": op, "before": before, "after": after, "source": source}
             event |= {"after": None, "before": None} if op == "t" else {}
             value = None if op is None else record(EVENT, event)
-            producer.send(self.harness.topic(), key=key, value=value, partition=partition)
+            producer.send(
+                self.harness.topic(), key=key, value=value, partition=partition, timestamp_ms=at
+            )
         producer.close()
 
     def run(self, run_id="run", **form):

@@ -145,6 +145,10 @@ def _add_run_commands(add: AddCommand) -> None:
     either.add_argument("--check", action="store_true", help=text)
     text = "fold every bucket anew: what stands in the table counts for nothing"
     either.add_argument("--anew", action="store_true", help=text)
+    text = "rows that a later snapshot has not read again: list them, then have them be gone"
+    sweep = add("sweep", writing.sweep, text)
+    text = "how many were listed; without it nothing is changed"
+    sweep.add_argument("--rows", type=int, metavar="N", help=text)
     current = add("current", reading.current_view, "a query of the rows of now, for an engine")
     current.add_argument(
         "--sql", required=True, choices=("spark", "duckdb", "trino"), help="whose SQL"

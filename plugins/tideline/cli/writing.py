@@ -16,7 +16,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
-from tideline.contract.answers import RunFailure
+from tideline.contract.answers import RunFailure, Swept
 from tideline.contract.building import (
     build_checked,
     build_decoded,
@@ -228,6 +228,44 @@ def _check(stream: Stream, run_id: str, output: Output) -> int:
         *([] if answer.clean else ["Next: tideline fold FILE --anew"]),
     )
     return 0 if answer.clean else AuditNotClean.exit_code
+
+
+def sweep(options: argparse.Namespace, output: Output) -> int:
+    """List rows whose delete was lost: the last whole snapshot has not read them again.
+
+    With --rows they are gone from then on, if they are still as many.
+    """
+    from tideline.folding import sweeping  # other commands need none
+
+    stream = read_stream(options.file)
+    if stream.current is None:
+        raise BadInput(f"{options.file}: current: got nothing; required for this command")
+    request, run_id = RunRequest(by=os_user()), _new_run_id("sweep")
+    with open_run(stream, run_id, request, _watched_spark(stream)) as context:
+        ghosts = sweeping.find_ghosts(context)
+        is_done = bool(ghosts.rows) and options.rows is not None
+        if options.rows is not None and (ghosts.rows or options.rows):
+            ghosts, _ = sweeping.sweep(context, options.rows)
+    answer = Swept(
+        status="done" if is_done else "listed" if ghosts.rows else "nothing_to_do",
+        rows=ghosts.rows,
+        keys=ghosts.keys,
+        snapshot_began_at=ghosts.began_at,
+        snapshot_ended_at=ghosts.ended_at,
+    )
+    keys = (", ".join(f"{n}={v}" for n, v in key.items()) for key in ghosts.keys)
+    since, until = ghosts.began_at, ghosts.ended_at
+    what = "rows are gone now" if is_done else "rows are not at the source any more"
+    more = ghosts.rows - len(ghosts.keys)
+    output.answer(
+        answer,
+        f"the last whole snapshot: {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S}",
+        *(f"  {key}" for key in keys),
+        *([f"  and {more} more"] if more else []),
+        f"{ghosts.rows:,} {what}",
+        *([f"Next: tideline sweep FILE --rows {ghosts.rows}"] if answer.status == "listed" else []),
+    )
+    return 0
 
 
 def _folded_lines(record: FoldRecord | None, folding: Folding) -> list[str]:

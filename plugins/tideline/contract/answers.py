@@ -234,6 +234,19 @@ class CurrentView(Shape):
     sql: str
 
 
+class Swept(Shape):
+    """`tideline sweep`: rows that the last whole snapshot has not read again; `keys` are the first.
+
+    They are gone where the status is `done`; `listed` has changed nothing.
+    """
+
+    status: Literal["listed", "nothing_to_do", "done"]
+    rows: int
+    keys: tuple[dict[str, str | None], ...]
+    snapshot_began_at: IsoTime
+    snapshot_ended_at: IsoTime
+
+
 class DecodedAgain(Shape):
     """`tideline decode --again`: rows that are others than before, new or gone, by table."""
 

@@ -6,6 +6,7 @@ tables     the current table as the ledger knows it
 execution  one plan: Spark, the checks, the commit
 checking   the table held against the ledger, by its log or by Spark
 explaining what became of a key
+sweeping   rows that a later snapshot has not read again
 views      SQL for other engines: the rows of now, and their history
 spark      the fold itself
 """

@@ -15,12 +15,13 @@ from tideline.folding.rules import (
     is_time,
     loses_a_barrier,
     once_more,
+    standing_floors,
     wrong_key,
 )
 from tideline.folding.tables import begins_anew, section
 from tideline.landing.context import RunContext, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
 from tideline.stream.decoding import Decode
@@ -34,6 +35,7 @@ def plan_fold(
     every: float,
     *,
     is_anew: bool = False,
+    sweep: tuple[Floor, ...] = (),
 ) -> FoldPlan | None:
     """The plan that this run has to execute; None if there is nothing to fold, or not yet.
 
@@ -42,6 +44,7 @@ def plan_fold(
         before: What this run has folded before, which it folds once more.
         every: The share of the table's rows that the unfolded changes have to exceed.
         is_anew: Whether somebody has asked that every bucket be folded anew.
+        sweep: Where a snapshot begins, if rows that it has not read are to go.
 
     Raises:
         BadInput: The table is another one, or the key is none.
@@ -61,13 +64,17 @@ def plan_fold(
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
     is_anew |= is_new or refolds is not None or loses_a_barrier(work, folding)
-    if not is_anew and not (work.is_anything and (before or is_time(work, folding, every))):
+    floors = sweep or standing_floors(folding.floors, decoding)
+    is_anew |= not sweep and floors != folding.floors
+    is_due = work.is_anything and (before or is_time(work, folding, every))
+    if not (is_anew or is_due or sweep):
         return None
     if not decoding.coverage and not work.again:
         return None
     if by_time:
         folding = replace(folding, order="time")
-    return _plan(run, state, folding, layout, work, is_anew=is_anew)
+    plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
+    return replace(plan, floors=floors, is_sweep=bool(sweep))
 
 
 def plan_look(run: RunContext, state: LedgerState) -> FoldPlan | None:
@@ -128,6 +135,7 @@ def _plan(
         eras=eras_of(folding, state.decoding, state.head),
         order=folding.order,
         barrier=None if is_anew else folding.barrier,
+        floors=folding.floors,
         table_uri=section(run).table.uri,
         by=run.request.by,
     )

@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Folding, Layout
+from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Floor, Folding, Layout
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
 from tideline.model.offsets import (
@@ -120,6 +120,17 @@ def loses_a_barrier(work: Due, folding: Folding) -> bool:
         and r.start_offset <= barrier.offset < r.end_offset
         for r in work.again
     )
+
+
+def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:
+    """The floors, or none where the snapshot is not decoded any more, after a rewind."""
+    decoded, known, is_there = decoding.covered, tuple(floors), False
+    for f in known:
+        ranges = decoded.get(PartitionIdentity(f.topic_id, f.generation, f.partition), ())
+        if not any(r.start_offset <= f.offset <= r.end_offset for r in ranges):
+            return ()
+        is_there |= any(r.start_offset <= f.offset < r.end_offset for r in ranges)
+    return known if is_there else ()
 
 
 def eras_of(folding: Folding, decoding: Decoding, head: Head) -> tuple[str, ...]:

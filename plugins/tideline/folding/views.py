@@ -213,8 +213,23 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         if plan.deletes.column is not None:
             text = f"CAST({q(plan.deletes.column)} AS {self.dialect.text})"
             deletes.append(f"coalesce({text} = {self.dialect.literal(plan.deletes.equals)}, FALSE)")
+        deletes += self._below()
         parts.append(f"({' OR '.join(deletes) or 'FALSE'}) AS {IS_DELETED}")
         return [*parts, f"{self._era()} AS {_ERA}"]
+
+    def _below(self) -> list[str]:
+        """Whether a change is below the floors; as the fold has it."""
+        q, text, floors = self.dialect.name, self.dialect.literal, self.plan.floors
+        older = self.plan.eras[: self.plan.eras.index(floors[0].topic_id)] if floors else ()
+        return [
+            *(f"topic_id = {text(topic_id)}" for topic_id in older),
+            *(
+                f"(topic_id = {text(f.topic_id)} AND {q('partition')} = {f.partition} AND"
+                f" (generation < {f.generation} OR generation = {f.generation}"
+                f" AND {q('offset')} < {f.offset}))"
+                for f in floors
+            ),
+        ]
 
     def _folded(self, coverage: tuple[Coverage, ...]) -> str:
         """Whether a typed row's change was in the table when the view was made."""

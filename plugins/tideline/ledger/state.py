@@ -436,11 +436,14 @@ class LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
-        since = self.folding.unproven_since or (done.closed_at if self.head.accepted_loss else None)
-        closed = self.folding.closed(done, token)
+        lost, closed = self.head.accepted_loss, self.folding.closed(done, token)
+        healed = lost if done.plan.is_sweep else closed.healed
+        since = self.folding.unproven_since or done.closed_at
+        if not lost or lost == healed:
+            since = None
         return replace(
             self,
-            folding=replace(closed, incidents=(), unproven_since=since),
+            folding=replace(closed, incidents=(), unproven_since=since, healed=healed),
             closed_folds=(*self.closed_folds, done),
             closed_incidents=(*self.closed_incidents, *ended),
         )

@@ -98,6 +98,20 @@ class Barrier:
     timestamp: datetime
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Floor:
+    """Where a snapshot begins in one log: rows whose last change is below are not at the source.
+
+    Args:
+        offset: The first one (inclusive) that the snapshot, or what came after it, may have.
+    """
+
+    topic_id: str
+    generation: int
+    partition: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
     """The frozen input of one fold. Every retry, clear and recovery executes exactly this.
@@ -122,6 +136,8 @@ class FoldPlan:
         barrier: The last one that is folded; None for none.
         table_uri: The current table.
         by: Who has asked for it; None for a schedule.
+        floors: A change below them counts as a delete; one for each partition, or none.
+        is_sweep: Whether these are new, and rows below them go.
     """
 
     plan_id: str
@@ -143,6 +159,8 @@ class FoldPlan:
     barrier: Barrier | None
     table_uri: str
     by: str | None = None
+    floors: tuple[Floor, ...] = ()
+    is_sweep: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -230,6 +248,9 @@ class Folding:
         folded_at: When the last one was closed, UTC-aware.
         unproven_since: When the first fold was closed after a loss of records was accepted: a
             delete among them never comes. None where none was lost.
+        floors: As of a plan.
+        healed: Accepted losses that were there when rows were swept: a later snapshot has told
+            what they had taken.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -247,6 +268,8 @@ class Folding:
     folds: int = 0
     folded_at: datetime | None = None
     unproven_since: datetime | None = None
+    floors: tuple[Floor, ...] = ()
+    healed: tuple[Coverage, ...] = ()
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -266,7 +289,12 @@ class Folding:
     def of_new_table(self, table_id: str | None = None) -> Folding:
         """The head of a table in which nothing is folded yet."""
         return Folding(
-            table_id=table_id, incidents=self.incidents, order=self.order, folds=self.folds
+            table_id=table_id,
+            incidents=self.incidents,
+            order=self.order,
+            folds=self.folds,
+            floors=self.floors,
+            healed=self.healed,
         )
 
     def having_decoded(self, ranges: Iterable[CoordinateRange]) -> Folding:
@@ -314,6 +342,7 @@ class Folding:
             eras=plan.eras,
             order=plan.order,
             barrier=done.barrier,
+            floors=plan.floors,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )

@@ -30,6 +30,7 @@ from tideline.errors import (
     UnreadableTable,
     VerificationFailed,
 )
+from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
@@ -37,6 +38,7 @@ from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.store.refusals import plain_text, refusal
+from tideline.table import ghosts
 from tideline.table.columns import add_columns, asked_of_writers, columns_of, schema_of
 from tideline.table.commit import commit_change, create_table, refuse_unwritable
 from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
@@ -260,6 +262,36 @@ class TargetTable:
             return []
         with self._reachable():
             return rows_with(table, self._options, texts, columns)
+
+    def newest_marked(
+        self, topic_id: str, column: str, texts: Collection[str], until: datetime | None
+    ) -> datetime | None:
+        """The newest Kafka's time of a topic id's rows with one of these texts in a column."""
+        with self._scanned(["topic_id", "timestamp", column]) as rows:
+            return ghosts.newest_marked(rows, topic_id, column, texts, until)
+
+    def first_since(self, time: datetime) -> dict[PartitionIdentity, int]:
+        """The smallest offset of each log among rows with that time or a later one."""
+        with self._scanned(COORDINATES) as rows:
+            return ghosts.first_since(rows, time)
+
+    def below(
+        self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """How many rows of a current table are below the floors, and the keys of the first."""
+        with self._scanned([*key, *COORDINATES, IS_DELETED]) as rows:
+            return ghosts.below(rows, floors, older, most)
+
+    def has_other(self, column: str, value: int) -> bool:
+        """Whether a row has another number in a column."""
+        with self._scanned([column]) as rows:
+            return ghosts.has_other(rows, column, value)
+
+    @contextmanager
+    def _scanned(self, columns: Sequence[str]) -> Iterator[Iterator[pa.Table]]:
+        table = self._open(None)
+        with self._reachable():
+            yield iter(()) if table is None else ghosts.scan(table, self._options, columns)
 
     def quarantined(
         self, classes: Collection[str], since: datetime | None

@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from tideline.model.current import Floor
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
@@ -197,6 +198,38 @@ class TablePort(Protocol):
         Raises:
             BadInput: A text is no value of its column's type.
         """
+
+    def newest_marked(
+        self, topic_id: str, column: str, texts: Collection[str], until: datetime | None
+    ) -> datetime | None:
+        """The newest Kafka's time of a topic id's rows with one of these texts in a column.
+
+        Args:
+            until: Only times up to this one (inclusive); None for all.
+
+        Returns:
+            UTC-aware; None if there is no such row.
+        """
+
+    def first_since(self, time: datetime) -> dict[PartitionIdentity, int]:
+        """The smallest offset of each log among rows with that Kafka's time or a later one."""
+
+    def below(
+        self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Rows of a current table that are there, and whose last change is below the floors.
+
+        Args:
+            older: Topic ids all of whose rows are below.
+            key: The key's columns.
+            most: How many keys are returned.
+
+        Returns:
+            How many there are, and the keys of the first.
+        """
+
+    def has_other(self, column: str, value: int) -> bool:
+        """Whether a row has another number in a column than that one."""
 
     def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:
         """The data files of an attempt that replace whole files, held against Spark's report.

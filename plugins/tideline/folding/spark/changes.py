@@ -72,7 +72,25 @@ def _is_deleted(plan: FoldPlan) -> Column:
     if plan.deletes.column is not None:
         said = F.col(plan.deletes.column).cast("string") == plan.deletes.equals
         found |= F.coalesce(said, F.lit(False))
-    return found
+    return found | is_below(plan, F.col)
+
+
+def is_below(plan: FoldPlan, of: Callable[[str], Column]) -> Column:
+    """Whether a row's last change is below the floors: its row is not at the source any more.
+
+    Args:
+        of: Gives a coordinate of it.
+    """
+    found = F.lit(False)
+    for floor in plan.floors:
+        is_older = of("generation") < floor.generation
+        is_older |= (of("generation") == floor.generation) & (of("offset") < floor.offset)
+        is_here = (of("topic_id") == floor.topic_id) & (of("partition") == floor.partition)
+        found |= is_here & is_older
+    if plan.floors:
+        older = plan.eras[: plan.eras.index(plan.floors[0].topic_id)]
+        found |= of("topic_id").isin(*older) if older else F.lit(False)
+    return F.coalesce(found, F.lit(False))
 
 
 def is_keyless(plan: FoldPlan) -> Column:

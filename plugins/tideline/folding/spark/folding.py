@@ -107,6 +107,8 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
             said = f"all rows went (op t), in a topic of {len(partitions)} partitions"
             return replace(report, moved=(said,))
         report, touched = _with_barrier(report, plan, changed), {*range(plan.layout.buckets)}
+    if plan.is_sweep:
+        touched = {*range(plan.layout.buckets)}
     if orphaned := _orphaned(spark, job, keyed) - anew:
         return replace(report, anew=tuple(sorted(orphaned)))
     touched |= anew

@@ -22,6 +22,7 @@ from tideline.folding.spark.changes import (
     current_schema,
     fillable,
     is_after,
+    is_below,
     lacks,
     order_of,
     row_columns,
@@ -31,6 +32,7 @@ from tideline.model.decoding import UNAVAILABLE
 
 _OLD = "_tideline_old_"
 HAS_OLD, TAKES, IS_GONE = "_tideline_has_old", "_tideline_takes", "_tideline_is_gone"
+IS_SWEPT = "_tideline_is_swept"
 
 
 def old(name: str) -> Column:
@@ -53,7 +55,8 @@ def beside(
     """Each key's row as it stands and its last change; one of them may be missing.
 
     Added are `TAKES`, whether the change counts and not the row that stands there; and `IS_GONE`,
-    whether the one that counts is before the barrier.
+    whether the one that counts is before the barrier; and `IS_SWEPT`, whether the row that stands
+    there is below the floors, and not gone yet.
 
     Args:
         standing: The table's rows; None for none.
@@ -81,6 +84,8 @@ def beside(
     is_new = new("offset").isNotNull()
     later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)
     joined = joined.withColumn(TAKES, is_new & F.coalesce(later, F.lit(True)))
+    swept = is_below(plan, old) & ~old(IS_DELETED) if plan.floors else F.lit(False)
+    joined = joined.withColumn(IS_SWEPT, F.coalesce(swept, F.lit(False)))
     if barrier is None:
         return joined.withColumn(IS_GONE, F.lit(False))
     before = order_of(plan, {n: _chosen(n) for n in COORDINATES}) < barrier_order(plan, barrier)
@@ -103,8 +108,12 @@ def _chosen(name: str) -> Column:
 def merged(plan: FoldPlan, barrier: Barrier | None) -> list[Column]:
     """The table's columns of a pair: of row and change the later; of equals, the change."""
     made: dict[str, Column] = {n: _chosen(n) for n in row_columns(plan) if n not in plan.layout.key}
+    if plan.floors:
+        stays = F.col(IS_SWEPT) & ~F.col(TAKES)
+        made |= {n: F.when(~stays, c) for n, c in made.items() if n not in COORDINATES}
+        made[IS_DELETED] = stays | _chosen(IS_DELETED)
     for name in fillable(plan):
-        is_lacking = lacks(_chosen(UNAVAILABLE), name) & ~_chosen(IS_DELETED)
+        is_lacking = lacks(made[UNAVAILABLE], name) & ~made[IS_DELETED]
         made[name] = F.when(is_lacking, _filled(plan, name)).otherwise(made[name])
     if barrier is not None:
         made = {n: _behind(n, column, barrier) for n, column in made.items()}
@@ -120,7 +129,7 @@ def _filled(plan: FoldPlan, name: str) -> Column:
     came, gone, place = F.col(f"{FILLED}{name}"), F.col(GONE), order_of(plan, _at(plan))
     is_newer = came.isNotNull() & (~F.col(HAS_OLD) | (came["at"] > place))
     is_newer &= gone.isNull() | (came["at"] > gone)
-    stands = F.col(HAS_OLD) & ~old(IS_DELETED) & (gone.isNull() | (place > gone))
+    stands = F.col(HAS_OLD) & ~old(IS_DELETED) & ~F.col(IS_SWEPT) & (gone.isNull() | (place > gone))
     kept = F.when(stands, old(name))
     stale = F.coalesce(kept, came["value"])
     return F.when(F.col(TAKES) & is_newer, came["value"]).when(F.col(TAKES), kept).otherwise(stale)

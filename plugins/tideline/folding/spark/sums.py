@@ -11,6 +11,7 @@ from tideline.folding.spark.changes import FIRST, LAST, current_schema, key_text
 from tideline.folding.spark.merging import (
     HAS_OLD,
     IS_GONE,
+    IS_SWEPT,
     TAKES,
     has_moved,
     is_in_doubt,
@@ -52,7 +53,7 @@ def _looked(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFr
     after = dict(zip(names, merged(plan, barrier), strict=True))
     before = {n: F.col(n) if n in keys else old(n) for n in names}
     old_hash = F.when(F.col(HAS_OLD), _hash(plan, before))
-    is_other = F.col(TAKES) | F.col(IS_GONE) | ~F.col(HAS_OLD)
+    is_other = F.col(TAKES) | F.col(IS_GONE) | F.col(IS_SWEPT) | ~F.col(HAS_OLD)
     hashed = pairs.withColumn("found_hash", old_hash)
     return hashed.select(
         BUCKET,

@@ -1,0 +1,165 @@
+"""Rows that a later snapshot has not read again: their deletes were lost. Listed first, then swept.
+
+A snapshot reads every row of the source. So a row whose last change came before the snapshot began
+is not there any more. Where it began is told by Kafka's time of its first record: whatever has this
+time or a later one belongs to it, or came after. One that goes on beside the changes
+(`incremental`) says nothing of what is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tideline.errors import BadInput
+from tideline.folding.execution import execute
+from tideline.folding.planning import plan_fold, plan_look
+from tideline.folding.rules import due
+from tideline.folding.steps import verify_current
+from tideline.folding.tables import table_of
+from tideline.landing.context import RunContext
+from tideline.model.current import Floor, FoldRecord
+from tideline.model.offsets import OffsetRange, PartitionIdentity, by_identity, intersect, subtract
+from tideline.model.wording import first_few
+
+_CREATE_TIME = 0
+"""As Kafka's clients write it: the producer's time."""
+SHOWN = 20
+"""So many keys are shown."""
+_FIRST, _LAST = ("first", "first_in_data_collection"), ("last", "last_in_data_collection")
+"""Marks of a whole snapshot's first and last record (debezium-core, SnapshotRecord)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ghosts:
+    """Rows that are not at the source any more.
+
+    Args:
+        began_at, ended_at: Kafka's times of the snapshot's first and last record, UTC-aware.
+        floors: Where it begins, in each partition.
+        rows: How many.
+        keys: The first of them.
+    """
+
+    began_at: datetime
+    ended_at: datetime
+    floors: tuple[Floor, ...]
+    rows: int
+    keys: tuple[dict[str, str | None], ...]
+
+
+def find_ghosts(run: RunContext) -> Ghosts:
+    """The rows that the last whole snapshot has not read again; nothing is changed.
+
+    Args:
+        run: This run; its stream has a current table.
+
+    Raises:
+        BadInput: There is no such snapshot; or something that it has read is not in the table.
+        ServiceAway: A store is away.
+    """
+    state, name = run.ledger.read(), run.stream.stream
+    plan = plan_look(run, state)
+    assert run.typed is not None
+    known = {str(column["name"]) for column in run.typed.decoded.columns()}
+    if plan is None or "snapshot" not in known:
+        raise BadInput(
+            f"stream {name}: a sweep needs a current table that is folded, of change events whose"
+            " snapshot is told (decode.value.envelope, own_columns)"
+        )
+    if due(state.decoding, state.folding, "").is_anything:
+        raise BadInput(f"stream {name}: not everything is folded yet: tideline fold FILE first")
+    topic_id = plan.eras[-1]
+    began, ended = _snapshot(run, topic_id)
+    if began is None or ended is None:
+        raise BadInput(
+            f"stream {name}: no whole snapshot is decoded: no record has the mark"
+            f" {' or '.join(_LAST)}"
+        )
+    floors = _floors(run, topic_id, began)
+    if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
+        raise BadInput(
+            f"stream {name}: its records have the brokers' times (message.timestamp.type:"
+            " LogAppendTime), which do not order those of several partitions: where the snapshot"
+            " began in each, nobody knows"
+        )
+    if why := _not_read(run, floors):
+        raise BadInput(
+            f"stream {name}: since the snapshot began, {why}: its rows would look as if they were"
+            " gone"
+        )
+    rows, first = table_of(run).below(floors, plan.eras[:-1], plan.layout.key, SHOWN)
+    keys = ({n: None if v is None else str(v) for n, v in key.items()} for key in first)
+    return Ghosts(began, ended, floors, rows, tuple(keys))
+
+
+def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
+    """Have these rows be gone.
+
+    Args:
+        run: This run.
+        rows: How many they are, as somebody has seen them listed.
+
+    Returns:
+        What was swept, and the closed fold.
+
+    Raises:
+        BadInput: They are another number; or as of `find_ghosts`.
+        ServiceAway: Spark or a store is away, or the table was changed meanwhile.
+        StreamBusy: Somebody else decodes or folds.
+    """
+    with run.ledger.lease("decoder"):
+        ghosts = find_ghosts(run)
+        if ghosts.rows != rows:
+            raise BadInput(f"--rows: got {rows}; allowed: {ghosts.rows}, as many as there are")
+        plan = plan_fold(run, run.ledger.read(), None, 0.0, sweep=ghosts.floors)
+        assert plan is not None
+        execute(run, plan)
+    return ghosts, verify_current(run)
+
+
+def _snapshot(run: RunContext, topic_id: str) -> tuple[datetime | None, datetime | None]:
+    """Kafka's times of the first and the last record of the last whole snapshot.
+
+    A snapshot of one row has no first record but its last.
+    """
+    assert run.typed is not None
+    table = run.typed.decoded
+    ended = table.newest_marked(topic_id, "snapshot", _LAST, None)
+    if ended is None:
+        return None, None
+    return table.newest_marked(topic_id, "snapshot", _FIRST, ended) or ended, ended
+
+
+def _floors(run: RunContext, topic_id: str, began: datetime) -> tuple[Floor, ...]:
+    """The first offset of each partition with that time or a later one; otherwise its end."""
+    assert run.typed is not None
+    covered, newest = run.ledger.read().decoding.covered, dict[int, PartitionIdentity]()
+    for identity in sorted(i for i in covered if i.topic_id == topic_id):
+        newest[identity.partition] = identity  # of generations the last one
+    first = run.typed.decoded.first_since(began)
+    return tuple(
+        Floor(i.topic_id, i.generation, i.partition, first.get(i, covered[i][-1].end_offset))
+        for i in newest.values()
+    )
+
+
+def _not_read(run: RunContext, floors: tuple[Floor, ...]) -> str | None:
+    """What is above the floors and in no typed row, in words; None for nothing."""
+    state = run.ledger.read()
+    assert run.typed is not None
+    covered, lost = state.decoding.covered, by_identity(state.head.accepted_loss)
+    quarantined = run.typed.quarantine.quarantined((), None)
+    for floor in floors:
+        place = PartitionIdentity(floor.topic_id, floor.generation, floor.partition)
+        end = max((r.end_offset for r in state.head.covered.get(place, ())), default=floor.offset)
+        whole = [OffsetRange(floor.offset, max(end, floor.offset))] if end > floor.offset else []
+        set_aside = [r.offsets for r in quarantined if r.identity == place]
+        for what, found in (
+            ("is not decoded", subtract(whole, covered.get(place, ()))),
+            ("was lost", intersect(whole, lost.get(place, ()))),
+            ("is in quarantine", intersect(whole, set_aside)),
+        ):
+            if found:
+                return f"partition {floor.partition} {first_few(found)} {what}"
+    return None

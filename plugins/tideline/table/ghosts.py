@@ -1,0 +1,99 @@
+"""What a sweep asks of a table's rows: when a snapshot was, where it begins, what is below it.
+
+Each reads a few narrow columns, a data file at a time, and raises OSError where one cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tideline.delta_io import read_parquet
+from tideline.model.current import COORDINATES, IS_DELETED, Floor
+from tideline.model.offsets import PartitionIdentity
+from tideline.table.statistics import active_files
+
+
+def scan(
+    table: DeltaTable, options: Mapping[str, str], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Some columns of each data file; what is not in a file is a constant of it, or null."""
+    kinds = {f.name: f.type for f in pa.schema(table.schema().to_arrow())}
+    for file in active_files(table):
+        data = read_parquet(table, file.path, [*columns], options)
+        constants = file.by_its_rows.constants
+        for name in columns:
+            if name not in data.column_names:
+                value = pa.scalar(constants.get(name), kinds[name])
+                data = data.append_column(name, pa.repeat(value, len(data)))
+        yield data.select([*columns])
+
+
+def newest_marked(
+    rows: Iterator[pa.Table],
+    topic_id: str,
+    column: str,
+    texts: Collection[str],
+    until: datetime | None,
+) -> datetime | None:
+    """The newest time of a topic id's rows with one of these texts in a column."""
+    import pyarrow.compute as pc
+
+    found = []
+    for data in rows:
+        is_its = pc.equal(data["topic_id"], topic_id)
+        is_marked = pc.is_in(data[column], pa.array([*texts]))
+        times = data["timestamp"].filter(pc.and_(is_its, is_marked))
+        if until is not None:
+            times = times.filter(pc.less_equal(times, pa.scalar(until, times.type)))
+        found.append(pc.max(times).as_py())
+    return max((time for time in found if time is not None), default=None)
+
+
+def first_since(rows: Iterator[pa.Table], time: datetime) -> dict[PartitionIdentity, int]:
+    """The smallest offset of each log among rows with that time or a later one."""
+    import pyarrow.compute as pc
+
+    found: dict[PartitionIdentity, int] = {}
+    identity = ("topic_id", "generation", "partition")
+    for data in rows:
+        is_since = pc.greater_equal(data["timestamp"], pa.scalar(time, data["timestamp"].type))
+        groups = data.filter(is_since).group_by(identity).aggregate([("offset", "min")])
+        for row in groups.to_pylist():
+            place = PartitionIdentity(*(row[name] for name in identity))
+            found[place] = min(found.get(place, row["offset_min"]), row["offset_min"])
+    return found
+
+
+def below(
+    rows: Iterator[pa.Table], floors: Sequence[Floor], older: Sequence[str], most: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many rows are there and below the floors, and the first of them."""
+    import pyarrow.compute as pc
+
+    count, first = 0, list[dict[str, Any]]()
+    for data in rows:
+        is_below = pc.is_in(data["topic_id"], pa.array([*older], pa.string()))
+        for floor in floors:
+            same = pc.equal(data["generation"], floor.generation)
+            is_older = pc.less(data["generation"], floor.generation)
+            before = pc.or_(is_older, pc.and_(same, pc.less(data["offset"], floor.offset)))
+            in_log = pc.equal(data["topic_id"], floor.topic_id)
+            here = pc.and_(in_log, pc.equal(data["partition"], floor.partition))
+            is_below = pc.or_(is_below, pc.and_(here, before))
+        found = data.filter(pc.and_(is_below, pc.invert(data[IS_DELETED])))
+        count += len(found)
+        names = [n for n in found.column_names if n not in (*COORDINATES, IS_DELETED)]
+        first += found.slice(0, most - len(first)).select(names).to_pylist()
+    return count, first
+
+
+def has_other(rows: Iterator[pa.Table], column: str, value: int) -> bool:
+    """Whether a row has another number in a column."""
+    import pyarrow.compute as pc
+
+    return any(bool(pc.any(pc.not_equal(data[column], value)).as_py()) for data in rows)

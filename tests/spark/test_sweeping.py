@@ -1,0 +1,185 @@
+"""Rows whose delete was lost: a later snapshot has not read them again. Listed, then swept."""
+
+import json
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from tests.worlds.current_streams import Changing
+from tideline.cli.main import main
+from tideline.errors import BadInput
+from tideline.folding import sweeping
+from tideline.folding.checking import check_current
+from tideline.folding.views import view_of
+from tideline.model.request import RunRequest
+from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.wiring import open_run
+
+AT = (int(time.time()) - 3600) * 1000
+"""Kafka's time of the first records, in milliseconds since 1970: an hour ago."""
+
+
+@pytest.fixture
+def orders(harness, spark):
+    """Keys 1 to 5, read by a first snapshot; 2 and 4 vanish, and nobody tells."""
+    found = Changing(harness, spark)
+    found.sends(*(("r", n, "a", n) for n in range(1, 6)), snapshot="last", at=AT)
+    found.sends(("u", 1, "b", 1), at=AT + 1000)
+    found.run("one")
+    return found
+
+
+def ghosts(orders):
+    with open_run(orders.stream, "look", RunRequest(), orders.spark) as run:
+        return sweeping.find_ghosts(run)
+
+
+def sweep(orders, rows, run_id="sweep"):
+    with open_run(orders.stream, run_id, RunRequest(by="ann"), orders.spark) as run:
+        return sweeping.sweep(run, rows)
+
+
+def flaws(orders):
+    with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
+        return check_current(run).flaws
+
+
+def snapshot(orders, *keys, at=AT + 60_000):
+    orders.sends(*(("r", n, "again", n) for n in keys), snapshot="last", at=at)
+
+
+def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
+    """Not what came since; the command names keys, and asks for their number."""
+    snapshot(orders, 1, 3, 5)
+    orders.sends(("c", 6, "new", 6), at=AT + 61_000)
+    orders.run("two")
+    file = str(orders.harness.folder / "orders.yaml")
+    assert main(["sweep", file]) == 0
+    said = capsys.readouterr().out.splitlines()
+    at = datetime.fromtimestamp(AT / 1000 + 60, UTC)
+    assert said[0] == f"the last whole snapshot: {at:%Y-%m-%d %H:%M:%S} to {at:%H:%M:%S}"
+    assert {line.strip() for line in said[1:3]} == {"key_id=2", "key_id=4"}
+    assert said[3] == "2 rows are not at the source any more"
+    assert said[4:] == ["Next: tideline sweep FILE --rows 2"]
+    assert len(orders.rows()) == 6
+    assert main(["sweep", file, "--rows", "3"]) == 2
+    assert "--rows: got 3; allowed: 2" in capsys.readouterr().err
+    swept, record = sweep(orders, 2)
+    assert (swept.rows, record.status, record.plan.by) == (2, "done", "ann")
+    assert orders.rows().keys() == {1, 3, 5, 6}
+    assert flaws(orders) == ()
+    assert ghosts(orders).rows == 0
+    assert main(["sweep", file, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "nothing_to_do"
+
+
+def test_what_is_swept_stays_so(orders):
+    """Over an old run's fold, a fold anew, and a view; a new change brings a row back."""
+    snapshot(orders, 1, 3, 5)
+    orders.run("two")
+    sweep(orders, 2)
+    orders.run("one")
+    assert orders.rows().keys() == {1, 3, 5}
+    orders.fold("anew", "anew")
+    assert orders.rows().keys() == {1, 3, 5}
+    assert flaws(orders) == ()
+    orders.sends(("c", 2, "back", 2), at=AT + 90_000)
+    orders.run("three")
+    assert orders.rows()[2] == ("back", 2)
+    with open_run(orders.stream, "view", RunRequest()) as run:
+        sql = view_of(run, "spark", None, is_history=False)
+    assert "`offset` < 6" in sql
+    assert flaws(orders) == ()
+
+
+def test_a_rewind_over_the_snapshot_takes_the_sweep_back(orders):
+    snapshot(orders, 1, 3, 5)
+    orders.run("two")
+    sweep(orders, 2)
+    with open_run(orders.stream, "rewind", RunRequest(), orders.spark) as run:
+        rewind_stream(run, RewindRequest("one", "it was wrong", "ann"))
+    orders.fold()
+    assert orders.rows().keys() == {1, 2, 3, 4, 5}
+    assert orders.head.floors == ()
+    orders.run("three")
+    assert ghosts(orders).rows == 2
+
+
+def test_a_snapshot_that_was_cut_off_sweeps_nothing(orders):
+    """It has read some rows; the whole one before it is the first. One of one row follows."""
+    orders.sends(*(("r", n, "again", n) for n in (1, 3)), snapshot="true", at=AT + 60_000)
+    orders.run("two")
+    assert ghosts(orders).rows == 0
+
+
+def test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot(orders):
+    """Without one nothing is listed; with it rows of the old topic go that it has not read."""
+    orders.more = {"on_reset": {"topic_recreated": "restart"}}
+    orders.harness.delete()
+    orders.harness.create(partitions=1)
+    orders.sends(("u", 1, "c", 1), at=AT + 120_000)
+    orders.run("two")
+    assert orders.rows()[1] == ("c", 1)
+    with pytest.raises(BadInput, match="no whole snapshot is decoded"):
+        ghosts(orders)
+    snapshot(orders, 1, 3, 5, at=AT + 180_000)
+    orders.run("three")
+    assert ghosts(orders).rows == 2
+    sweep(orders, 2)
+    assert orders.rows().keys() == {1, 3, 5}
+    assert flaws(orders) == ()
+
+
+def test_what_nobody_has_decoded_is_no_ghost(orders):
+    """Key 4 was read again, and its record is in quarantine."""
+    orders.decode["quarantine"] = {"max_share": 1.0}
+    snapshot(orders, 1, 3, 5)
+    with closing(KafkaProducer(bootstrap_servers=orders.harness.broker.bootstrap_servers)) as kafka:
+        kafka.send(orders.harness.topic(), value=b"{broken")
+    orders.run("two")
+    with pytest.raises(
+        BadInput, match=r"since the snapshot began, partition 0 .* is in quarantine"
+    ):
+        ghosts(orders)
+    assert orders.rows().keys() == {1, 2, 3, 4, 5}
+
+
+def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
+    """A record that was sent later may have been appended earlier in another partition."""
+    orders = Changing(harness, spark, partitions=2)
+    admin = KafkaAdminClient(bootstrap_servers=harness.broker.bootstrap_servers)
+    kind = {"message.timestamp.type": "LogAppendTime"}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, harness.topic(), kind)])
+    admin.close()
+    for n, mark in ((1, "first"), (2, "last")):
+        orders.sends(("r", n, "a", n), snapshot=mark, partition=n % 2)
+    orders.run("one")
+    with pytest.raises(BadInput, match="LogAppendTime"):
+        ghosts(orders)
+
+
+def test_each_partition_has_its_own_beginning(harness, spark):
+    """One of three has no record of the snapshot: its rows are all gone."""
+    orders = Changing(harness, spark, partitions=3)
+    for n in range(1, 7):
+        mark = {1: "first", 6: "last"}.get(n, "true")
+        orders.sends(("r", n, "a", n), snapshot=mark, at=AT + n, partition=n % 3)
+    orders.run("one")
+    orders.sends(("u", 4, "b", 4), at=AT + 1000, partition=1)
+    for n, mark in ((1, "first"), (4, "true"), (2, "last")):
+        orders.sends(("r", n, "again", n), snapshot=mark, at=AT + 60_000 + n, partition=n % 3)
+    orders.sends(("c", 9, "new", 9), at=AT + 70_000, partition=0)
+    orders.run("two")
+    found = ghosts(orders)
+    assert {key["key_id"] for key in found.keys} == {"3", "5", "6"}
+    assert [floor.offset for floor in found.floors] == [2, 3, 2]
+    sweep(orders, 3)
+    assert orders.rows().keys() == {1, 2, 4, 9}
+    assert flaws(orders) == ()
+    deleted = DeltaTable(orders.tables["current"]).to_pyarrow_table().to_pylist()
+    assert sum(row["is_deleted"] for row in deleted) == 3
