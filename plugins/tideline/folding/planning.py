@@ -113,6 +113,12 @@ def _plan(
     seen, columns = run.typed.decoded.observe(), run.typed.decoded.columns()
     if seen.version is None:
         raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
+    known = state.decoding.table_ids
+    if known and str(seen.table_id) != known[0]:
+        raise BadInput(
+            f"table {decode.table.uri} is another one: its id is {seen.table_id}, the ledger knows"
+            f" {known[0]}; nothing was folded. Next: tideline decode FILE, which says what to do"
+        )
     covered = all_of(state.decoding.coverage, _topic(run))
     has_unavailable = decode.value.unavailable is not None
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}

@@ -57,8 +57,8 @@ function run(status) {
 
 /** Changes to fold, the last fold, and what no fold can know. */
 function current({ deleted, unfolded, folded_at, unproven_since }) {
-  const since = unproven_since && [h("span", { class: "over" }, "⚠ unproven"), " since ", time(unproven_since), ": a loss was accepted"];
-  return [`rows; ${count(deleted)} deleted, ${count(unfolded)} changes to fold; folded `, time(folded_at, "age"), since && "; ", ...(since || [])];
+  const since = unproven_since && [h("span", { class: "over" }, "⚠ unproven"), " for ", time(unproven_since, "age"), ": a loss was accepted"];
+  return [`rows; ${count(deleted)} deleted, ${count(unfolded)} changes to fold; folded `, time(folded_at), since && "; ", ...(since || [])];
 }
 
 function total(seconds) {
