@@ -18,6 +18,7 @@ from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.operations.rewind import RewindRequest, rewind_stream
+from tideline.pipeline.run_batch import decode_batch
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
 
 
@@ -175,6 +176,12 @@ def test_a_key_is_explained(orders, capsys):
     assert capsys.readouterr().out.startswith("key_id=5: is deleted; 3 changes")
     assert main(["explain", file, "--key", "key_id=99"]) == 0
     assert capsys.readouterr().out == "key_id=99: has no row; 0 changes, the last one first\n"
+    orders.sends(("u", 1, "again", 1))
+    orders.run("three")
+    with open_run(orders.stream, "three", RunRequest(), orders.spark) as run:
+        decode_batch(run)
+    assert main(["explain", file, "--key", "key_id=1"]) == 0  # and it is to be folded again
+    assert capsys.readouterr().out.startswith("key_id=1: is there; 2 changes")
     for wrong, why in (
         (["--key", "id=7"], "--key: got 'id'"),
         (["--key", "key_id=seven"], "key_id: got 'seven'; allowed: a value of type int64"),

@@ -13,7 +13,7 @@ from inspect import getdoc
 from typing import Any, TextIO
 
 from tideline import __version__
-from tideline.cli import reading, starting, writing
+from tideline.cli import reading, starting, tables, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 from tideline.model.wording import did_you_mean, not_among, shown
@@ -131,14 +131,14 @@ def _add_run_commands(add: AddCommand) -> None:
     run = add("run", writing.run, "execute one run through all steps")
     run.add_argument("--run-id", help="id of the run; the same id again replays its plan")
     _add_request(run)
-    decode = add("decode", writing.decode, "decode what is landed and not decoded yet")
+    decode = add("decode", tables.decode, "decode what is landed and not decoded yet")
     decode.add_argument("--run-id", help="id of the run; the same id again decodes its plan again")
     text = "make the rows of decoded records anew; says how many rows are others now"
     decode.add_argument("--again", action="store_true", help=text)
     decode.add_argument(
         "--since", metavar="T", help="of --again: only records with this time or a later one"
     )
-    fold = add("fold", writing.fold, "fold what is decoded into the current table")
+    fold = add("fold", tables.fold, "fold what is decoded into the current table")
     fold.add_argument("--run-id", help="id of the run; the same id again folds its changes again")
     text = "write nothing: fold all changes once more, and compare every bucket of the table"
     either = fold.add_mutually_exclusive_group()
@@ -146,10 +146,10 @@ def _add_run_commands(add: AddCommand) -> None:
     text = "fold every bucket anew: what stands in the table counts for nothing"
     either.add_argument("--anew", action="store_true", help=text)
     text = "rows that a later snapshot has not read again: list them, then have them be gone"
-    sweep = add("sweep", writing.sweep, text)
+    sweep = add("sweep", tables.sweep, text)
     text = "how many were listed; without it nothing is changed"
     sweep.add_argument("--rows", type=int, metavar="N", help=text)
-    current = add("current", reading.current_view, "a query of the rows of now, for an engine")
+    current = add("current", tables.current_view, "a query of the rows of now, for an engine")
     current.add_argument(
         "--sql", required=True, choices=("spark", "duckdb", "trino"), help="whose SQL"
     )
@@ -157,7 +157,7 @@ def _add_run_commands(add: AddCommand) -> None:
     current.add_argument("--history", action="store_true", help=text)
     text = "what the engine calls the current table and the typed one; trino needs them"
     current.add_argument("--names", nargs=2, metavar=("CURRENT", "TYPED"), help=text)
-    redrive = add("redrive", writing.redrive, "decode quarantined records again")
+    redrive = add("redrive", tables.redrive, "decode quarantined records again")
     redrive.add_argument(
         "--class",
         dest="classes",

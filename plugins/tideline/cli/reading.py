@@ -12,7 +12,6 @@ from rich.table import Table
 
 from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
 from tideline.contract.answers import (
-    CurrentView,
     Explained,
     Incidents,
     Resolution,
@@ -323,24 +322,6 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
         f" {current.unfolded} offsets to fold"
     )
     return [line, *map(str, current.wrong)]
-
-
-def current_view(options: argparse.Namespace, output: Output) -> int:
-    """A query of the rows of now: the current table, and over it what it does not have yet.
-
-    It stays right while more is folded; a view that is made again reads less. With --history each
-    row of each time, of the typed table alone.
-    """
-    from tideline.folding.views import view_of  # other commands need none
-
-    stream = read_stream(options.file)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
-    names = None if options.names is None else tuple(options.names)
-    with open_run(stream, "current", RunRequest()) as run:
-        sql = view_of(run, options.sql, names, is_history=options.history)
-    output.answer(CurrentView(sql=sql), sql)
-    return 0
 
 
 def incident(options: argparse.Namespace, output: Output) -> int:

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import uuid
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,42 +14,37 @@ from functools import partial
 from pydantic import ValidationError
 
 from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
-from tideline.contract.answers import RunFailure, Swept
+from tideline.cli.runs import new_run_id, watched_spark
+from tideline.cli.tables import decoded_lines, folded_lines
+from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
-    build_checked,
-    build_decoded,
-    build_decoded_again,
-    build_folded,
     build_maintenance,
     build_move,
     build_not_rewound,
     build_plan,
-    build_redriven,
     build_rewind_failure,
     build_rewound,
     build_run,
     build_run_failure,
 )
 from tideline.contract.shapes import TableUpkeep
-from tideline.errors import AuditNotClean, BadInput, Halted, ServiceAway, TidelineError
-from tideline.launch.launcher import Launcher
-from tideline.launch.progress import ProgressLine, working
+from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
+from tideline.launch.progress import working
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
-from tideline.model.current import Folding, FoldRecord
-from tideline.model.decoding import DecodeRecord
+from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.model.wording import shown, size_text
+from tideline.model.wording import size_text
 from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.run_batch import decode_batch, fold_batch, run_batch
+from tideline.pipeline.run_batch import run_batch
 from tideline.secrecy import without_login
 from tideline.store.settings import store_settings
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
-from tideline.wiring import find_store, open_ledger, open_run, open_store, open_tables
+from tideline.wiring import open_ledger, open_run, open_store, open_tables
 
 _COLUMNS = ("topic", "partition", "generation", "start_offset", "end_offset")
 _UPKEEP_COLUMNS = (
@@ -108,11 +101,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     with ranges the run is a backfill, which never moves the live position.
     """
     stream = read_stream(options.file)
-    run_id = options.run_id or _new_run_id()
+    run_id = options.run_id or new_run_id()
     request = _request(options)
     folding = Folding()
     try:
-        with open_run(stream, run_id, request, _watched_spark(stream)) as context:
+        with open_run(stream, run_id, request, watched_spark(stream)) as context:
             record = run_batch(context)
             if context.folded is not None:
                 folding = context.ledger.read().folding
@@ -129,27 +122,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
             f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
             f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
         )
-    more = (*_decoded_lines(context.decoded), *_folded_lines(context.folded, folding))
+    more = (*decoded_lines(context.decoded), *folded_lines(context.folded, folding))
     output.answer(answer, *lines, summary, *more)
     return 0
-
-
-def _watched_spark(stream: Stream) -> Launcher | None:
-    """Spark that shows its progress on a terminal; None where there is none: Spark as usual."""
-    if not sys.stderr.isatty():
-        return None
-    return Launcher(stream.spark, store=find_store(stream), watcher=ProgressLine())
 
 
 def _request(options: argparse.Namespace) -> RunRequest:
     """What --from, --to and --ranges ask for."""
     form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
     return replace(read_form(form, datetime.now(UTC)), by=os_user())
-
-
-def _new_run_id(kind: str = "manual") -> str:
-    """A run id for a run that was not given one."""
-    return f"{kind}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
 
 
 def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequest) -> RunFailure:
@@ -160,178 +141,6 @@ def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequ
     if record is None:
         record = RunRecord(run_id, request.lane, "proposed", "", datetime.now(UTC))
     return build_run_failure(error, record)
-
-
-def _decoded_lines(record: DecodeRecord | None) -> list[str]:
-    """What became of raw rows, for people; nothing where none was decoded."""
-    if record is None:
-        return []
-    classes = ", ".join(f"{count} {name}" for name, count in record.classes)
-    return [
-        f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
-        f" {record.quarantined}{f' ({classes})' if classes else ''}"
-    ]
-
-
-def decode(options: argparse.Namespace, output: Output) -> int:
-    """Decode what is landed, without landing anything.
-
-    The id of a run that has decoded decodes its plan again. With --again, rows that were decoded by
-    the rules of an older version are made anew by those of now: all of them, or from --since on.
-    """
-    stream = read_stream(options.file)
-    if stream.decode is None:
-        raise BadInput(f"{options.file}: decode: got nothing; required for this command")
-    if options.again:
-        return _decode_again(stream, options, output)
-    if options.since is not None:
-        raise BadInput(f"--since: got {shown(options.since)}; allowed only together with --again")
-    run_id = options.run_id or _new_run_id()
-    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        decode_batch(context)
-    lines = _decoded_lines(context.decoded) or ["nothing to decode"]
-    output.answer(build_decoded(run_id, context.decoded), *lines)
-    return 0
-
-
-def fold(options: argparse.Namespace, output: Output) -> int:
-    """Fold what is decoded into the current table, without landing or decoding anything.
-
-    Whatever current.every says. The id of a run that has folded folds its changes once more. With
-    --anew every bucket is folded anew, from all that is decoded.
-    """
-    stream = read_stream(options.file)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
-    run_id = options.run_id or _new_run_id()
-    if options.check:
-        return _check(stream, run_id, output)
-    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        fold_batch(context, "anew" if options.anew else "due")
-        folding = context.ledger.read().folding
-    lines = _folded_lines(context.folded, folding) or ["nothing to fold"]
-    output.answer(build_folded(run_id, context.folded, folding), *lines)
-    return 0
-
-
-def _check(stream: Stream, run_id: str, output: Output) -> int:
-    from tideline.folding.checking import check_current  # other commands need none
-
-    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        check = check_current(context)
-    answer = build_checked(check)
-    summary = "clean: the current table is the fold of" if answer.clean else "NOT CLEAN: of"
-    output.answer(
-        answer,
-        *map(str, check.flaws),
-        f"{summary} {answer.changes:,} changes; {answer.rows:,} rows, {answer.deleted:,} deleted",
-        *([] if answer.clean else ["Next: tideline fold FILE --anew"]),
-    )
-    return 0 if answer.clean else AuditNotClean.exit_code
-
-
-def sweep(options: argparse.Namespace, output: Output) -> int:
-    """List rows whose delete was lost: the last whole snapshot has not read them again.
-
-    With --rows they are gone from then on, if they are still as many.
-    """
-    from tideline.folding import sweeping  # other commands need none
-
-    stream = read_stream(options.file)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
-    request, run_id = RunRequest(by=os_user()), _new_run_id("sweep")
-    with open_run(stream, run_id, request, _watched_spark(stream)) as context:
-        ghosts = sweeping.find_ghosts(context)
-        is_done = bool(ghosts.rows) and options.rows is not None
-        if options.rows is not None and (ghosts.rows or options.rows):
-            ghosts, _ = sweeping.sweep(context, options.rows)
-    answer = Swept(
-        status="done" if is_done else "listed" if ghosts.rows else "nothing_to_do",
-        rows=ghosts.rows,
-        keys=ghosts.keys,
-        snapshot_began_at=ghosts.began_at,
-        snapshot_ended_at=ghosts.ended_at,
-    )
-    keys = (", ".join(f"{n}={v}" for n, v in key.items()) for key in ghosts.keys)
-    since, until = ghosts.began_at, ghosts.ended_at
-    what = "rows are gone now" if is_done else "rows are not at the source any more"
-    more = ghosts.rows - len(ghosts.keys)
-    output.answer(
-        answer,
-        f"the last whole snapshot: {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S}",
-        *(f"  {key}" for key in keys),
-        *([f"  and {more} more"] if more else []),
-        f"{ghosts.rows:,} {what}",
-        *([f"Next: tideline sweep FILE --rows {ghosts.rows}"] if answer.status == "listed" else []),
-    )
-    return 0
-
-
-def _folded_lines(record: FoldRecord | None, folding: Folding) -> list[str]:
-    """What was folded, for people; nothing where nothing was."""
-    if record is None:
-        return []
-    without = f", {record.keyless} without a key" if record.keyless else ""
-    return [
-        f"folded: {record.changes:,} changes{without} into {len(record.buckets)} buckets;"
-        f" {folding.live:,} rows, {folding.deleted:,} deleted"
-    ]
-
-
-def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> int:
-    from tideline.operations.redrive import decode_again  # other commands need none
-
-    since = _parsed_time(options.since)
-    run_id = options.run_id or _new_run_id("again")
-    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        done = decode_again(context, since)
-    output.answer(
-        build_decoded_again(run_id, done),
-        f"{done.asked:,} offsets decoded again: {done.changed:,} rows of the typed table and"
-        f" {done.quarantine_changed:,} of the quarantine are others now",
-    )
-    return 0
-
-
-def redrive(options: argparse.Namespace, output: Output) -> int:
-    """Decode quarantined records again.
-
-    All of them; or only those of some error classes, or with Kafka's time from --since on.
-    """
-    from tideline.operations.redrive import redrive as redrive_records  # other commands need none
-
-    stream = read_stream(options.file)
-    run_id = options.run_id or _new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest(by=os_user()), _watched_spark(stream)) as context:
-        redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
-    answer = build_redriven(run_id, redriven)
-    output.answer(
-        answer,
-        f"{answer.moved} of {answer.asked} quarantined records are typed rows now,"
-        f" {answer.left} stay",
-    )
-    return 0
-
-
-def _parsed_time(text: str | None) -> datetime | None:
-    """A time with its offset from UTC; None for None.
-
-    Raises:
-        BadInput: It is none.
-    """
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = datetime.min
-    if at.tzinfo is None:
-        raise BadInput(
-            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
-            " 2026-01-31T00:00:00Z"
-        )
-    return at
 
 
 def rewind(options: argparse.Namespace, output: Output) -> int:

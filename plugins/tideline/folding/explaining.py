@@ -72,7 +72,7 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
-    plan = plan_look(run, state)
+    plan = plan_look(run, state, is_exact=False)
     name = run.stream.stream
     if plan is None:
         raise BadInput(f"stream {name}: nothing is folded yet: tideline fold FILE first")

@@ -77,19 +77,21 @@ def plan_fold(
     return replace(plan, floors=floors, is_sweep=bool(sweep))
 
 
-def plan_look(run: RunContext, state: LedgerState) -> FoldPlan | None:
+def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> FoldPlan | None:
     """The plan that would make anew all that is folded; None if nothing is.
 
     Args:
-        state: The ledger, under the decoder's lease.
+        state: The ledger, under the decoder's lease where the table is compared.
+        is_exact: Whether all that is folded has to be in the table as it is decoded now.
 
     Raises:
-        BadInput: A fold is under way, or changes are others since: they have to be folded first.
+        BadInput: It has to, and a fold is under way, or changes are others since.
     """
     folding, topic = state.folding, _topic(run)
     if folding.layout is None:
         return None
-    if folding.open is not None or due(state.decoding, folding, topic).again:
+    is_due = folding.open is not None or due(state.decoding, folding, topic).again
+    if is_exact and is_due:
         raise BadInput(
             f"stream {run.stream.stream}: changes that were folded are others by now, or a fold is"
             " under way: tideline fold FILE first"

@@ -90,8 +90,10 @@ def view_of(
                 f"--names: got nothing; {engine} knows tables by names only: give the current"
                 " table's and the typed table's"
             )
-        uris = (plan.table_uri, run.stream.decode.table.uri)
-        names = (dialect.table.format(uris[0]), dialect.table.format(uris[1]))
+        current, typed = plan.table_uri, run.stream.decode.table.uri
+        if engine == "duckdb":  # it knows no Hadoop
+            current, typed = (uri.replace("s3a://", "s3://", 1) for uri in (current, typed))
+        names = (dialect.table.format(current), dialect.table.format(typed))
     query = Query(plan, dialect, *names)
     if is_history:
         return query.history()
