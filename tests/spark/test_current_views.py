@@ -14,6 +14,7 @@ import pytest
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, TYPED, Folds, at, change, runs_of
 from tideline.folding.views import DIALECTS, Query
+from tideline.model.current import Floor
 
 NAMES = ("topic_id", "generation", "partition", "offset", "v", "w")
 
@@ -147,6 +148,20 @@ def since(time):
         return None
     beginning = AT if time.tzinfo else AT.replace(tzinfo=None)
     return (time - beginning) / timedelta(seconds=1)
+
+
+def test_what_was_swept(folds):
+    """It is in no view of now; in the history it was there, as it was."""
+    folds.plan["floors"] = (Floor(ID, 0, 0, 4),)
+    folds.has(*(change(n, "abcd"[n], "c", "old") for n in range(4)))
+    folds.has(change(4, "a", "r", "read"), change(5, "e", "c", "new"))
+    folds.fold([at(0, 2), at(4, 5)])
+    engines = Engines(folds)
+    for engine in ("duckdb", "spark"):
+        query = engines.query(engine)
+        found = rows_of(engines.run(engine, query.now(folds.head.coverage, None)))
+        assert {k: row[4] for k, row in found.items()} == {"a": "read", "e": "new"}
+        assert len(engines.run(engine, query.history())) == 6
 
 
 def test_what_trino_is_told(folds):

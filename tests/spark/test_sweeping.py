@@ -76,6 +76,10 @@ def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
     assert ghosts(orders).rows == 0
     assert main(["sweep", file, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "nothing_to_do"
+    assert main(["explain", file, "--key", "key_id=2"]) == 0
+    first, change = capsys.readouterr().out.splitlines()
+    assert first == "key_id=2: is deleted; 1 changes, the last one first"
+    assert change.endswith("note=a, total=2, swept")
 
 
 def test_what_is_swept_stays_so(orders):

@@ -107,7 +107,10 @@ class Explained(Shape):
 
 
 class KeyChange(Shape):
-    """One decoded change of a key; `folded` where the current table has it, or a later one."""
+    """One decoded change of a key; `folded` where the current table has it, or a later one.
+
+    `swept`: a later snapshot has not read the row again, and so it counts as a delete.
+    """
 
     topic_id: str
     generation: int
@@ -116,6 +119,7 @@ class KeyChange(Shape):
     timestamp: IsoTime
     deleted: bool
     folded: bool
+    swept: bool
     values: dict[str, str | None]
 
 

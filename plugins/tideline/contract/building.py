@@ -313,7 +313,8 @@ def build_ledger(
 def build_explained_key(found: ExplainedKey) -> answers.ExplainedKey:
     """A key's row and its changes."""
     changes = [
-        answers.KeyChange.of(c, deleted=c.is_deleted, folded=c.is_folded) for c in found.changes
+        answers.KeyChange.of(c, deleted=c.is_deleted, folded=c.is_folded, swept=c.is_swept)
+        for c in found.changes
     ]
     return answers.ExplainedKey(
         key=dict(found.key),

@@ -24,6 +24,7 @@ class KeyChange:
         timestamp: Kafka's time.
         is_deleted: Whether it says that the row is gone.
         is_folded: Whether the current table has it, or a later one.
+        is_swept: Whether it is below the floors: a later snapshot has not read the row again.
         values: The row's columns that it brings, as texts.
     """
 
@@ -34,11 +35,13 @@ class KeyChange:
     timestamp: datetime
     is_deleted: bool
     is_folded: bool
+    is_swept: bool
     values: Mapping[str, str | None]
 
     def __str__(self) -> str:
         gone = "deleted" if self.is_deleted else _text(self.values)
         later = "" if self.is_folded else ", not folded yet"
+        later += ", swept" if self.is_swept else ""
         again = f" of generation {self.generation}" if self.generation else ""
         place = f"{self.partition}@{self.offset}{again}"
         return f"{place}, {self.timestamp:%Y-%m-%d %H:%M:%S}: {gone}{later}"
@@ -110,7 +113,18 @@ def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyC
         **{name: change[name] for name in COORDINATES},
         is_deleted=is_deleted,
         is_folded=any(r.start_offset <= change["offset"] < r.end_offset for r in folded),
+        is_swept=_is_swept(plan, change),
         values=_texts({c.name: change[c.source] for c in plan.columns}),
+    )
+
+
+def _is_swept(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
+    place, topic_id = (change["generation"], change["offset"]), change["topic_id"]
+    older = plan.eras[: plan.eras.index(plan.floors[0].topic_id)] if plan.floors else ()
+    return topic_id in older or any(
+        (f.topic_id, f.partition) == (topic_id, change["partition"])
+        and place < (f.generation, f.offset)
+        for f in plan.floors
     )
 
 

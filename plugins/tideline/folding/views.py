@@ -7,7 +7,7 @@ less right: a change that is in the table by then is the last one of its key in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -136,7 +136,7 @@ class Query:
         since = self._after_barrier("b", barrier)
         is_key = " OR ".join(f"{q(n)} IS NOT NULL" for n in self.plan.layout.key)
         return f"""WITH unfolded AS (
-  SELECT {", ".join(self._of_typed())}
+  SELECT {", ".join(self._of_typed(self._below()))}
   FROM {self.typed}
   WHERE NOT ({self._folded(folded)})
 ),
@@ -174,7 +174,7 @@ SELECT {", ".join(named)} FROM united AS b WHERE NOT {IS_DELETED}{since}
         named = ", ".join(q(n) for n in self._columns() if n != "timestamp")
         is_key = " OR ".join(f"{q(n)} IS NOT NULL" for n in self.plan.layout.key)
         return f"""WITH changed AS (
-  SELECT {", ".join(self._of_typed())} FROM {self.typed}
+  SELECT {", ".join(self._of_typed(()))} FROM {self.typed}
 ),
 numbered AS (
   SELECT *, lead({at}) {over} AS valid_to FROM changed WHERE ({is_key})
@@ -204,8 +204,12 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         cases = " ".join(f"WHEN {self.dialect.literal(t)} THEN {n}" for n, t in enumerate(known))
         return f"CASE topic_id {cases} ELSE {len(known)} END"
 
-    def _of_typed(self) -> list[str]:
-        """The view's columns of a typed row, whether it deletes, and its incarnation."""
+    def _of_typed(self, also: Sequence[str]) -> list[str]:
+        """The view's columns of a typed row, whether it deletes, and its incarnation.
+
+        Args:
+            also: More conditions under which it does.
+        """
         q, plan = self.dialect.name, self.plan
         parts = [f"{q(c.source)} AS {q(c.name)}" for c in plan.columns]
         parts += [q(name) for name in COORDINATES]
@@ -215,8 +219,7 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         if plan.deletes.column is not None:
             text = f"CAST({q(plan.deletes.column)} AS {self.dialect.text})"
             deletes.append(f"coalesce({text} = {self.dialect.literal(plan.deletes.equals)}, FALSE)")
-        deletes += self._below()
-        parts.append(f"({' OR '.join(deletes) or 'FALSE'}) AS {IS_DELETED}")
+        parts.append(f"({' OR '.join([*deletes, *also]) or 'FALSE'}) AS {IS_DELETED}")
         return [*parts, f"{self._era()} AS {_ERA}"]
 
     def _below(self) -> list[str]:
