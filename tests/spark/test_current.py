@@ -49,6 +49,7 @@ def test_a_run_leaves_one_row_a_key(orders):
     assert DeltaTable(orders.tables["current"]).version() == version
 
 
+@pytest.mark.slow  # the simulated world shows it with each change
 def test_the_same_run_folds_its_changes_once_more(orders):
     orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
     orders.run("one")
@@ -75,6 +76,7 @@ def test_a_backfill_below_the_head_brings_nothing_back(harness, spark):
     assert orders.head.deleted == 1
 
 
+@pytest.mark.slow  # the simulated world shows it with each change
 def test_a_rewind_over_a_delete_brings_the_row_back(orders):
     orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
     orders.run("one")
@@ -292,6 +294,7 @@ def test_it_waits_for_the_share_that_the_file_says(harness, spark):
     assert orders.rows()[1] == ("b", 1)
 
 
+@pytest.mark.slow
 def test_maintenance_merges_its_files_and_the_fold_goes_on(orders):
     orders.sends(*(("c", n, "a", n) for n in range(20)))
     orders.run("one")

@@ -82,6 +82,7 @@ def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
     assert change.endswith("note=a, total=2, swept")
 
 
+@pytest.mark.slow
 def test_what_is_swept_stays_so(orders):
     """Over an old run's fold, a fold anew, and a view; a new change brings a row back."""
     snapshot(orders, 1, 3, 5)
@@ -101,6 +102,7 @@ def test_what_is_swept_stays_so(orders):
     assert flaws(orders) == ()
 
 
+@pytest.mark.slow
 def test_a_rewind_over_the_snapshot_takes_the_sweep_back(orders):
     snapshot(orders, 1, 3, 5)
     orders.run("two")
@@ -121,6 +123,7 @@ def test_a_snapshot_that_was_cut_off_sweeps_nothing(orders):
     assert ghosts(orders).rows == 0
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot(orders):
     """Without one nothing is listed; with it rows of the old topic go that it has not read."""
     orders.more = {"on_reset": {"topic_recreated": "restart"}}
