@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tests.simulation.table import Row, SimulatedTable, TableState, Version
 from tideline.errors import ServiceAway, VerificationFailed
 from tideline.model.current import BucketState, FoldPlan, differing
-from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.spark_job import FoldJob, FoldResult
-from tideline.table.schema import LAYOUT_PROPERTY, Field, PartitionFiles
+from tideline.table.schema import Field, PartitionFiles
 
 Place = tuple[Any, ...]
 COLUMNS: tuple[Field, ...] = tuple(
@@ -63,8 +62,6 @@ Changes = Callable[[Row], Change]
 class CurrentState(TableState):
     """What stands at the current table's address; a version's rows are by the file they are in."""
 
-    layout: str | None = None
-
     def add_foreign(self, rows: Iterable[Any], operation: str, removes_rows: bool) -> None:
         """A commit of another program: one file a bucket."""
         assert self.newest is not None
@@ -79,24 +76,6 @@ class SimulatedCurrent(SimulatedTable):
     """The part of `TablePort` that a fold asks for."""
 
     _state: CurrentState
-
-    def create(
-        self,
-        stream: str,
-        ledger_id: str,
-        partition_by: Sequence[str],
-        columns: Sequence[Field] | None = None,
-        properties: Mapping[str, str] = {},
-    ) -> None:
-        """An empty table with its layout, unless there is one."""
-        if self._state.table_id is None:
-            self._state.layout = properties[LAYOUT_PROPERTY]
-        super().create(stream, ledger_id, partition_by, columns)
-
-    def observe(self, known_version: int | None = None) -> TableObservation:
-        """With the layout."""
-        seen = super().observe(known_version)
-        return replace(seen, layout=self._state.layout) if seen.exists else seen
 
     def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
         """The data files of each bucket."""

@@ -270,7 +270,7 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-others": (
         Mutant(
             "a fold that others have changed since is not waited for",
-            "if made is None or _differing(run, left):",
+            "if made is None or _differing(run, left, standing(run)[0]):",
             "if made is None:",
             "",
         ),
@@ -311,8 +311,8 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-moved": (
         Mutant(
             "a key that has moved is folded by time only once somebody says so",
-            'folding = replace(folding, order="time")',
-            "pass",
+            'order="time" if by_time else folding.order',
+            "order=folding.order",
             "",
         ),
     ),

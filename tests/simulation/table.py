@@ -26,7 +26,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.table.schema import Field, app_id
+from tideline.table.schema import LAYOUT_PROPERTY, Field, app_id
 
 
 class Row(NamedTuple):
@@ -74,6 +74,7 @@ class TableState:
 
     Args:
         table_id: None where there is no table.
+        layout: Of a current table: what is fixed since it was created.
         files: Rows of the data files that attempts have written, by file name.
         manifests: Names of an attempt's data files, by its folder.
         lost_answers: How many of the next commits happen, and nobody hears of it.
@@ -86,6 +87,7 @@ class TableState:
     table_id: str | None = None
     stream: str = ""
     ledger_id: str = ""
+    layout: str | None = None
     versions: list[Version] = field(default_factory=list)
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     manifests: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -167,6 +169,7 @@ class SimulatedTable:
             newer=newer,
             partition_by=("topic_id",),
             token=state.versions[-1].tokens.get(app_id(state.ledger_id)),
+            layout=state.layout,
         )
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -282,6 +285,7 @@ class SimulatedTable:
         ledger_id: str,
         partition_by: Sequence[str],
         columns: Sequence[Field] | None = None,
+        properties: Mapping[str, str] = {},
     ) -> None:
         """An empty table, unless there is one."""
         self._tick("table.create<")
@@ -289,7 +293,7 @@ class SimulatedTable:
         if state.table_id is None:
             state.created += 1
             state.table_id, state.stream = f"{self._name}-{state.created}", stream
-            state.ledger_id = ledger_id
+            state.ledger_id, state.layout = ledger_id, properties.get(LAYOUT_PROPERTY)
             state.versions, state.log_start, state.files_from = [Version({}, "CREATE TABLE")], 0, 0
         self._tick("table.create>")
 

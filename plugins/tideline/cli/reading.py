@@ -11,13 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
-from tideline.contract.answers import (
-    Explained,
-    Incidents,
-    Resolution,
-    Statuses,
-    Validation,
-)
+from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
 from tideline.contract.building import (
     build_audit,
     build_explained_key,

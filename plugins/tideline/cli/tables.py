@@ -168,10 +168,11 @@ def sweep(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     request, run_id = RunRequest(by=os_user()), new_run_id("sweep")
     with open_run(stream, run_id, request, watched_spark(stream)) as context:
-        ghosts = sweeping.find_ghosts(context)
-        is_done = bool(ghosts.rows) and options.rows is not None
-        if options.rows is not None and (ghosts.rows or options.rows):
-            ghosts, _ = sweeping.sweep(context, options.rows)
+        if options.rows is None:
+            ghosts, record = sweeping.find_ghosts(context), None
+        else:
+            ghosts, record = sweeping.sweep(context, options.rows)
+    is_done = record is not None
     answer = Swept(
         status="done" if is_done else "listed" if ghosts.rows else "nothing_to_do",
         rows=ghosts.rows,

@@ -8,7 +8,6 @@ from typing import Literal
 from tideline.errors import StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
-from tideline.folding.rules import due
 from tideline.folding.tables import files_by_bucket
 from tideline.landing.context import RunContext
 from tideline.model.current import BucketState, Folding, differing
@@ -61,7 +60,7 @@ def count_current(run: RunContext) -> CurrentAudit | None:
     return CurrentAudit(
         rows=folding.live,
         deleted=folding.deleted,
-        unfolded=sum(len(r.offsets) for r in due(state.decoding, folding, "").ranges),
+        unfolded=folding.unfolded(state.decoding.covered),
         wrong=()
         if folding.open is not None
         else tuple(

@@ -120,8 +120,7 @@ def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyC
 
 def _is_swept(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
     place, topic_id = (change["generation"], change["offset"]), change["topic_id"]
-    older = plan.eras[: plan.eras.index(plan.floors[0].topic_id)] if plan.floors else ()
-    return topic_id in older or any(
+    return topic_id in plan.swept_eras or any(
         (f.topic_id, f.partition) == (topic_id, change["partition"])
         and place < (f.generation, f.offset)
         for f in plan.floors

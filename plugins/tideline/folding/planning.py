@@ -71,10 +71,9 @@ def plan_fold(
         return None
     if not decoding.coverage and not work.again:
         return None
-    if by_time:
-        folding = replace(folding, order="time")
+    folding = replace(folding, floors=floors, order="time" if by_time else folding.order)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
-    return replace(plan, floors=floors, is_sweep=bool(sweep))
+    return replace(plan, is_sweep=bool(sweep))
 
 
 def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> FoldPlan | None:

@@ -65,7 +65,7 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     Nor is it there where others have changed its buckets since: then all is folded anew.
     """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
-    if made is None or _differing(run, left):
+    if made is None or _differing(run, left, standing(run)[0]):
         log.info("the fold of run %s was cut off, or changed by others", left.plan.run_id)
         run.ledger.update(_given_back)
         return None
@@ -109,8 +109,8 @@ def verify_current(run: RunContext) -> FoldRecord | None:
 
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     """Verify a plan that is committed, and close it."""
-    plan, (_, token) = record.plan, standing(run)
-    if wrong := _differing(run, record):
+    plan, (version, token) = record.plan, standing(run)
+    if wrong := _differing(run, record, version):
         first, rows = wrong[0]
         raise VerificationFailed(
             f"plan {plan.plan_id} of run {plan.run_id}: bucket {first.bucket} of {plan.table_uri}"
@@ -134,9 +134,8 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     return done
 
 
-def _differing(run: RunContext, record: FoldRecord) -> list[tuple[BucketState, int]]:
+def _differing(run: RunContext, record: FoldRecord, version: int) -> list[tuple[BucketState, int]]:
     """Buckets that a fold has left with other rows than there are now, with these."""
-    version, _ = standing(run)
     rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
     there = ((b, rows.get(b.bucket, 0)) for b in record.buckets)
     return [(b, found) for b, found in there if found is not None and found != b.rows]

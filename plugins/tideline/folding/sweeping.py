@@ -101,7 +101,7 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
         rows: How many they are, as somebody has seen them listed.
 
     Returns:
-        What was swept, and the closed fold.
+        What was swept, and the closed fold; None where there is nothing to sweep.
 
     Raises:
         BadInput: They are another number; or as of `find_ghosts`.
@@ -112,6 +112,8 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
         ghosts = find_ghosts(run)
         if ghosts.rows != rows:
             raise BadInput(f"--rows: got {rows}; allowed: {ghosts.rows}, as many as there are")
+        if not rows:
+            return ghosts, None
         plan = plan_fold(run, run.ledger.read(), None, 0.0, sweep=ghosts.floors)
         assert plan is not None
         execute(run, plan)

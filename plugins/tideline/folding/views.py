@@ -224,15 +224,14 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
 
     def _below(self) -> list[str]:
         """Whether a change is below the floors; as the fold has it."""
-        q, text, floors = self.dialect.name, self.dialect.literal, self.plan.floors
-        older = self.plan.eras[: self.plan.eras.index(floors[0].topic_id)] if floors else ()
+        q, text = self.dialect.name, self.dialect.literal
         return [
-            *(f"topic_id = {text(topic_id)}" for topic_id in older),
+            *(f"topic_id = {text(topic_id)}" for topic_id in self.plan.swept_eras),
             *(
                 f"(topic_id = {text(f.topic_id)} AND {q('partition')} = {f.partition} AND"
                 f" (generation < {f.generation} OR generation = {f.generation}"
                 f" AND {q('offset')} < {f.offset}))"
-                for f in floors
+                for f in self.plan.floors
             ),
         ]
 

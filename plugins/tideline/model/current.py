@@ -13,7 +13,7 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -28,6 +28,7 @@ from tideline.model.offsets import (
     by_identity,
     by_log,
     intersect,
+    missing,
     without_coverage,
 )
 
@@ -162,6 +163,11 @@ class FoldPlan:
     floors: tuple[Floor, ...] = ()
     is_sweep: bool = False
 
+    @property
+    def swept_eras(self) -> tuple[str, ...]:
+        """Topic ids all of whose changes are below the floors."""
+        return self.eras[: self.eras.index(self.floors[0].topic_id)] if self.floors else ()
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class BucketState:
@@ -285,6 +291,11 @@ class Folding:
     def deleted(self) -> int:
         """Rows of keys that are gone."""
         return sum(b.deleted for b in self.buckets)
+
+    def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
+        """How many decoded offsets have changes that are not in it yet, or are others by now."""
+        folded = without_coverage(self.coverage, by_identity(self.changed))
+        return missing(decoded, by_identity(folded))
 
     def of_new_table(self, table_id: str | None = None) -> Folding:
         """The head of a table in which nothing is folded yet."""

@@ -21,7 +21,6 @@ from tideline.model.offsets import (
     by_identity,
     intersect,
     missing,
-    without_coverage,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
@@ -79,12 +78,11 @@ def summarize(
 def _current(decoding: Decoding, folding: Folding) -> CurrentStatus | None:
     if folding.layout is None:
         return None
-    folded = without_coverage(folding.coverage, by_identity(folding.changed))
     return CurrentStatus(
         rows=folding.live,
         deleted=folding.deleted,
         buckets=folding.layout.buckets,
-        unfolded=missing(decoding.covered, by_identity(folded)),
+        unfolded=folding.unfolded(decoding.covered),
         folded_at=folding.folded_at,
         unproven_since=folding.unproven_since,
     )

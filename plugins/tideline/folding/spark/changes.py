@@ -87,9 +87,8 @@ def is_below(plan: FoldPlan, of: Callable[[str], Column]) -> Column:
         is_older |= (of("generation") == floor.generation) & (of("offset") < floor.offset)
         is_here = (of("topic_id") == floor.topic_id) & (of("partition") == floor.partition)
         found |= is_here & is_older
-    if plan.floors:
-        older = plan.eras[: plan.eras.index(plan.floors[0].topic_id)]
-        found |= of("topic_id").isin(*older) if older else F.lit(False)
+    if plan.swept_eras:
+        found |= of("topic_id").isin(*plan.swept_eras)
     return F.coalesce(found, F.lit(False))
 
 
