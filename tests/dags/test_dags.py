@@ -11,7 +11,8 @@ import yaml
 from tests.dags.parsing import connected, parsed, parsing_processes
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, RegistryRefused, StreamBusy
 from tideline.model.decoding import Redriven
-from tideline.stream.files import PRESETS, find_stream
+from tideline.stream.files import find_stream
+from tideline.stream.schedules import PRESETS
 
 ROOT = Path(__file__).parents[2]
 KAFKA = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}'

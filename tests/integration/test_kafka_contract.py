@@ -288,19 +288,29 @@ def test_a_group_knows_nothing_of_a_topic_that_was_created_again(world):
 
 
 @pytest.mark.parametrize(
-    ("config", "kept_ms", "compacts"),
+    ("config", "kept_ms", "deletes_ms"),
     [
-        ({"retention.ms": "5000"}, 5000, False),
-        ({"retention.ms": "-1"}, None, False),
-        ({"cleanup.policy": "compact", "retention.ms": "5000"}, None, True),
-        ({"cleanup.policy": "compact,delete", "retention.ms": "5000"}, 5000, True),
+        ({"retention.ms": "5000"}, 5000, None),
+        ({"retention.ms": "-1", "delete.retention.ms": "7000"}, None, None),
+        ({"cleanup.policy": "compact", "retention.ms": "5000"}, None, 86_400_000),
+        (
+            {
+                "cleanup.policy": "compact,delete",
+                "retention.ms": "5000",
+                "delete.retention.ms": "7000",
+            },
+            5000,
+            7000,
+        ),
     ],
 )
-def test_what_a_topic_s_settings_mean(world, config, kept_ms, compacts):
-    """How long records are kept; whether some may be missing."""
+def test_what_a_topic_s_settings_mean(world, config, kept_ms, deletes_ms):
+    """How long records are kept; whether some may be missing, and how long tombstones stay."""
     name = world.create(**config)
     assert world.port.retention_ms([name]) == {name: kept_ms}
-    assert world.port.compacted([name]) == ({name} if compacts else set())
+    assert world.port.compacted([name]) == ({name} if deletes_ms is not None else set())
+    kept = {name: deletes_ms} if deletes_ms is not None else {}
+    assert world.port.delete_retention_ms([name]) == kept
 
 
 def test_of_a_missing_topic_no_setting_is_known(world):
@@ -309,3 +319,4 @@ def test_of_a_missing_topic_no_setting_is_known(world):
     assert world.port.retention_ms([name]) == {name: None}
     assert world.port.compacted([name]) == {name}
     assert (world.port.retention_ms([]), world.port.compacted([])) == ({}, set())
+    assert world.port.delete_retention_ms([name]) == world.port.delete_retention_ms([]) == {}

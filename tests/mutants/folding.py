@@ -6,6 +6,7 @@ FOLD = "tests/spark/test_fold.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
 SWEEP = "tests/spark/test_sweeping.py"
+RULES = "tests/unit/test_fold_rules.py"
 VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
@@ -17,9 +18,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: keys that are gone stay as rows",
-        "parts = [p.select(*merged(plan, report.barrier), BUCKET) for p in pairs]",
-        "parts = [p.select(*merged(plan, report.barrier), BUCKET).where('NOT is_deleted')"
-        " for p in pairs]",
+        "return rows.filter(~is_dropped(plan, {n: F.col(n) for n in rows.columns}))",
+        "return rows.where('NOT is_deleted')",
         f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer {ANY}",
     ),
     Mutant(
@@ -108,21 +108,51 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a change below the floors is a delete",
-        "return found | is_below(plan, F.col)",
+        "return found | is_below(plan, plan.floors, F.col)",
         "return found",
         f"{SWEEP}::test_what_is_swept_stays_so",
     ),
     Mutant(
         "sweep: rows below the floors go",
-        "swept = is_below(plan, old) & ~old(IS_DELETED) if plan.floors else F.lit(False)",
+        "swept = is_below(plan, plan.floors, old) & ~old(IS_DELETED)",
         "swept = F.lit(False)",
         f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
     ),
     Mutant(
         "sweep: every bucket is touched",
-        "    if plan.is_sweep:\n        touched = {*range(plan.layout.buckets)}\n",
-        "",
+        "if plan.is_sweep or plan.is_drop:",
+        "if plan.is_drop:",
         f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+    ),
+    Mutant(
+        "fold: a change below what was dropped has all folded anew",
+        "is_anew |= is_below(work, folding.drops, folding.eras)",
+        "",
+        f"{CURRENT}::test_rows_of_keys_that_are_gone_need_not_be_kept",
+    ),
+    Mutant(
+        "fold: only what was folded before is dropped",
+        "Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)",
+        "Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset + 1)",
+        f"{RULES}::test_rows_that_are_gone_are_dropped_below_what_was_folded",
+    ),
+    Mutant(
+        "fold: a bucket is written where its rows are dropped",
+        "if plan.is_sweep or plan.is_drop:",
+        "if plan.is_sweep:",
+        ANY,
+    ),
+    Mutant(
+        "fold: a row whose place in a declared order is another one is folded anew",
+        'same = (*plan.layout.key, *(n for n in placing(plan) if n != "timestamp"))',
+        'same = (*plan.layout.key, "topic_id", "generation", "partition", "offset")',
+        ANY,
+    ),
+    Mutant(
+        "fold: a change without a place in a declared order is told",
+        "found |= F.col(column.name).isNull()",
+        "pass",
+        f"{FOLD}::test_a_change_without_a_place_in_the_declared_order_is_told",
     ),
     Mutant(
         "sweep: a rewind over the snapshot takes it back",

@@ -278,6 +278,15 @@ class SimulatedKafka:
             kept[name] = kept_ms if deletes and kept_ms >= 0 else None
         return kept
 
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """Of those that are set to compaction."""
+        configs = {name: self._config(name) or {} for name in topics}
+        return {
+            name: int(config.get("delete.retention.ms", 86_400_000))
+            for name, config in configs.items()
+            if "compact" in config.get("cleanup.policy", "")
+        }
+
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """Those that are set to it, and those that nobody can ask."""
         policies = {

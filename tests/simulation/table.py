@@ -275,6 +275,9 @@ class SimulatedTable:
         """Rows have no columns here."""
         return tuple(columns)
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """What stands in them, nobody here asks."""
+
     def columns(self) -> tuple[Field, ...]:
         """Those that a fold asks for."""
         return () if self._state.table_id is None else self.fields

@@ -2,7 +2,9 @@
 
 import json
 import re
+import time
 from dataclasses import replace
+from datetime import timedelta
 
 import duckdb
 import pytest
@@ -12,13 +14,15 @@ from tests.worlds.current_streams import GONE, Changing
 from tests.worlds.streams import decide
 from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
+from tideline.folding.checking import check_current
+from tideline.folding.sweeping import find_ghosts, sweep
 from tideline.folding.views import view_of
 from tideline.ledger.move import move_ledger
 from tideline.model.request import RunRequest
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.pipeline.run_batch import decode_batch
+from tideline.pipeline.run_batch import decode_batch, run_batch
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
 
 
@@ -214,7 +218,7 @@ def test_what_is_fixed_stays(orders):
     orders.run("one")
     orders.current["table"] = {"buckets": 8}
     orders.sends(("c", 2, "b", 2))
-    with pytest.raises(BadInput, match="key and buckets are fixed"):
+    with pytest.raises(BadInput, match="key, buckets and order are fixed"):
         orders.run("two")
     orders.current["table"] = {"buckets": 8, "uri": orders.tables["raw"] + "_other"}
     orders.fold()
@@ -282,6 +286,104 @@ def test_a_column_for_deletes_has_to_be_there(orders):
     orders.sends(("c", 1, "a", 1))
     with pytest.raises(BadInput, match=r"current\.deletes\.when\.column: got '__delete'"):
         orders.run("one")
+
+
+def test_a_declared_order_lets_a_key_move(harness, spark, capsys):
+    """By the database's time; the rows say so, a view and `explain` follow it, and it is fixed."""
+    orders = Changing(harness, spark, partitions=2, sequence_by=["source_timestamp"])
+    with pytest.raises(BadInput, match="a record without a value has no source_timestamp"):
+        assert orders.stream
+    orders.decode["tombstones"] = "drop"
+    at = 1_700_000_000_000
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2), source_at=at)
+    orders.run("one")
+    orders.sends(("u", 1, "late", 9), partition=1, source_at=at - 1)
+    orders.sends(("d", 2), (None, 2), partition=1, source_at=at + 1)
+    orders.sends(("u", 1, "moved", 2), source_at=at + 2)
+    orders.current["every"] = "0 0 29 2 *"
+    with open_run(orders.stream, "two", RunRequest(), orders.spark) as run:
+        run_batch(run)
+        assert run.folded is None
+        sql = view_of(run, "duckdb", ("current_rows", "typed_rows"), is_history=False)
+    engine = duckdb.connect()
+    for name, table in (("current_rows", "current"), ("typed_rows", "decoded")):
+        engine.register(name, DeltaTable(orders.tables[table]).to_pyarrow_dataset())
+    shown = engine.execute(f"SELECT key_id, note, total FROM ({sql})").fetchall()
+    orders.fold()
+    assert orders.rows() == {1: ("moved", 2)} == {key: tuple(row) for key, *row in shown}
+    layout = DeltaTable(orders.tables["current"]).metadata().configuration["tideline.current"]
+    assert json.loads(layout)["sequence"] == ["source_timestamp"]
+    assert main(["explain", str(harness.folder / "orders.yaml"), "--key", "key_id=1"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split(",")[-2].split("=")[-1] for line in lines] == ["moved", "a", "late"]
+    with pytest.raises(BadInput, match=r"sequence_by orders its changes"):
+        ghosts_of(orders)
+    orders.current["sequence_by"] = ["timestamp"]
+    orders.sends(("u", 1, "x", 3))
+    orders.run("three")
+    with pytest.raises(BadInput, match="key, buckets and order are fixed"):
+        orders.fold()
+
+
+def ghosts_of(orders):
+    with open_run(orders.stream, "look", RunRequest(), orders.spark) as run:
+        return find_ghosts(run)
+
+
+def test_rows_of_keys_that_are_gone_need_not_be_kept(harness, spark):
+    """They are dropped with a fold that comes later, and a rewind brings the rows back."""
+    orders = Changing(harness, spark, keep_deleted=False)
+    orders.sends(*(("c", n, "a", n) for n in range(10)))
+    orders.run("one")
+    orders.sends(("d", 1), (None, 1), ("d", 2), ("d", 3))
+    orders.run("two")
+    assert (orders.head.live, orders.head.deleted) == (7, 3)
+    orders.sends(("u", 4, "b", 4))
+    folded = orders.run("three").folded
+    assert (folded.plan.is_anew, folded.plan.is_drop) == (False, True)
+    table = DeltaTable(orders.tables["current"]).to_pyarrow_table()
+    assert (table.num_rows, orders.head.deleted, len(orders.rows())) == (7, 0, 7)
+    with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
+        assert check_current(run).flaws == ()
+    with open_run(orders.stream, "rewind", RunRequest(), orders.spark) as run:
+        rewind_stream(run, RewindRequest("one", "it was wrong", "ann"))
+    orders.fold()
+    assert orders.rows() == {n: ("a", n) for n in range(10)}
+    orders.run("four")
+    assert orders.rows().keys() == {0, *range(4, 10)}
+
+
+def test_a_compacted_topic_that_is_read_late_leaves_the_table_unproven(harness, spark, caplog):
+    """A delete may be gone by then; the table's properties say so, and a sweep ends it."""
+    config = {"cleanup.policy": "compact", "delete.retention.ms": "60000"}
+    orders = Changing(harness, spark, topic=config)
+    orders.more["gaps"] = "compacted"
+    at = int(time.time()) * 1000
+    orders.sends(("c", 1, "a", 1), at=at - 7_200_000)
+    orders.run("one")
+    assert orders.head.unproven_since is None
+    orders.sends(("c", 2, "b", 2), at=at - 40_000)
+    yesterday = open_ledger(orders.stream)
+    day = yesterday.read().head.days[0]
+    earlier = replace(day, day=day.day - timedelta(days=1))
+    yesterday.update(lambda s: s.with_head(replace(s.head, days=(earlier, *s.head.days))))
+    orders.run("two")
+    assert "old, and compaction may take deletes after 1 min" in caplog.text
+    assert orders.head.unproven_since is None
+    orders.sends(("c", 3, "c", 3), at=at - 3_600_000)
+    orders.run("three")
+    since = orders.head.unproven_since
+    properties = DeltaTable(orders.tables["current"]).metadata().configuration
+    assert properties["tideline.unproven_since"] == since.isoformat()
+    assert "keep rows that are gone" in caplog.text
+    orders.sends(("r", 2, "b", 2), ("r", 3, "c", 3), snapshot="last", at=at)
+    orders.run("four")
+    with open_run(orders.stream, "sweep", RunRequest(by="ann"), orders.spark) as run:
+        sweep(run, 1)
+    assert orders.rows().keys() == {2, 3}
+    assert orders.head.unproven_since is None
+    properties = DeltaTable(orders.tables["current"]).metadata().configuration
+    assert properties["tideline.unproven_since"] == ""
 
 
 def test_it_waits_for_the_share_that_the_file_says(harness, spark):

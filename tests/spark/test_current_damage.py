@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.current_streams import Changing
 from tideline.errors import BadInput, ServiceAway, VerificationFailed
-from tideline.folding import execution
+from tideline.folding import checking, execution
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.model.request import RunRequest
@@ -31,6 +31,19 @@ def orders(harness, spark):
 def check(orders):
     with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
         return check_current(run)
+
+
+def test_some_buckets_alone_are_looked_at(orders, monkeypatch):
+    """Those whose turn it is; damage elsewhere waits for its own."""
+    table = DeltaTable(orders.tables["current"])
+    (row,) = rows(table, lambda r: r["key_id"] == 7)
+    DAMAGE["a value changed"](table)
+    for turn in ((row["bucket"],), ((row["bucket"] + 1) % 4,)):
+        monkeypatch.setattr(checking, "buckets_of_day", lambda *of, turn=turn: turn)
+        with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
+            found = check_current(run, 1)
+        assert found.buckets == turn
+        assert {f.bucket for f in found.flaws} == {row["bucket"]} & {*turn}
 
 
 def audited(orders):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import AT, TYPED, Folds, at, change, runs_of
+from tests.worlds.folds import AT, SEQUENCE, TYPED, Folds, at, change, runs_of
 from tideline.folding.views import DIALECTS, Query
 from tideline.model.current import Floor
 
@@ -75,6 +75,19 @@ def test_changes_that_are_not_folded_yet(folds):
     before = folds.head
     folds.fold([at(5, 11)])
     show_the_next_fold(folds, before)
+    show_the_next_fold(folds)
+
+
+def test_a_declared_order(spark, tmp_path):
+    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+    folds.has(change(0, "a", "c", "x", 5), change(1, "b", "c", "x", 5), change(2, "c", "c", "x", 3))
+    folds.fold([at(0, 3)])
+    folds.has(
+        change(3, "a", "u", "older", 4, partition=1),
+        change(4, "b", "d", None, 6, partition=1),
+        change(5, "c", "u", "newer", 4),
+        change(6, "c", "u", "between", 3),
+    )
     show_the_next_fold(folds)
 
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import AT, COLUMNS, Folds, at, change, place, runs_of, same
+from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
+from tideline.model.current import Layout
 
 
 @pytest.fixture
@@ -212,19 +213,79 @@ def test_a_rows_columns_may_have_any_name(folds):
     assert found == {str(n): (f"v{n}", n) for n in range(9)} | {"4": ("v", 7)}
 
 
+def test_a_declared_order_decides_over_partitions_and_offsets(spark, tmp_path):
+    """A key that is gone keeps its place in it; of equals the coordinates decide."""
+    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+    folds.has(change(0, "a", "c", "x", 5), change(9, "a", "u", "y", 4, partition=1))
+    folds.fold([at(0, 1), at(9, 10, partition=1)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "x"
+    folds.has(change(10, "a", "d", None, 6, partition=1), change(1, "a", "u", "late", 5))
+    folds.fold([at(10, 11, partition=1)])
+    folds.fold([at(1, 2)])
+    holds(folds)
+    row = folds.table()["a"]
+    assert (row["is_deleted"], row["w"], row["sequence_1"]) == (True, None, 6)
+    folds.has(change(2, "a", "u", "equal", 6), change(11, "a", "u", "equal", 6, partition=1))
+    folds.fold([at(2, 3), at(11, 12, partition=1)])
+    holds(folds)
+    assert folds.table()["a"]["partition"] == 1
+
+
+def test_a_change_without_a_place_in_the_declared_order_is_told(spark, tmp_path):
+    """And so are all rows that go at once; nothing is written. One without a key is in no row."""
+    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+    folds.has(change(0, "a", "c", "x", 5), change(1, "a", "u", "y"), change(2, None, "u"))
+    result = folds.fold([at(0, 3)])
+    assert (result.moved, result.written.rows) == (('["a"] without w',), 0)
+    folds.has(change(1, "a", "u", "y", 7), change(3, None, "t"))
+    result = folds.fold([at(0, 4)])
+    assert result.moved == ("all rows went (op t), in a topic of 1 partition",)
+    folds.lose([at(3, 4)])
+    assert folds.fold([at(0, 3)]).written.rows == 1
+
+
+def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(spark, tmp_path):
+    """Of what was folded before; and an older change that comes later brings none back."""
+    folds = Folds(spark.session, tmp_path, keeps=False)
+    folds.has(*(change(n, str(n), "c", "x", n) for n in range(1, 20)))
+    folds.has(change(20, "3", "d"), change(21, "4", "d"), change(22, "5", "c", "y"))
+    folds.fold([at(1, 21)])
+    assert folds.head.deleted == 1
+    folds.fold([at(21, 22)])
+    assert folds.head.deleted == 2, "one of nineteen is not many"
+    folds.fold([at(22, 23)])
+    holds(folds)
+    assert (folds.head.live, folds.head.deleted) == (17, 0)
+    folds.has(change(0, "4", "c", "old"))
+    folds.fold([at(0, 1)])
+    assert folds.last.is_anew
+    holds(folds)
+    assert "4" not in folds.table()
+    folds.lose([at(20, 21)])
+    folds.fold([], again=[at(20, 21)])
+    assert folds.table()["3"]["v"] == "x"
+
+
 LOGS = 150
 
 
-@pytest.mark.parametrize("lacking", [False, True])
-def test_any_order_any_portions_again(spark, tmp_path, lacking):
+@pytest.mark.parametrize("way", ["plain", "lacking", "sequence", "dropping"])
+def test_any_order_any_portions_again(spark, tmp_path, way):
     """Many logs at once, each a partition with keys of its own: what is folded is as defined.
 
     Backfills below, replays, rows that are redriven, rewound and landed again, records that are
-    decoded otherwise than before.
+    decoded otherwise than before. By a declared order keys move, and the order is of its own.
     """
-    rng = random.Random(lacking)
-    folds = Folds(spark.session, tmp_path, buckets=4, has_truncates=False, has_unavailable=lacking)
+    rng, lacking = random.Random(way), way in ("lacking", "dropping")
+    plan = SEQUENCE if way == "sequence" else {"layout": Layout(("k",), 4)}
+    plan |= {"has_truncates": False, "has_unavailable": lacking}
+    folds = Folds(spark.session, tmp_path, keeps=way != "dropping", **plan)
     logs = {n: a_log(rng, n, lacking=lacking) for n in range(LOGS)}
+    if way == "sequence":
+        for log in logs.values():
+            for row in log:
+                row["k"], row["w"] = rng.choice(keys_of(row["partition"] // 3)), rng.randrange(9)
     hidden = {}
     for log in logs.values():
         for row in log:
@@ -257,7 +318,9 @@ def happens(rng, folds, log, done, hidden):
             changed.add(o)
             row = hidden.pop((n, o), None) or dict(folds.rows.get(place(log[o]), log[o]))
             if rng.random() < 0.5:
-                row["k"] = rng.choice(keys_of(n))
+                row["k"] = rng.choice([row["k"], *keys_of(row["k"].partition(":")[0])])
+            if folds.plan["order"] == "sequence" and rng.random() < 0.5:
+                row["w"] = rng.randrange(9)
             folds.has(row)
         elif chance < 0.08:
             lost.add(o)

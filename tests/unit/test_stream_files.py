@@ -1,6 +1,7 @@
 """Every broken stream file is refused with file, line, key, value and what is allowed."""
 
 import time
+from typing import get_args
 
 import pytest
 from pydantic import BaseModel
@@ -29,6 +30,7 @@ decode:
 """
 )
 
+CURRENT = GOOD + "decode: {value: {format: json}}\n"
 BESIDE = DECODED[: DECODED.index("  table: {uri: /data/lake/orders_decoded")]
 LISTED = DECODED.replace("subject: orders-value}", "subject: orders-value, fields: %s}")
 OWN = DECODED.replace("orders_decoded}", "orders_decoded, own_columns: %s}")
@@ -231,6 +233,49 @@ BROKEN = {
         "registry",
         "decode names the subject orders-value",
     ),
+    "a fold at no time": (
+        CURRENT + "current: {key: [k], every: 1.5}\n",
+        7,
+        "current.every",
+        "a share from 0 to 1, or a cron expression",
+    ),
+    "a fold by a schedule that never comes": (
+        CURRENT + "current: {key: [k], every: 0 0 30 2 *}\n",
+        7,
+        "current.every",
+        "no such date ever comes",
+    ),
+    "an order that a tombstone has no place in": (
+        CURRENT + "current: {key: [k], sequence_by: [updated_at]}\n",
+        7,
+        "current",
+        "a record without a value has no updated_at",
+    ),
+    "a row's column as the order of change events": (
+        CURRENT.replace("json}", "json, framing: connect, envelope: debezium}")
+        + "current: {key: [k], sequence_by: [updated_at]}\n",
+        7,
+        "current",
+        "with an envelope allowed: source_timestamp, timestamp",
+    ),
+    "an order by the source's position": (
+        CURRENT + "current: {key: [k], sequence_by: [source_position]}\n",
+        7,
+        "current",
+        "a text that no engine orders as the source does",
+    ),
+    "a declared order that may drop": (
+        CURRENT + "current: {key: [k], sequence_by: [timestamp], keep_deleted: false}\n",
+        7,
+        "current",
+        "keep_deleted: false needs the order of offsets",
+    ),
+    "an order by one column twice": (
+        CURRENT + "current: {key: [k], sequence_by: [a, a]}\n",
+        7,
+        "current.sequence_by",
+        "each column once",
+    ),
     "nothing to decode": (
         GOOD + "decode: {}\n",
         6,
@@ -419,7 +464,9 @@ def numbers_of(model):
     """Key and bounds of each number of a section and of those below."""
     for name, field in model.model_fields.items():
         kinds = list(types_in(field.annotation))
-        bounds = {type(m).__name__ for m in field.metadata}
+        parts = (getattr(part, "__metadata__", ()) for part in get_args(field.annotation))
+        within = [m for known in parts for info in known for m in getattr(info, "metadata", ())]
+        bounds = {type(m).__name__ for m in (*field.metadata, *within)}
         if {int, float} & set(kinds) and dict not in kinds and "dict" not in str(field.annotation):
             yield f"{model.__name__}.{name}", bounds
         for kind in kinds:

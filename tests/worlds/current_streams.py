@@ -29,7 +29,7 @@ GONE = "__debezium_unavailable_value"
 class Changing:
     """A topic of change events, as Connect's JSON; each key in the partition that is named."""
 
-    def __init__(self, harness, spark, *, partitions=1, name="orders", **current):
+    def __init__(self, harness, spark, *, partitions=1, name="orders", topic=None, **current):
         self.harness, self.spark, self.name = harness, spark, name
         self.current = {"table": {"buckets": 4}, **current}
         self.decode = {
@@ -37,7 +37,7 @@ class Changing:
             "key": {"format": "json", "framing": "connect"},
         }
         self.more = {}
-        harness.create(partitions=partitions)
+        harness.create(partitions=partitions, **(topic or {}))
 
     @property
     def stream(self):
@@ -50,12 +50,13 @@ class Changing:
         """The address of each table, by what it holds."""
         return tables_of(self.stream)
 
-    def sends(self, *events, partition=0, snapshot="false", at=None):
+    def sends(self, *events, partition=0, snapshot="false", at=None, source_at=1_700_000_000_000):
         """Events as `(op, id, note, total)`; without `op` a tombstone, `t` without a key.
 
         Args:
             snapshot: The mark of the last one, unless it is `false`; the first one's is `first`.
             at: Kafka's time, in milliseconds since 1970; None for now.
+            source_at: The database's.
         """
         producer = KafkaProducer(bootstrap_servers=self.harness.broker.bootstrap_servers)
         for number, (op, *row) in enumerate(events, 1):
@@ -63,7 +64,7 @@ class Changing:
             key = None if op == "t" else record(KEY, {"id": row["id"]})
             is_inside = snapshot != "false" and number < len(events)
             mark = ("first" if number == 1 else "true") if is_inside else snapshot
-            source = {"ts_ms": 1_700_000_000_000, "snapshot": mark}
+            source = {"ts_ms": source_at, "snapshot": mark}
             before, after = (row, None) if op == "d" else (None, row)
             event = {"op": op, "before": before, "after": after, "source": source}
             event |= {"after": None, "before": None} if op == "t" else {}

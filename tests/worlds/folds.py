@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import fold_changes
 from tests.worlds.build import ID
 from tideline.documents import load
+from tideline.folding.rules import Due, drops_of, is_below
 from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
 from tideline.model.offsets import CoordinateRange, OffsetRange, add_coverage, intersect, union
 from tideline.model.spark_job import BucketFiles, FoldJob, Output
@@ -36,6 +37,13 @@ COLUMNS = tuple(
     CurrentColumn(n, n, k) for n, k in (("k", "string"), ("v", "string"), ("w", "long"))
 )
 
+SEQUENCE = {
+    "order": "sequence",
+    "layout": Layout(("k",), 4, sequence=("w",)),
+    "sequence": (CurrentColumn("sequence_1", "w", "long"),),
+}
+"""Of a plan: the row's own `w` orders its changes."""
+
 
 def change(offset, k, op="u", v=None, w=None, *, partition=0, topic_id=ID, generation=0, lacks=()):
     """A typed row; without `op` a tombstone."""
@@ -61,11 +69,12 @@ class Folds:
     Args:
         spark: A session.
         folder: For both tables.
+        keeps: Whether rows of keys that are gone are kept.
         plan: Other facts of each plan.
     """
 
-    def __init__(self, spark, folder, *, buckets=3, **plan):
-        self.spark, self.folder = spark, folder
+    def __init__(self, spark, folder, *, buckets=3, keeps=True, **plan):
+        self.spark, self.folder, self.keeps = spark, folder, keeps
         self.plan = {
             "layout": Layout(("k",), buckets),
             "columns": COLUMNS,
@@ -98,18 +107,24 @@ class Folds:
         name = f"typed-{self.folds}.parquet"
         pq.write_table(pa.Table.from_pylist([*self.rows.values()], TYPED), typed / name)
         covered = add_coverage(self.head.coverage, ((r.identity, r.offsets) for r in ranges))
+        is_anew |= is_below(Due(tuple(ranges), tuple(again)), self.head.drops, self.plan["eras"])
+        drops = () if is_anew else self.head.drops
+        if not self.keeps:
+            drops = drops_of(self.head, self.plan["order"], is_anew=is_anew)
         plan = FoldPlan(
             plan_id=f"p{self.folds}",
             run_id="run",
             frozen_at=AT,
             typed_table_id="typed",
             typed_version=1,
-            ranges=tuple(ranges),
+            ranges=tuple(pieces(covered)) if is_anew else tuple(ranges),
             again=tuple(again),
             covered=tuple(pieces(covered)),
             is_anew=is_anew,
-            barrier=self.head.barrier,
+            barrier=None if is_anew else self.head.barrier,
             table_uri=str(self.folder / "current"),
+            drops=drops,
+            is_drop=drops != self.head.drops,
             **self.plan,
         )
         self.last = plan
@@ -126,7 +141,7 @@ class Folds:
                 plan=plan,
                 current=Output(plan.table_uri, folder, ("bucket",)),
                 anew=needed,
-                before=self.head.buckets,
+                before=() if is_anew else self.head.buckets,
             )
             result = fold_changes.execute(self.spark, job)
             needed = tuple({*needed, *result.anew})
@@ -159,8 +174,13 @@ class Folds:
 
     def expected(self):
         """What the definition says: of all folded changes the last one of each key counts."""
-        covered = self.head.covered
-        return self._folded(row for p, row in self.rows.items() if is_in(p, covered))
+        covered, at = self.head.covered, {f.partition: f.offset for f in self.head.drops}
+        rows = self._folded(row for p, row in self.rows.items() if is_in(p, covered))
+        is_dropped = {
+            k: row["is_deleted"] and row["offset"] < at.get(row["partition"], 0)
+            for k, row in rows.items()
+        }
+        return {k: row for k, row in rows.items() if not is_dropped[k]}
 
     def expected_of_all(self):
         """The same of all changes, folded or not."""
@@ -187,6 +207,8 @@ class Folds:
 
     def _order(self, row):
         era = self.plan["eras"].index(row["topic_id"])
+        if self.plan["order"] == "sequence":
+            return (row["w"], era, row["generation"], row["partition"], row["offset"])
         return (era, row["generation"], row["offset"], row["partition"])
 
 

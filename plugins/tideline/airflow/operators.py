@@ -109,8 +109,7 @@ class DetectEarliestReset(StreamOperator):
         needless = steps_without_work(record, state.control.incidents)
         if self._decoding_steps and decodes_nothing(record, state.head, state.decoding):
             needless += self._decoding_steps
-        current = self.stream.current
-        if current is not None and folds_nothing(record, state, current.every):
+        if self.stream.current is not None and folds_nothing(record, state, self.stream):
             needless += self._folding_steps
         if needless:
             # Skipping leaves by an exception, which has no return value to keep.

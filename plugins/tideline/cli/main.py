@@ -143,6 +143,8 @@ def _add_run_commands(add: AddCommand) -> None:
     text = "write nothing: fold all changes once more, and compare every bucket of the table"
     either = fold.add_mutually_exclusive_group()
     either.add_argument("--check", action="store_true", help=text)
+    text = "of --check: only N buckets, each day others in turn"
+    fold.add_argument("--buckets", type=int, metavar="N", help=text)
     text = "fold every bucket anew: what stands in the table counts for nothing"
     either.add_argument("--anew", action="store_true", help=text)
     text = "rows that a later snapshot has not read again: list them, then have them be gone"

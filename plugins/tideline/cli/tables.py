@@ -113,7 +113,9 @@ def fold(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     run_id = options.run_id or new_run_id()
     if options.check:
-        return _check(stream, run_id, output)
+        return _check(stream, run_id, options.buckets, output)
+    if options.buckets is not None:
+        raise BadInput(f"--buckets: got {options.buckets}; allowed only together with --check")
     with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
         fold_batch(context, "anew" if options.anew else "due")
         folding = context.ledger.read().folding
@@ -122,13 +124,17 @@ def fold(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _check(stream: Stream, run_id: str, output: Output) -> int:
+def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> int:
     from tideline.folding.checking import check_current  # other commands need none
 
+    if count is not None and count < 1:
+        raise BadInput(f"--buckets: got {count}; allowed: 1 or more")
     with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
-        check = check_current(context)
+        check = check_current(context, count)
     answer = build_checked(check)
     summary = "clean: the current table is the fold of" if answer.clean else "NOT CLEAN: of"
+    if check.buckets:
+        summary = f"buckets {', '.join(map(str, check.buckets))}: {summary}"
     output.answer(
         answer,
         *map(str, check.flaws),

@@ -223,13 +223,17 @@ class Folded(Shape):
 
 
 class CurrentChecked(Shape):
-    """`tideline fold --check`: the current table against the ledger and against its changes."""
+    """`tideline fold --check`: the current table against the ledger and against its changes.
+
+    `buckets` are those that were looked at, null for all.
+    """
 
     clean: bool
     changes: int
     rows: int
     deleted: int
     flaws: tuple[BucketFlaw, ...]
+    buckets: tuple[int, ...] | None
 
 
 class CurrentView(Shape):

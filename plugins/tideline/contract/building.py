@@ -260,6 +260,7 @@ def build_checked(check: CurrentCheck) -> answers.CurrentChecked:
         rows=folding.live,
         deleted=folding.deleted,
         flaws=[shapes.BucketFlaw.of(flaw) for flaw in check.flaws],
+        buckets=check.buckets or None,
     )
 
 

@@ -8,8 +8,9 @@ from typing import Literal
 from tideline.errors import StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
+from tideline.folding.rules import buckets_of_day
 from tideline.folding.tables import files_by_bucket
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, now
 from tideline.model.current import BucketState, Folding, differing
 from tideline.rules.audit import BucketFlaw, CurrentAudit
 
@@ -25,11 +26,13 @@ class CurrentCheck:
         folding: The fold's head, by which it was looked at; None where nothing was ever folded.
         changes: Typed rows that were folded once more, to compare.
         flaws: Empty where the table is the fold of its changes.
+        buckets: Those that were looked at; none for all.
     """
 
     folding: Folding | None
     changes: int = 0
     flaws: tuple[BucketFlaw, ...] = ()
+    buckets: tuple[int, ...] = ()
 
 
 def count_current(run: RunContext) -> CurrentAudit | None:
@@ -71,11 +74,12 @@ def count_current(run: RunContext) -> CurrentAudit | None:
     )
 
 
-def check_current(run: RunContext) -> CurrentCheck:
+def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
     """Fold everything once more without writing, and compare every bucket.
 
     Args:
         run: This run; its stream has a current table.
+        count: How many buckets, those whose turn it is today; None for all.
 
     Raises:
         BadInput: A fold is under way, or changes are others since they were folded.
@@ -87,7 +91,10 @@ def check_current(run: RunContext) -> CurrentCheck:
         plan = plan_look(run, state)
         if plan is None:
             return CurrentCheck(None)
-        result = look(run, plan)
+        every = plan.layout.buckets
+        only = () if count is None else buckets_of_day(now().date(), count, every)
+        result = look(run, plan, only)
+    known = [b for b in state.folding.buckets if not only or b.bucket in only]
     found: tuple[tuple[Literal["table", "changes"], tuple[BucketState, ...]], ...] = (
         ("table", result.found),
         ("changes", result.left),
@@ -95,6 +102,6 @@ def check_current(run: RunContext) -> CurrentCheck:
     flaws = tuple(
         BucketFlaw(n, place, said(is_known), said(is_there))
         for place, states in found
-        for n, (is_known, is_there) in differing(state.folding.buckets, states).items()
+        for n, (is_known, is_there) in differing(known, states).items()
     )
-    return CurrentCheck(state.folding, result.changes, flaws)
+    return CurrentCheck(state.folding, result.changes, flaws, only)

@@ -27,7 +27,7 @@ from tideline.model.current import BUCKET, BucketState, FoldPlan, FoldRecord, di
 from tideline.model.incident import Finding
 from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
 from tideline.model.wording import first_few
-from tideline.table.schema import LAYOUT_PROPERTY, TableChange, current_columns
+from tideline.table.schema import LAYOUT_PROPERTY, UNPROVEN_PROPERTY, TableChange, current_columns
 
 
 def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
@@ -100,14 +100,22 @@ def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
 
     run.ledger.update(note)
     table.add_columns(fields)
+    since = plan.unproven_since
+    table.set_properties({UNPROVEN_PROPERTY: "" if since is None else since.isoformat()})
     reach("fold:prepared")
 
 
-def look(run: RunContext, plan: FoldPlan) -> FoldResult:
-    """What the table holds, and what the plan's changes alone would make; nothing is written."""
+def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResult:
+    """What the table holds, and what the plan's changes alone would make; nothing is written.
+
+    Args:
+        only: The buckets that are looked at; none for all.
+    """
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
-    return answer_of(run, replace(_job(run, plan, there, "looked"), is_look=True), FoldResult)
+    return answer_of(
+        run, replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only)), FoldResult
+    )
 
 
 def _job(
@@ -149,16 +157,19 @@ def _folded(
             job = replace(job, anew=tuple(range(plan.layout.buckets)))
             result = answer_of(run, job, FoldResult)
         result = replace(result, anew=job.anew)
-    _refuse_moved(run, change, result)
+    _refuse_moved(run, change, plan, result)
     _refuse_changed(run, change, job, result)
     return result
 
 
-def _refuse_moved(run: RunContext, change: TableChange, result: FoldResult) -> None:
+def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
     if result.moved:
         _discard(run, change)
         expected = "the changes of each key in one partition of the topic"
         actual = f"changes in several: {first_few(result.moved)}"
+        if plan.order == "sequence":
+            expected = "of each change a place in the order that current.sequence_by declares"
+            actual = f"changes without one: {first_few(result.moved)}"
         raise halted(run, Finding(kind="key_moved", expected=expected, actual=actual))
 
 

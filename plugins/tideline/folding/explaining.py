@@ -11,7 +11,14 @@ from tideline.errors import BadInput
 from tideline.folding.planning import plan_look
 from tideline.folding.tables import table_of
 from tideline.landing.context import RunContext
-from tideline.model.current import COORDINATES, IS_DELETED, Folding, FoldPlan
+from tideline.model.current import (
+    COORDINATES,
+    ERA,
+    IS_DELETED,
+    Folding,
+    FoldPlan,
+    order_names,
+)
 from tideline.model.offsets import PartitionIdentity
 from tideline.model.wording import not_among
 
@@ -91,6 +98,7 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
     marks = ["is_tombstone"] if plan.deletes.tombstones else []
     marks += [plan.deletes.column] if plan.deletes.column is not None else []
     sources = [c.source for c in plan.columns]
+    marks += [c.source for c in plan.sequence]
     wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
     typed = run.typed.decoded.rows_with(key, wanted)
     typed.sort(key=lambda change: _place(plan, change), reverse=True)
@@ -120,7 +128,7 @@ def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyC
 
 def _is_swept(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
     place, topic_id = (change["generation"], change["offset"]), change["topic_id"]
-    return topic_id in plan.swept_eras or any(
+    return topic_id in plan.eras_below(plan.floors) or any(
         (f.topic_id, f.partition) == (topic_id, change["partition"])
         and place < (f.generation, f.offset)
         for f in plan.floors
@@ -129,8 +137,9 @@ def _is_swept(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
 
 def _place(plan: FoldPlan, change: Mapping[str, Any]) -> tuple[Any, ...]:
     era = plan.eras.index(change["topic_id"]) if change["topic_id"] in plan.eras else len(plan.eras)
-    at = (change["generation"], change["offset"], change["partition"])
-    return (era, change["timestamp"], *at) if plan.order == "time" else (era, *at)
+    sources = {c.name: c.source for c in plan.sequence}
+    at = {n: era if n == ERA else change[sources.get(n, n)] for n in order_names(plan)}
+    return tuple((value is not None, value) for value in at.values())
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:

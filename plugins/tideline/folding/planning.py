@@ -9,19 +9,24 @@ from tideline.folding.rules import (
     Due,
     all_of,
     columns_of,
+    drops_of,
     due,
     eras_of,
     fold_plan_id,
+    is_below,
     is_time,
     loses_a_barrier,
     once_more,
+    sequence_of,
     standing_floors,
+    unproven_since,
     wrong_key,
+    wrong_sequence,
 )
 from tideline.folding.tables import begins_anew, section
 from tideline.landing.context import RunContext, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout, Order
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
 from tideline.stream.decoding import Decode
@@ -64,16 +69,33 @@ def plan_fold(
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
     is_anew |= is_new or refolds is not None or loses_a_barrier(work, folding)
+    order = _order(folding, layout, is_by_time=by_time is not None)
     floors = sweep or standing_floors(folding.floors, decoding)
+    if order == "sequence":  # a change may be newer, and come below
+        floors = ()
     is_anew |= not sweep and floors != folding.floors
+    is_anew |= is_below(work, folding.drops, folding.eras)
     is_due = work.is_anything and (before or is_time(work, folding, every))
     if not (is_anew or is_due or sweep):
         return None
     if not decoding.coverage and not work.again:
         return None
-    folding = replace(folding, floors=floors, order="time" if by_time else folding.order)
+    drops: tuple[Floor, ...] = () if is_anew else folding.drops
+    if not section(run).keep_deleted:
+        drops = drops_of(folding, order, is_anew=is_anew)
+    is_drop = drops != folding.drops
+    folding = replace(folding, floors=floors, order=order, drops=drops)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
-    return replace(plan, is_sweep=bool(sweep))
+    if sweep:  # which heals
+        plan = replace(plan, unproven_since=None)
+    return replace(plan, is_sweep=bool(sweep), is_drop=is_drop)
+
+
+def _order(folding: Folding, layout: Layout, *, is_by_time: bool) -> Order:
+    """What orders changes: a decision stays, whatever was declared."""
+    if is_by_time or folding.order == "time":
+        return "time"
+    return "sequence" if layout.sequence else "offset"
 
 
 def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> FoldPlan | None:
@@ -124,10 +146,13 @@ def _plan(
     has_unavailable = decode.value.unavailable is not None
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
     own |= {UNAVAILABLE} if has_unavailable else set()
+    sequence = sequence_of(layout.sequence, columns)
+    names = [c.name for c in sequence]
+    at = now()
     return FoldPlan(
         plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
         run_id=run.run_id,
-        frozen_at=now(),
+        frozen_at=at,
         typed_table_id=str(seen.table_id),
         typed_version=seen.version,
         ranges=covered if is_anew else work.ranges,
@@ -135,7 +160,7 @@ def _plan(
         covered=covered,
         is_anew=is_anew,
         layout=layout,
-        columns=columns_of(columns, layout.key, own, folding.columns),
+        columns=columns_of(columns, layout.key, own, folding.columns, names),
         has_unavailable=has_unavailable,
         has_truncates=decode.value.envelope is not None,
         deletes=_deletes(run, columns),
@@ -143,6 +168,9 @@ def _plan(
         order=folding.order,
         barrier=None if is_anew else folding.barrier,
         floors=folding.floors,
+        sequence=sequence,
+        drops=folding.drops,
+        unproven_since=unproven_since(folding, state.head, at),
         table_uri=section(run).table.uri,
         by=run.request.by,
     )
@@ -170,7 +198,12 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
         return None
     if (wrong := wrong_key(key, columns)) is not None:
         raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
-    return Layout(tuple(key), section(run).table.buckets)
+    sequence = section(run).sequence_by or ()
+    if (wrong := wrong_sequence(sequence, columns)) is not None:
+        raise BadInput(
+            f"stream {run.stream.stream}: current.sequence_by: {wrong}. Nothing was folded"
+        )
+    return Layout(tuple(key), section(run).table.buckets, sequence=tuple(sequence))
 
 
 def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 
-from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Floor, Folding, Layout
+from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Floor, Folding, Layout, Order
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
 from tideline.model.offsets import (
@@ -27,9 +29,14 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
+from tideline.stream.schedules import next_time
 
 KEY_TYPES = ("string", "long", "integer", "boolean", "date", "timestamp", "timestamp_ntz", "binary")
 """Types of a key's columns, and decimals: equal values have equal texts."""
+SEQUENCE_TYPES = ("string", "long", "integer", "date", "timestamp", "timestamp_ntz")
+"""Types of columns that order changes, and decimals: every engine orders them alike."""
+_MANY_DELETED = 0.1
+"""Of the table's rows; so many of keys that are gone are dropped, where they may be."""
 
 
 def fold_plan_id(ledger_id: str, stream: str, run_id: str, number: int) -> str:
@@ -111,6 +118,21 @@ def is_time(work: Due, folding: Folding, every: float, coming: int = 0) -> bool:
     return waiting > every * (folding.live + folding.deleted)
 
 
+def share_now(every: float | str, folding: Folding, timezone: str, at: datetime) -> float:
+    """The share of the table's rows that unfolded changes have to exceed at a moment.
+
+    Args:
+        every: As in the stream file: the share itself; or a cron expression, whose first time
+            behind the last fold makes each change enough, and until then none.
+        timezone: Name of the cron expression's zone.
+        at: The moment, UTC-aware.
+    """
+    if not isinstance(every, str):
+        return every
+    last = folding.folded_at
+    return 0.0 if last is None or next_time(every, timezone, last) <= at else math.inf
+
+
 def loses_a_barrier(work: Due, folding: Folding) -> bool:
     """Whether the change that said that all rows are gone is gone itself, or another one."""
     barrier = folding.barrier
@@ -122,6 +144,40 @@ def loses_a_barrier(work: Due, folding: Folding) -> bool:
     )
 
 
+def is_below(work: Due, floors: Sequence[Floor], eras: Sequence[str]) -> bool:
+    """Whether a change below floors is to be folded, or is another one, or gone."""
+    if not floors:
+        return False
+    older = eras[: eras.index(floors[0].topic_id)]
+    at = {(f.topic_id, f.partition): (f.generation, f.offset) for f in floors}
+    return any(
+        r.topic_id in older
+        or (r.generation, r.start_offset) < at.get((r.topic_id, r.partition), (0, 0))
+        for r in (*work.ranges, *work.again)
+    )
+
+
+def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, ...]:
+    """Below which place rows of keys that are gone are dropped, if they need not be kept.
+
+    What is folded is below; what this plan folds is not. Only where offsets order changes is all
+    that comes later above; and until there are many, no bucket is written for this alone.
+
+    Args:
+        is_anew: Whether every bucket is written anyway.
+    """
+    if order != "offset" or not folding.eras:
+        return ()
+    if not is_anew and folding.deleted <= _MANY_DELETED * (folding.live + folding.deleted):
+        return folding.drops
+    newest = {i.partition: i for i in sorted(folding.covered) if i.topic_id == folding.eras[-1]}
+    found = (
+        Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)
+        for i in newest.values()
+    )
+    return tuple(found) or folding.drops
+
+
 def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:
     """The floors, or none where the snapshot is not decoded any more, after a rewind."""
     decoded, known, is_there = decoding.covered, tuple(floors), False
@@ -131,6 +187,18 @@ def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor,
             return ()
         is_there |= any(r.start_offset <= f.offset < r.end_offset for r in ranges)
     return known if is_there else ()
+
+
+def unproven_since(folding: Folding, head: Head, at: datetime) -> datetime | None:
+    """Since when the table may have rows that are gone at the source; None where it has none.
+
+    Args:
+        folding: The fold's head, with the floors that stand.
+        at: When a fold that is the first to find it so is frozen.
+    """
+    healed = folding.healed if folding.floors else ()
+    lost = head.lost_deletes
+    return None if not lost or lost == healed else folding.unproven_since or at
 
 
 def eras_of(folding: Folding, decoding: Decoding, head: Head) -> tuple[str, ...]:
@@ -147,6 +215,7 @@ def columns_of(
     key: Sequence[str],
     own: Collection[str],
     known: Sequence[CurrentColumn],
+    beside: Collection[str] = (),
 ) -> tuple[CurrentColumn, ...]:
     """The current table's columns: the key's, then the row's, the known ones in their order.
 
@@ -155,35 +224,71 @@ def columns_of(
         key: Names of those that make a key.
         own: Names of the typed table's own columns.
         known: What the table has.
+        beside: Names of the table's columns that order changes.
     """
     types = {str(c["name"]): c["type"] for c in typed}
-    names = {c.source: c.name for c in known}
+    names, reserved = {c.source: c.name for c in known}, {IS_DELETED, BUCKET, *beside}
     rows = [n for n in types if n not in own and n not in key]
     order = [*key, *(c.source for c in known if c.source in rows), *rows]
     found = []
     for source in dict.fromkeys(order):
-        taken = without_case(source) in (IS_DELETED, BUCKET)
-        name = names.get(source) or (f"value_{source}" if taken else source)
+        is_taken = without_case(source) in reserved
+        name = names.get(source) or (f"value_{source}" if is_taken else source)
         found.append(CurrentColumn(name, source, types[source]))
     return tuple(found)
 
 
 def wrong_key(key: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
     """What is wrong with a key, in words; None where nothing is."""
+    return _wrong(key, typed, KEY_TYPES)
+
+
+def wrong_sequence(names: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
+    """What is wrong with columns that are to order changes, in words; None where nothing is."""
+    return _wrong(names, typed, SEQUENCE_TYPES)
+
+
+def _wrong(
+    names: Sequence[str], typed: Sequence[Mapping[str, object]], allowed: Sequence[str]
+) -> str | None:
     types = {str(c["name"]): c["type"] for c in typed}
-    for name in key:
+    for name in names:
         if name not in types:
             return f"{name} is no column of the typed table; allowed: {', '.join(types)}"
         kind = str(types[name])
-        if kind not in KEY_TYPES and not kind.startswith("decimal("):
+        if kind not in allowed and not kind.startswith("decimal("):
             short = kind if isinstance(types[name], str) else "of several values"
-            return f"{name} is {short}; allowed types: {', '.join(KEY_TYPES)}, decimal"
+            return f"{name} is {short}; allowed types: {', '.join(allowed)}, decimal"
     return None
+
+
+def sequence_of(
+    names: Sequence[str], typed: Sequence[Mapping[str, object]]
+) -> tuple[CurrentColumn, ...]:
+    """The table's columns that order changes: `sequence_1` and so on, of typed columns."""
+    types = {str(c["name"]): c["type"] for c in typed}
+    return tuple(CurrentColumn(f"sequence_{n}", s, types[s]) for n, s in enumerate(names, 1))
+
+
+def buckets_of_day(day: date, count: int, buckets: int) -> tuple[int, ...]:
+    """The buckets whose turn it is on a day: with `count` a day each comes once in a round.
+
+    Args:
+        count: How many a day.
+        buckets: How many there are.
+    """
+    if count >= buckets:
+        return tuple(range(buckets))
+    first = day.toordinal() * count
+    return tuple(sorted({n % buckets for n in range(first, first + count)}))
 
 
 def layout_text(layout: Layout) -> str:
     """A layout as the table's property has it."""
-    return json.dumps({"key": [*layout.key], "buckets": layout.buckets, "hash": layout.hash})
+    text = {"key": [*layout.key], "buckets": layout.buckets, "hash": layout.hash}
+    if layout.sequence:
+        text["sequence"] = [*layout.sequence]
+    return json.dumps(text)
 
 
 def _ranges(

@@ -13,7 +13,7 @@ from tideline.errors import BadInput, VerificationFailed
 from tideline.failpoints import reach
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold
-from tideline.folding.rules import has_work
+from tideline.folding.rules import has_work, share_now
 from tideline.folding.tables import files_by_bucket, section, standing, table_of
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
@@ -41,8 +41,9 @@ def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecor
     """
     if run.current is None:
         return None
-    every = section(run).every if asked is None else 0.0
-    state = run.ledger.read()
+    state, every = run.ledger.read(), 0.0
+    if asked is None:
+        every = share_now(section(run).every, state.folding, run.stream.timezone, now())
     before = run.ledger.find_fold(run.run_id)
     if before is None and asked is None and not has_work(state.decoding, state.folding, every):
         return None

@@ -67,6 +67,12 @@ def find_ghosts(run: RunContext) -> Ghosts:
             f"stream {name}: a sweep needs a current table that is folded, of change events whose"
             " snapshot is told (decode.value.envelope, own_columns)"
         )
+    if plan.order == "sequence":
+        raise BadInput(
+            f"stream {name}: current.sequence_by orders its changes, and not their offsets: a"
+            " change may be newer than the snapshot's, and stand below it. Next: another address"
+            " in current.table, which folds all anew from the topic's records"
+        )
     if due(state.decoding, state.folding, "").is_anything:
         raise BadInput(f"stream {name}: not everything is folded yet: tideline fold FILE first")
     topic_id = plan.eras[-1]

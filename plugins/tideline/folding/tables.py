@@ -76,8 +76,8 @@ def _refusal(
     text = layout_text(layout)
     if not wrong and table.seen.layout != text:
         wrong.append(
-            f"{table} was created with {table.seen.layout}; the stream file says {text}, and key"
-            " and buckets are fixed"
+            f"{table} was created with {table.seen.layout}; the stream file says {text}, and key,"
+            " buckets and order are fixed"
         )
     return "; ".join(wrong) or None
 

@@ -14,7 +14,15 @@ from typing import Literal
 from tideline.errors import BadInput
 from tideline.folding.planning import plan_look
 from tideline.landing.context import RunContext
-from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
+from tideline.model.current import (
+    BUCKET,
+    COORDINATES,
+    ERA,
+    IS_DELETED,
+    Barrier,
+    FoldPlan,
+    order_names,
+)
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import Coverage
 from tideline.table.schema import current_columns
@@ -24,8 +32,6 @@ _ERA, _RANK, _LAST = "tideline_era", "tideline_rank", "tideline_last"
 _GONE, _TRUNCATES = "tideline_gone", "tideline_truncates"
 _FILLED, _CAME = "tideline_filled_", "tideline_came_"
 """Names that no table has."""
-_PLACE = (_ERA, "generation", "offset", "partition")
-_PLACE_BY_TIME = (_ERA, "timestamp", "generation", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +191,14 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
     def _columns(self) -> list[str]:
         """The view's columns: the table's, without those of deleted rows and buckets."""
         every = (str(field["name"]) for field in current_columns(self.plan))
-        return [name for name in every if name not in (IS_DELETED, BUCKET)]
+        hidden = (IS_DELETED, BUCKET, *(c.name for c in self.plan.sequence))
+        return [name for name in every if name not in hidden]
 
     def _names(self, names: tuple[str, ...]) -> str:
         return ", ".join(map(self.dialect.name, names))
 
     def _place(self) -> tuple[str, ...]:
-        return _PLACE_BY_TIME if self.plan.order == "time" else _PLACE
+        return tuple(_ERA if n == ERA else n for n in order_names(self.plan))
 
     def _fillable(self) -> list[str]:
         if not self.plan.has_unavailable:
@@ -211,7 +218,7 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
             also: More conditions under which it does.
         """
         q, plan = self.dialect.name, self.plan
-        parts = [f"{q(c.source)} AS {q(c.name)}" for c in plan.columns]
+        parts = [f"{q(c.source)} AS {q(c.name)}" for c in (*plan.columns, *plan.sequence)]
         parts += [q(name) for name in COORDINATES]
         parts += [UNAVAILABLE] if plan.has_unavailable else []
         parts += [f"op = 't' AS {_TRUNCATES}"] if plan.has_truncates else []
@@ -226,7 +233,7 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         """Whether a change is below the floors; as the fold has it."""
         q, text = self.dialect.name, self.dialect.literal
         return [
-            *(f"topic_id = {text(topic_id)}" for topic_id in self.plan.swept_eras),
+            *(f"topic_id = {text(t)}" for t in self.plan.eras_below(self.plan.floors)),
             *(
                 f"(topic_id = {text(f.topic_id)} AND {q('partition')} = {f.partition} AND"
                 f" (generation < {f.generation} OR generation = {f.generation}"
@@ -286,7 +293,7 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
 
     def _truncated(self) -> str:
         """Where the last change stands that says that all rows are gone."""
-        if not self.plan.has_truncates:
+        if not self._truncates:
             return ""
         place = ", ".join(self.dialect.name(n) for n in self._place())
         return f"""truncated AS (
@@ -297,11 +304,16 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
 ),
 """
 
+    @property
+    def _truncates(self) -> bool:
+        """Whether a change may say that all rows are gone: by a declared order none can."""
+        return self.plan.has_truncates and self.plan.order != "sequence"
+
     def _descending(self) -> str:
         return ", ".join(f"{self.dialect.name(n)} DESC" for n in self._place())
 
     def _after_barrier(self, row: str, folded: Barrier | None) -> str:
-        if not self.plan.has_truncates:
+        if not self._truncates:
             return ""
         is_gone = f"EXISTS (SELECT 1 FROM truncated AS t WHERE {self._is_before(row, 't')})"
         if folded is None:

@@ -119,6 +119,15 @@ class KafkaCluster:
                 retention[name] = kept if kept >= 0 else None
         return retention
 
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """How long compacted topics keep tombstones once they are cleaned, in milliseconds."""
+        answer = self._settings(topics, "delete.retention.ms", "cleanup.policy")
+        return {
+            name: int(values["delete.retention.ms"] or 0)
+            for name, values in answer
+            if "compact" in (values.get("cleanup.policy") or "")
+        }
+
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """The topics among these whose log may have lost records to compaction."""
         asked = set(topics)

@@ -163,6 +163,14 @@ class KafkaPort(Protocol):
             does not exist, or the client may not read its configuration.
         """
 
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """How long compacted topics keep tombstones once they are cleaned, in milliseconds.
+
+        Returns:
+            One entry per topic whose `cleanup.policy` contains `compact`; none where the
+            configuration is not known.
+        """
+
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """The topics among these whose log may have lost records to compaction.
 

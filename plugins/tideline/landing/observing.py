@@ -7,7 +7,7 @@ written here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -17,9 +17,9 @@ from tideline.landing.context import RunContext, log, now
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Notice
 from tideline.model.observation import Observation
-from tideline.model.offsets import TopicPartition
+from tideline.model.offsets import Coverage, PlannedRange, TopicPartition, add_coverage
 from tideline.model.wording import duration_text
-from tideline.rules.advance import headroom_of, unread_places
+from tideline.rules.advance import headroom_of, late_reads, unread_places
 from tideline.rules.planning import open_transactions, stalled_places
 from tideline.rules.positions import Places, adopt_new_partitions, mark_followed, only_followed
 from tideline.stream.landing import StartAt
@@ -188,6 +188,42 @@ def measure_headroom(
     except Exception as error:
         log.warning("retention headroom is unknown: %s", error)
         return ()
+
+
+def measure_late_reads(
+    run: RunContext, head: Head, ranges: Sequence[PlannedRange]
+) -> tuple[Coverage, ...]:
+    """What was read so late that compaction may have taken deletes; warns from half the time on.
+
+    Only where a current table is folded; what a topic keeps is a courtesy, and never fails a run.
+
+    Args:
+        head: Where the live lane stands.
+        ranges: What is read now.
+
+    Returns:
+        That of before, and what is read now.
+    """
+    if run.current is None or not ranges or not head.days:
+        return head.read_late
+    try:
+        kept = run.kafka.delete_retention_ms({r.topic for r in ranges})
+        first = {r.topic_partition: r.start_offset for r in ranges if r.topic in kept}
+        late = late_reads(ranges, run.kafka.written_at(first), kept, head.days[0].day, now())
+    except Exception as error:
+        log.warning("how long compaction leaves deletes is unknown: %s", error)
+        return head.read_late
+    for planned, age, is_too_late in late:
+        log.warning(
+            "%s offset %d is %s old, and compaction may take deletes after %s"
+            " (delete.retention.ms)%s; run more often",
+            planned.topic_partition,
+            planned.start_offset,
+            duration_text(age.total_seconds()),
+            duration_text(kept[planned.topic] / 1000),
+            ": the current table may keep rows that are gone" if is_too_late else "",
+        )
+    return add_coverage(head.read_late, ((p.identity, p.offsets) for p, _, gone in late if gone))
 
 
 def _looked_up(run: RunContext, head: Head, observation: Observation) -> Places | None:

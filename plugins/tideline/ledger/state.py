@@ -436,11 +436,8 @@ class LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
-        lost, closed = self.head.accepted_loss, self.folding.closed(done, token)
-        healed = lost if done.plan.is_sweep else closed.healed
-        since = self.folding.unproven_since or done.closed_at
-        if not lost or lost == healed:
-            since = None
+        closed, since = self.folding.closed(done, token), done.plan.unproven_since
+        healed = self.head.lost_deletes if done.plan.is_sweep else closed.healed
         return replace(
             self,
             folding=replace(closed, incidents=(), unproven_since=since, healed=healed),

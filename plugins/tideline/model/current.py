@@ -32,8 +32,9 @@ from tideline.model.offsets import (
     without_coverage,
 )
 
-Order = Literal["offset", "time"]
-"""By offset within a key's partition; or, where a decision says so, by Kafka's time."""
+Order = Literal["offset", "sequence", "time"]
+"""By offset within a key's partition; by declared columns; or, where a decision says so, by Kafka's
+time."""
 FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
@@ -52,11 +53,13 @@ class Layout:
         key: The typed table's columns that make a key.
         buckets: How many there are; a key is in the one that its hash names.
         hash: Which hash.
+        sequence: The typed table's columns that order a key's changes; none for offsets.
     """
 
     key: tuple[str, ...]
     buckets: int
     hash: str = HASH
+    sequence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class FoldPlan:
         by: Who has asked for it; None for a schedule.
         floors: A change below them counts as a delete; one for each partition, or none.
         is_sweep: Whether these are new, and rows below them go.
+        sequence: What orders a key's changes before their coordinates do, if anything does.
+        drops: Deleted rows below them are dropped; one for each partition, or none.
+        is_drop: Whether these are new, and every bucket is written.
+        unproven_since: When the first such plan was frozen after deletes were lost; None for none.
     """
 
     plan_id: str
@@ -162,11 +169,14 @@ class FoldPlan:
     by: str | None = None
     floors: tuple[Floor, ...] = ()
     is_sweep: bool = False
+    sequence: tuple[CurrentColumn, ...] = ()
+    drops: tuple[Floor, ...] = ()
+    is_drop: bool = False
+    unproven_since: datetime | None = None
 
-    @property
-    def swept_eras(self) -> tuple[str, ...]:
-        """Topic ids all of whose changes are below the floors."""
-        return self.eras[: self.eras.index(self.floors[0].topic_id)] if self.floors else ()
+    def eras_below(self, floors: tuple[Floor, ...]) -> tuple[str, ...]:
+        """Topic ids all of whose changes are below floors."""
+        return self.eras[: self.eras.index(floors[0].topic_id)] if floors else ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -188,6 +198,19 @@ class BucketState:
     def rows(self) -> int:
         """All of its rows."""
         return self.live + self.deleted
+
+
+ERA = "era"
+"""Which incarnation of the topic a change is of, in an order: a later one counts more."""
+
+
+def order_names(plan: FoldPlan) -> tuple[str, ...]:
+    """What orders the changes of a key, the first one first: columns, and `ERA`."""
+    if plan.order == "time":
+        return (ERA, "timestamp", "generation", "partition", "offset")
+    if plan.order == "sequence":
+        return (*(c.name for c in plan.sequence), ERA, "generation", "partition", "offset")
+    return (ERA, "generation", "offset", "partition")
 
 
 def differing(
@@ -252,11 +275,12 @@ class Folding:
         barrier: As of a plan.
         folds: How many were ever closed; the next one's number.
         folded_at: When the last one was closed, UTC-aware.
-        unproven_since: When the first fold was closed after a loss of records was accepted: a
-            delete among them never comes. None where none was lost.
+        unproven_since: When the first fold was frozen after a loss of records was accepted, or a
+            compacted topic was read late: a delete among them never comes. None where none was.
         floors: As of a plan.
-        healed: Accepted losses that were there when rows were swept: a later snapshot has told
-            what they had taken.
+        healed: Lost deletes of before rows were swept: a later snapshot has told what they had
+            taken.
+        drops: As of a plan.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -276,6 +300,7 @@ class Folding:
     unproven_since: datetime | None = None
     floors: tuple[Floor, ...] = ()
     healed: tuple[Coverage, ...] = ()
+    drops: tuple[Floor, ...] = ()
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -354,6 +379,8 @@ class Folding:
             order=plan.order,
             barrier=done.barrier,
             floors=plan.floors,
+            healed=self.healed if plan.floors else (),
+            drops=plan.drops,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )

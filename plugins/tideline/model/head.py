@@ -237,6 +237,8 @@ class Head:
         given: The highest generation that a topic id and partition was ever given, if it is above
             0. No rewind takes it back: a number names one log for good.
         timings: Of the live run that closed a plan last; None before the first.
+        read_late: Offsets of a compacted topic that were read so late that deletes among them may
+            have been gone already; kept for streams with a current table.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -262,6 +264,7 @@ class Head:
     days: tuple[LandedDay, ...] = ()
     given: tuple[PartitionIdentity, ...] = ()
     timings: Timings | None = None
+    read_late: tuple[Coverage, ...] = ()
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}
@@ -368,6 +371,12 @@ class Head:
         A new mapping each time: who asks may add to it.
         """
         return by_identity(self.coverage)
+
+    @property
+    def lost_deletes(self) -> tuple[Coverage, ...]:
+        """Where deletes may have been that never come: accepted losses, and what was read late."""
+        late = ((c.identity, r) for c in self.read_late for r in c.intervals)
+        return add_coverage(self.accepted_loss, late)
 
     @property
     def landed(self) -> dict[PartitionIdentity, Intervals]:

@@ -222,6 +222,7 @@ class FoldJob:
         before: What the ledger knows of each bucket.
         is_look: Whether nothing is written: what stands there is summed up, and what the plan's
             changes alone would make.
+        only: Of a look: the buckets that are looked at; none for all.
         store_options, result_path, stall_seconds, application: As of a `DecodeJob`.
     """
 
@@ -236,6 +237,7 @@ class FoldJob:
     anew: tuple[int, ...] = ()
     before: tuple[BucketState, ...] = ()
     is_look: bool = False
+    only: tuple[int, ...] = ()
     store_options: Mapping[str, str] = field(default_factory=dict)
     result_path: str = ""
     stall_seconds: int = 0

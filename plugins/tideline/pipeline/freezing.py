@@ -10,7 +10,7 @@ from tideline.errors import StreamBusy, WindowUnavailable
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import open_and_halt
-from tideline.landing.observing import measure_headroom
+from tideline.landing.observing import measure_headroom, measure_late_reads
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom, reaches_text
 from tideline.model.incident import Finding, Incident, Notice
@@ -49,12 +49,15 @@ def freeze_live(
     if blocked:
         proposal = plan_live(state.head, proposal.observation, run.stream, blocked)
     headroom = _warned_headroom(run, state.head, proposal)
+    late = measure_late_reads(run, state.head, proposal.ranges)
     return freeze_run(
         run,
         state,
         proposal,
         lambda head: replace(
-            move_over_coverage(head, proposal.observation, blocked), headroom=headroom
+            move_over_coverage(head, proposal.observation, blocked),
+            headroom=headroom,
+            read_late=late,
         ),
         resolved=resolved,
         still_open={i.key for i in left_open},

@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 from tideline.decoding.rules import has_work
 from tideline.folding.rules import has_work as folding_has_work
-from tideline.landing.context import RunContext, hold_lane, log
+from tideline.folding.rules import share_now
+from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
 from tideline.model.decoding import Decoding
@@ -25,6 +26,7 @@ from tideline.pipeline.steps import (
     plan_offset_ranges,
     verify_ranges,
 )
+from tideline.stream.stream import Stream
 
 AFTER_DETECTION = ("resolve_reset", "ingest_ranges", "verify_ranges", "advance_offsets")
 """The steps that follow and land, in their order."""
@@ -135,17 +137,19 @@ def decodes_nothing(record: RunRecord, head: Head, decoding: Decoding) -> bool:
     return not record.is_to_execute and record.status != "proposed" and not has_work(head, decoding)
 
 
-def folds_nothing(record: RunRecord, state: LedgerState, every: float) -> bool:
+def folds_nothing(record: RunRecord, state: LedgerState, stream: Stream) -> bool:
     """Whether the steps that fold can be left out as well: nothing is due, or not yet.
 
     Args:
         record: The run's, as detection left it: what it lands is due once it is decoded.
         state: The ledger.
-        every: As in the stream file.
+        stream: Whose; it has a current table.
     """
+    assert stream.current is not None
     if record.status == "proposed":
         return False
     plan = record.plan if record.is_to_execute else None
     coming = plan.estimated_records if plan is not None else 0
     waiting = coming + missing(state.head.covered, state.decoding.covered)
+    every = share_now(stream.current.every, state.folding, stream.timezone, now())
     return not folding_has_work(state.decoding, state.folding, every, waiting)

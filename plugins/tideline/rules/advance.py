@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from tideline.errors import StreamBusy
 from tideline.model.head import Head, Headroom, KnownCommit, PartitionPosition
@@ -244,6 +244,42 @@ def headroom_of(
         for partition, offset in unread.items()
     ]
     return tuple(sorted(headroom, key=_soonest))
+
+
+def late_reads(
+    ranges: Iterable[PlannedRange],
+    written: Mapping[TopicPartition, datetime | None],
+    delete_retention_ms: Mapping[str, int],
+    began: date | None,
+    now: datetime,
+) -> tuple[tuple[PlannedRange, timedelta, bool], ...]:
+    """Ranges of compacted topics that are read late: a tombstone among them may be gone.
+
+    A tombstone goes `delete.retention.ms` after the cleaning that has removed what is below it. So
+    one that is read for the first time is missed only if something below it was landed so long ago.
+
+    Args:
+        ranges: What is read now.
+        written: When the first record of each was written, UTC-aware; None if unknown.
+        delete_retention_ms: By topic name; compacted ones only.
+        began: The first day, in UTC, on which something was landed, as far as it is known; None if
+            nothing was.
+        now: UTC-aware.
+
+    Returns:
+        Each range whose first record is older than half of that time; how old it is, and whether it
+        is older than all of it.
+    """
+    found = []
+    for planned in ranges:
+        kept = delete_retention_ms.get(planned.topic)
+        at = written.get(planned.topic_partition)
+        if kept is None or at is None or began is None:
+            continue
+        stays, age = timedelta(milliseconds=kept), now - at
+        if 2 * age > stays and began <= (now - stays / 2).date():
+            found.append((planned, age, age > stays and began <= (now - stays).date()))
+    return tuple(found)
 
 
 def _soonest(headroom: Headroom) -> float:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from tideline.model.decoding import OF_ENVELOPE
 from tideline.stream.decoding import Decode
+from tideline.stream.schedules import refused_schedule
 from tideline.stream.settings import Address, Section, given_twice
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
@@ -63,19 +65,42 @@ class Current(Section):
         " Default: those of the decoded key.",
     )
     deletes: DeleteRules = DeleteRules()
-    every: float = Field(
+    sequence_by: list[Column] | None = Field(
+        None,
+        min_length=1,
+        max_length=5,
+        description="Columns of the typed table that order the changes of a key, the first one"
+        " first, before their offsets do; fixed when the table is created. Default: none, and a key"
+        " whose changes are in two partitions halts the fold.",
+    )
+    every: Annotated[float, Field(ge=0, le=1)] | str = Field(
         0.0,
-        ge=0,
-        le=1,
         description="A run folds once the unfolded changes are more than this share of the table's"
-        " rows. With 0 each run folds what is new.",
+        " rows; or, by a cron expression in the stream's time zone, once such a time has come since"
+        " the last fold. With 0 each run folds what is new.",
+    )
+    keep_deleted: bool = Field(
+        True,
+        strict=True,
+        description="Whether rows of keys that are gone stay. Otherwise they go once they are more"
+        " than a tenth of the rows; a change that comes below them later has all folded anew.",
     )
 
-    @field_validator("key")
+    @field_validator("key", "sequence_by")
     @classmethod
     def _each_once(cls, value: list[str] | None) -> list[str] | None:
         if value is not None and given_twice(value):
             raise ValueError("each column once")
+        return value
+
+    @field_validator("every", mode="before")
+    @classmethod
+    def _share_or_schedule(cls, value: object) -> object:
+        if isinstance(value, str):
+            if (allowed := refused_schedule(value)) is not None:
+                raise ValueError(f"a share from 0 to 1; or {allowed}")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError("a share from 0 to 1, or a cron expression, such as '0 3 * * *'")
         return value
 
     def beside(self, raw: str) -> Current:
@@ -98,10 +123,34 @@ class Current(Section):
             return "needs decode.key, or key: columns of the typed table"
         if self.tombstones(decode) and decode.tombstones != "keep":
             return "deletes.tombstone needs decode.tombstones: keep"
+        if (what := self._unordered(decode)) is not None:
+            return what
         wanted = {"timestamp", *(["op"] if decode.value.envelope else [])}
         wanted |= {"is_tombstone"} if self.tombstones(decode) else set()
+        wanted |= {*(self.sequence_by or ())} & {*OF_ENVELOPE}
         if missing := sorted(wanted - {*decode.own_columns}):
             return f"needs {missing[0]} in decode.table.own_columns"
+        return None
+
+    def _unordered(self, decode: Decode) -> str | None:
+        """What changes would have no place in the declared order, in words; None for none."""
+        named = self.sequence_by or []
+        others = [n for n in named if n != "timestamp"]
+        if named and not self.keep_deleted:
+            return "keep_deleted: false needs the order of offsets, without sequence_by"
+        if "source_position" in named:
+            return "sequence_by: source_position is a text that no engine orders as the source does"
+        if decode.value.envelope is not None and {*others} - {"source_timestamp"}:
+            return (
+                "sequence_by: a delete has the row's columns of before it, or none; with an"
+                " envelope allowed: source_timestamp, timestamp"
+            )
+        if others and decode.tombstones == "keep":
+            return (
+                f"sequence_by: a record without a value has no {others[0]}, and no place in the"
+                " order; needs decode.tombstones: drop. The envelope, __deleted or deletes.when say"
+                " that a row is gone"
+            )
         return None
 
     def tombstones(self, decode: Decode) -> bool:

@@ -9,7 +9,6 @@ with the square of its length, and libyaml's own composer recurses until it cras
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +16,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from croniter import CroniterError, croniter
 from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.secrecy import may_hold_secret, without_login
 from tideline.stream.decoding import FOLDER
+from tideline.stream.schedules import refused_schedule
 from tideline.stream.stream import Stream
 
 MOST_BYTES = 1_000_000
@@ -33,14 +32,6 @@ LONGEST = 10_000
 """Characters of a key or a value. A number of a million characters took a minute to read."""
 MOST_VALUES = 50_000
 """Keys and values; the first offsets of ten thousand partitions are half as many."""
-PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-"""Airflow's names for cron expressions, as its timetables with data intervals take them."""
-_WITHOUT_INTERVALS = {
-    "@once": "a run without a data interval; leave schedule out and trigger it by hand",
-    "@continuous": "runs without data intervals; use a cron expression, such as '* * * * *'",
-}
-_RANDOM = re.compile(r"(?:^|[\s,])[rh](?:$|[\s,(/])", re.IGNORECASE)
-"""Fields of croniter's own: random ones, and hashed ones."""
 _ELSEWHERE = "a login, a password or a key belongs into an Airflow connection"
 _SHOWN = 20
 """Problems of one file in a message."""
@@ -202,7 +193,7 @@ def parse_stream(text: str, file: str) -> Stream:
         what = f"{type(error).__name__}: {shown(str(error))}"
         problems.append(_of_file(file, "a value that cannot be checked", what))
     schedule = data.get("schedule")
-    if isinstance(schedule, str) and (allowed := _refused_schedule(schedule)):
+    if isinstance(schedule, str) and (allowed := refused_schedule(schedule)):
         problems.append(
             Problem(file, lines.get(("schedule",), 1), "schedule", _value("", schedule), allowed)
         )
@@ -326,31 +317,6 @@ def _secrets(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Locati
             yield from _secrets(value, (*at, index))
     elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
         yield at, node.start_mark.line + 1
-
-
-def _refused_schedule(schedule: str) -> str | None:
-    """What is allowed instead of a schedule that has no data intervals; None if it is valid."""
-    if schedule in PRESETS:
-        return None
-    if len(schedule.split()) == 5 and croniter.is_valid(schedule):
-        return _without_dates(schedule)
-    if schedule in _WITHOUT_INTERVALS:
-        return f"Airflow makes of it {_WITHOUT_INTERVALS[schedule]}"
-    return (
-        "a cron expression of five fields, for example '*/10 * * * *', or one of"
-        f" {', '.join(PRESETS)}"
-    )
-
-
-def _without_dates(schedule: str) -> str | None:
-    """What is wrong with a cron expression that croniter takes; None if nothing is."""
-    if _RANDOM.search(schedule):
-        return "another time at each parse, and so another Dag; write the numbers out"
-    try:
-        croniter(schedule).get_next()
-    except CroniterError:
-        return "no such date ever comes"
-    return None
 
 
 def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
@@ -191,6 +191,25 @@ class TargetTable:
         with self._reachable():
             how = (partition_by, schema, properties)
             create_table(self.uri, self._options, stream, ledger_id, *how)
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set those of the table's properties that have another value; one that lacks is empty."""
+        table = self._open(None)
+        if table is None:
+            raise self._failure(RuntimeError("there is no table"))
+        known = table.metadata().configuration
+        others = {name: value for name, value in properties.items() if known.get(name, "") != value}
+        if not others:
+            return
+        with self._reachable():
+            try:
+                table.alter.set_table_properties(
+                    others,
+                    raise_if_not_exists=False,  # Delta does not know Tideline's
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+            except delta_errors.CommitFailedError as error:
+                raise self._conflict(str(error)) from error
 
     def columns(self) -> tuple[Field, ...]:
         """All columns of the newest version."""

@@ -175,6 +175,15 @@ class TablePort(Protocol):
             Paths relative to the table, not URL-encoded, in the log's order.
         """
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set the properties that have another value, in a commit of its own.
+
+        One that the table lacks is empty.
+
+        Raises:
+            CommitConflict: Another program has changed the table meanwhile.
+        """
+
     def columns(self) -> tuple[Field, ...]:
         """All columns of the newest version, in its order; none if there is no table."""
 

@@ -83,6 +83,8 @@ STREAM_PROPERTY = "tideline.stream"
 LEDGER_PROPERTY = "tideline.ledger_id"
 LAYOUT_PROPERTY = "tideline.current"
 """Of a current table: what is fixed since it was created, as JSON."""
+UNPROVEN_PROPERTY = "tideline.unproven_since"
+"""Of a current table: since when it may have rows that are gone at the source; empty for none."""
 
 
 def delta_field(name: str, kind: object) -> Field:
@@ -325,7 +327,9 @@ def current_columns(plan: FoldPlan) -> tuple[Field, ...]:
     own = delta_fields(CURRENT_COORDINATES)
     named = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] == UNAVAILABLE]
     rows = (delta_field(column.name, column.type) for column in plan.columns)
-    return (*rows, *own[:-2], *(named if plan.has_unavailable else ()), *own[-2:])
+    ordering = (delta_field(column.name, column.type) for column in plan.sequence)
+    said = named if plan.has_unavailable else ()
+    return (*rows, *own[:-2], *ordering, *said, *own[-2:])
 
 
 COMPACTION_ID = "maintenance.compacted"

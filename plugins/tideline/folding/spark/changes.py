@@ -11,7 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
+from tideline.model.current import (
+    BUCKET,
+    COORDINATES,
+    ERA,
+    IS_DELETED,
+    Barrier,
+    Floor,
+    FoldPlan,
+    order_names,
+)
 from tideline.model.decoding import UNAVAILABLE
 from tideline.spark.raw_rows import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
@@ -28,6 +37,7 @@ def typed_schema(plan: FoldPlan) -> StructType:
     own += ["is_tombstone"] if plan.deletes.tombstones else []
     own += ["op"] if plan.has_truncates else []
     own += [UNAVAILABLE] if plan.has_unavailable else []
+    own += [c.source for c in plan.sequence]
     rows = {c.source: c.type for c in plan.columns}
     fields = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] in own and f["name"] not in rows]
     fields += [delta_field(name, kind) for name, kind in rows.items()]
@@ -58,6 +68,7 @@ def changes(plan: FoldPlan) -> Transform:
                 made[column.name] = F.when(~is_deleted, F.col(column.source))
         if plan.has_unavailable:
             made[UNAVAILABLE] = F.when(~is_deleted, F.col(UNAVAILABLE))
+        made |= {c.name: F.col(c.source) for c in plan.sequence}
         made[IS_DELETED] = is_deleted
         is_truncate = F.col("op") == "t" if plan.has_truncates else F.lit(False)
         named = [made.get(name, F.col(name)).alias(name) for name in row_columns(plan)]
@@ -72,24 +83,33 @@ def _is_deleted(plan: FoldPlan) -> Column:
     if plan.deletes.column is not None:
         said = F.col(plan.deletes.column).cast("string") == plan.deletes.equals
         found |= F.coalesce(said, F.lit(False))
-    return found | is_below(plan, F.col)
+    return found | is_below(plan, plan.floors, F.col)
 
 
-def is_below(plan: FoldPlan, of: Callable[[str], Column]) -> Column:
-    """Whether a row's last change is below the floors: its row is not at the source any more.
+def is_below(plan: FoldPlan, floors: tuple[Floor, ...], of: Callable[[str], Column]) -> Column:
+    """Whether a row's last change is below floors.
 
     Args:
+        floors: One for each partition of the newest topic id, or none.
         of: Gives a coordinate of it.
     """
     found = F.lit(False)
-    for floor in plan.floors:
+    for floor in floors:
         is_older = of("generation") < floor.generation
         is_older |= (of("generation") == floor.generation) & (of("offset") < floor.offset)
         is_here = (of("topic_id") == floor.topic_id) & (of("partition") == floor.partition)
         found |= is_here & is_older
-    if plan.swept_eras:
-        found |= of("topic_id").isin(*plan.swept_eras)
+    if eras := plan.eras_below(floors):
+        found |= of("topic_id").isin(*eras)
     return F.coalesce(found, F.lit(False))
+
+
+def is_unordered(plan: FoldPlan) -> Column:
+    """Whether a change of a key has no place in a declared order."""
+    found = F.lit(False)
+    for column in plan.sequence if plan.order == "sequence" else ():
+        found |= F.col(column.name).isNull()
+    return found & ~is_keyless(plan)
 
 
 def is_keyless(plan: FoldPlan) -> Column:
@@ -130,9 +150,14 @@ def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
     Args:
         of: The coordinates of a row; those of the row itself if not given.
     """
-    at = of or {name: F.col(name) for name in COORDINATES}
-    era = era_of(plan, at["topic_id"]).alias("era")
-    return F.struct(era, *(at[n].alias(n) for n in order_names(plan)))
+    at = of or {name: F.col(name) for name in placing(plan)}
+    era = era_of(plan, at["topic_id"])
+    return F.struct(*((era if n == ERA else at[n]).alias(n) for n in order_names(plan)))
+
+
+def placing(plan: FoldPlan) -> tuple[str, ...]:
+    """The columns that say where a row is in the order."""
+    return (*COORDINATES, *(c.name for c in plan.sequence))
 
 
 def barrier_order(plan: FoldPlan, barrier: Barrier) -> Column:
@@ -190,18 +215,12 @@ def is_after(
     """
     found = F.lit(False)
     for name in reversed(order_names(plan)):
-        found = (one(name) > other(name)) | ((one(name) == other(name)) & found)
-    if len(plan.eras) == 1:
-        return found
-    eras = [era_of(plan, of("topic_id")) for of in (one, other)]
-    return (eras[0] > eras[1]) | ((eras[0] == eras[1]) & found)
-
-
-def order_names(plan: FoldPlan) -> tuple[str, ...]:
-    """The columns that order rows of one incarnation of the topic, the first one first."""
-    if plan.order == "time":
-        return ("timestamp", "generation", "partition", "offset")
-    return ("generation", "offset", "partition")
+        if name == ERA and len(plan.eras) == 1:
+            continue
+        of = (lambda o: era_of(plan, o("topic_id"))) if name == ERA else (lambda o, n=name: o(n))
+        left, right = of(one), of(other)
+        found = (left > right) | ((left == right) & found)
+    return found
 
 
 def lacks(unavailable: Column, name: str) -> Column:

@@ -23,12 +23,15 @@ from tideline.folding.spark.changes import (
     changes,
     current_schema,
     is_keyless,
+    is_unordered,
+    key_text,
     newest,
+    placing,
     typed_schema,
 )
-from tideline.folding.spark.merging import beside, last_truncate, merged, same_key
+from tideline.folding.spark.merging import beside, is_dropped, last_truncate, merged, same_key
 from tideline.folding.spark.sums import bucket_states, bucket_sums
-from tideline.model.current import BUCKET, COORDINATES, Barrier, FoldPlan, differing
+from tideline.model.current import BUCKET, Barrier, FoldPlan, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
@@ -76,11 +79,14 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     report, truncates = _counted(plan, changed)
     if truncates:
         report = _with_barrier(report, plan, changed)
-    latest = changed.filter(~is_keyless(plan)).transform(newest(plan))
+    keyed, there = changed.filter(~is_keyless(plan)), {b.bucket for b in job.current_files}
+    if job.only:
+        keyed, there = keyed.filter(F.col(BUCKET).isin(*job.only)), there & {*job.only}
+    latest = keyed.transform(newest(plan))
     made = bucket_sums(
         plan, beside(plan, None, latest, "full_outer", report.barrier), report.barrier
     )
-    rows = _standing(spark, job, {b.bucket for b in job.current_files})
+    rows = _standing(spark, job, there)
     found: Sequence[Row] = ()
     if rows is not None:
         none = latest.limit(0)
@@ -94,6 +100,8 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
         anew = {*range(plan.layout.buckets)}
     changed = _changes(spark, job, job.typed_files, plan.ranges)
     report, truncates = _counted(plan, changed)
+    if report.moved:
+        return report
     keyed = changed.filter(~is_keyless(plan))
     latest = keyed.transform(newest(plan))
     is_small = report.changes <= _FEW
@@ -103,11 +111,12 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
         touched = {row[BUCKET] for row in latest.select(BUCKET).distinct().collect()}
     if truncates:
         partitions = {r.partition for r in plan.covered}
-        if plan.order == "offset" and len(partitions) > 1:
-            said = f"all rows went (op t), in a topic of {len(partitions)} partitions"
+        if plan.order == "sequence" or (plan.order == "offset" and len(partitions) > 1):
+            count = len(partitions)
+            said = f"all rows went (op t), in a topic of {count} partition{'s'[: count - 1]}"
             return replace(report, moved=(said,))
         report, touched = _with_barrier(report, plan, changed), {*range(plan.layout.buckets)}
-    if plan.is_sweep:
+    if plan.is_sweep or plan.is_drop:
         touched = {*range(plan.layout.buckets)}
     if orphaned := _orphaned(spark, job, keyed) - anew:
         return replace(report, anew=tuple(sorted(orphaned)))
@@ -123,15 +132,21 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
 
 
 def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
-    """A report with the changes counted; and how many of them say that all rows are gone."""
+    """A report with the changes counted; and how many of them say that all rows are gone.
+
+    A change without a place in a declared order is named as moved.
+    """
     counts = [
         F.count(F.lit(1)).alias("rows"),
         F.count_if(is_keyless(plan)).alias("keyless"),
         F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
+        F.max(F.when(is_unordered(plan), key_text(plan))).alias("unordered"),
     ]
     (found,) = changed.agg(*counts).collect()
+    names = ", ".join(c.source for c in plan.sequence)
+    said = () if found["unordered"] is None else (f"{found['unordered']} without {names}",)
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
-    return report, found["truncates"]
+    return replace(report, moved=said), found["truncates"]
 
 
 def _kept(rows: DataFrame, kept: ExitStack) -> DataFrame:
@@ -178,7 +193,7 @@ def _orphaned(spark: SparkSession, job: FoldJob, keyed: DataFrame) -> set[int]:
     rows = _standing(spark, job, {b.bucket for b in job.current_files})
     if not plan.again or plan.is_anew or rows is None:
         return set()
-    same = (*plan.layout.key, *(n for n in COORDINATES if n != "timestamp"))
+    same = (*plan.layout.key, *(n for n in placing(plan) if n != "timestamp"))
     left = rows.transform(within(plan.again)).select(*same, BUCKET).alias("row")
     right = keyed.select(*same).alias("change")
     alike = [F.col(f"row.{n}").eqNullSafe(F.col(f"change.{n}")) for n in same]
@@ -259,14 +274,20 @@ def _written(
         return report
     if doubted := tuple(sorted(row[BUCKET] for row in rows if row["doubted"])):
         return replace(report, anew=doubted)
-    parts = [p.select(*merged(plan, report.barrier), BUCKET) for p in pairs]
+    parts = [_merged(plan, p, report.barrier) for p in pairs]
     if loose:
-        joined = _union([p.select(*merged(plan, report.barrier), BUCKET) for p in loose])
+        joined = _union([_merged(plan, p, report.barrier) for p in loose])
         sorted_by = (BUCKET, *plan.layout.key)
         parts.append(joined.repartition(F.col(BUCKET)).sortWithinPartitions(*sorted_by))
     write_rows(_union(parts), job.current, _writer(plan))
     # held against the files' footers by the run
     return replace(report, written=SparkResult(rows=sum(b.rows for b in report.left)))
+
+
+def _merged(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
+    """The table's rows of pairs, without those that are dropped."""
+    rows = pairs.select(*merged(plan, barrier), BUCKET)
+    return rows.filter(~is_dropped(plan, {n: F.col(n) for n in rows.columns}))
 
 
 def _writer(plan: FoldPlan) -> dict[str, str]:

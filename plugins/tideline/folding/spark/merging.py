@@ -6,6 +6,7 @@ no change, and cost a comparison with null. Structs would be made for each row, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
@@ -25,6 +26,7 @@ from tideline.folding.spark.changes import (
     is_below,
     lacks,
     order_of,
+    placing,
     row_columns,
 )
 from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
@@ -84,11 +86,11 @@ def beside(
     is_new = new("offset").isNotNull()
     later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)
     joined = joined.withColumn(TAKES, is_new & F.coalesce(later, F.lit(True)))
-    swept = is_below(plan, old) & ~old(IS_DELETED) if plan.floors else F.lit(False)
+    swept = is_below(plan, plan.floors, old) & ~old(IS_DELETED)
     joined = joined.withColumn(IS_SWEPT, F.coalesce(swept, F.lit(False)))
     if barrier is None:
         return joined.withColumn(IS_GONE, F.lit(False))
-    before = order_of(plan, {n: _chosen(n) for n in COORDINATES}) < barrier_order(plan, barrier)
+    before = order_of(plan, {n: _chosen(n) for n in placing(plan)}) < barrier_order(plan, barrier)
     return joined.withColumn(IS_GONE, before & ~_chosen(IS_DELETED))
 
 
@@ -136,7 +138,7 @@ def _filled(plan: FoldPlan, name: str) -> Column:
 
 
 def _at(plan: FoldPlan) -> dict[str, Column]:
-    return {n: old(n) for n in COORDINATES}
+    return {n: old(n) for n in placing(plan)}
 
 
 def _behind(name: str, column: Column, barrier: Barrier) -> Column:
@@ -146,6 +148,13 @@ def _behind(name: str, column: Column, barrier: Barrier) -> Column:
     if name == IS_DELETED:
         return F.col(IS_GONE) | column
     return F.when(~F.col(IS_GONE), column)
+
+
+def is_dropped(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
+    """Whether a row of the table to be is one of a key that is gone, and below what is dropped."""
+    if not plan.drops:
+        return F.lit(False)
+    return row[IS_DELETED] & is_below(plan, plan.drops, row.__getitem__)
 
 
 def has_moved() -> Column:

@@ -14,6 +14,7 @@ from tideline.folding.spark.merging import (
     IS_SWEPT,
     TAKES,
     has_moved,
+    is_dropped,
     is_in_doubt,
     merged,
     new,
@@ -55,11 +56,12 @@ def _looked(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFr
     old_hash = F.when(F.col(HAS_OLD), _hash(plan, before))
     is_other = F.col(TAKES) | F.col(IS_GONE) | F.col(IS_SWEPT) | ~F.col(HAS_OLD)
     hashed = pairs.withColumn("found_hash", old_hash)
+    left_hash = F.when(is_other, _hash(plan, after)).otherwise(F.col("found_hash"))
     return hashed.select(
         BUCKET,
         "found_hash",
         old(IS_DELETED).alias("found_gone"),
-        F.when(is_other, _hash(plan, after)).otherwise(F.col("found_hash")).alias("left_hash"),
+        F.when(~is_dropped(plan, after), left_hash).alias("left_hash"),
         after[IS_DELETED].alias("left_gone"),
         F.when(moved, key_text(plan)).alias("moved"),
         (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
@@ -96,7 +98,7 @@ def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
     without a bit is null itself.
     """
     types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
-    own = (*COORDINATES, IS_DELETED, UNAVAILABLE)
+    own = (*COORDINATES, IS_DELETED, UNAVAILABLE, *(c.name for c in plan.sequence))
     names = [*own, *(c.name for c in plan.columns)]
     words, told = [F.lit(0).cast("bigint")] * (len(names) // _BITS + 1), []
     for n, name in enumerate(names):

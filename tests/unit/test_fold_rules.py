@@ -1,0 +1,127 @@
+"""When a table is folded, what is dropped from it, which buckets are looked at, what was late."""
+
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.worlds.build import ID, OTHER_ID
+from tideline.folding.rules import Due, buckets_of_day, drops_of, is_below, is_time, share_now
+from tideline.model.current import BucketState, Floor, Folding
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    OffsetRange,
+    PartitionIdentity,
+    PlannedRange,
+    TopicPartition,
+)
+from tideline.rules.advance import late_reads
+
+NEWER = str(UUID(int=99))
+
+
+def at(start, end, partition=0, generation=0, topic_id=ID):
+    return CoordinateRange("orders", topic_id, generation, partition, start, end)
+
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+"""On a day on which Berlin's clocks go forward, at 02:00."""
+
+
+@pytest.mark.parametrize(
+    ("folded", "is_due"),
+    [
+        (NOON - timedelta(hours=13), True),  # before 03:00 in Berlin
+        (datetime(2026, 3, 29, 1, 0, tzinfo=UTC), False),  # 03:00 there
+        (datetime(2026, 3, 29, 0, 59, tzinfo=UTC), True),
+        (NOON - timedelta(hours=1), False),
+        (None, True),
+    ],
+)
+def test_by_a_schedule_the_first_time_since_the_last_fold_counts(folded, is_due):
+    folding = Folding(folded_at=folded, buckets=(BucketState(0, 9, 0, 1),))
+    share = share_now("0 3 * * *", folding, "Europe/Berlin", NOON)
+    assert is_time(Due((at(0, 1),), ()), folding, share) == is_due
+    assert share_now(0.25, folding, "UTC", NOON) == 0.25
+
+
+def test_what_was_folded_again_does_not_wait_for_the_schedule():
+    folding = Folding(folded_at=NOON)
+    share = share_now("0 3 * * *", folding, "UTC", NOON)
+    assert is_time(Due((), (at(0, 1),)), folding, share)
+
+
+def identity(partition, generation=0, topic_id=ID):
+    return PartitionIdentity(topic_id, generation, partition)
+
+
+def folded(deleted, *coverage, drops=()):
+    covered = tuple(Coverage(i, (OffsetRange(0, end),)) for i, end in sorted(coverage))
+    buckets = (BucketState(0, 90, deleted, 1),)
+    return Folding(coverage=covered, buckets=buckets, eras=(OTHER_ID, ID), drops=drops)
+
+
+def test_rows_that_are_gone_are_dropped_below_what_was_folded():
+    """Of the newest generation and the newest topic id; not until they are many."""
+    coverage = [(identity(0), 5), (identity(0, 1), 3), (identity(1), 7)]
+    coverage.append((identity(2, topic_id=OTHER_ID), 9))
+    many, few = folded(11, *coverage), folded(10, *coverage, drops=(Floor(ID, 0, 1, 2),))
+    floors = (Floor(ID, 1, 0, 3), Floor(ID, 0, 1, 7))
+    assert {*drops_of(many, "offset", is_anew=False)} == {*floors}
+    assert drops_of(few, "offset", is_anew=False) == few.drops
+    assert {*drops_of(few, "offset", is_anew=True)} == {*floors}
+    assert drops_of(many, "time", is_anew=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("work", "below"),
+    [
+        (at(7, 9, 1), False),
+        (at(6, 9, 1), True),
+        (at(90, 91), True),  # of an older generation
+        (at(3, 4, 0, 1), False),
+        (at(0, 1, 2), False),  # a partition that is new
+        (at(9, 10, 0, 0, OTHER_ID), True),
+        (at(0, 1, 0, 0, NEWER), False),
+    ],
+)
+def test_what_comes_below_has_all_folded_anew(work, below):
+    floors = (Floor(ID, 1, 0, 3), Floor(ID, 0, 1, 7))
+    for due in (Due((work,), ()), Due((), (work,))):
+        assert is_below(due, floors, (OTHER_ID, ID)) == below
+        assert not is_below(due, (), (OTHER_ID, ID))
+
+
+@pytest.mark.parametrize(("count", "buckets"), [(1, 4), (3, 4), (2, 5), (4, 4), (9, 4)])
+def test_each_bucket_has_its_turn(count, buckets):
+    days = [date(2026, 12, 30) + timedelta(days=n) for n in range(buckets)]
+    seen = [buckets_of_day(day, count, buckets) for day in days]
+    assert {len(turn) for turn in seen} == {min(count, buckets)}
+    assert {n for turn in seen[: -(-buckets // count) + 1] for n in turn} == {*range(buckets)}
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("age", "began", "found"),
+    [
+        (DAY / 3, -9, []),
+        (DAY * 0.6, -9, [False]),
+        (DAY * 2, -9, [True]),
+        (DAY * 2, 1, []),  # nothing was landed so long ago that a delete can be missed
+        (DAY * 2, 0, [False]),
+        (DAY * 2, None, []),
+        (None, -9, []),
+    ],
+)
+def test_a_compacted_topic_that_is_read_late(age, began, found):
+    planned = PlannedRange("t", ID, 0, 0, 5, 9, 0, 0, 9, 9)
+    place = TopicPartition("t", 0)
+    written = {place: None if age is None else NOON - age}
+    first = None if began is None else NOON.date() + began * DAY
+    kept = {"t": 86_400_000}
+    late = late_reads([planned], written, kept, first, NOON)
+    assert [too_late for _, _, too_late in late] == found
+    assert late_reads([planned], written, {}, first, NOON) == ()
