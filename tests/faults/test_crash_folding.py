@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from functools import partial
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from tests.faults.killable import ended_at, until_it_passes
 from tests.worlds.current_streams import Changing
 from tideline.failpoints import FOLD_PLACES
-from tideline.wiring import open_ledger
+from tideline.folding.checking import check_current
+from tideline.folding.sweeping import find_ghosts, sweep
+from tideline.model.request import RunRequest
+from tideline.wiring import open_ledger, open_run
 
 QUICK = ("fold:freezing", "fold:committed", "fold:closing")
 PLACES = [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in FOLD_PLACES[1:]]
@@ -58,3 +62,30 @@ def test_a_fold_is_killed(harness, spark, place, ledger):
     stream.judge(wanted)
     stream.repeats("one")
     stream.judge(wanted)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [p if p == "fold:committed" else pytest.param(p, marks=pytest.mark.slow) for p in QUICK],
+)
+def test_a_sweep_is_killed(harness, spark, place):
+    """What has it committed is closed by the next fold; otherwise it is listed once more."""
+    at = (int(time.time()) - 3600) * 1000
+    stream = Folding(harness, spark)
+    stream.sends(*(("r", n, "a", n) for n in range(1, 5)), snapshot="last", at=at)
+    stream.run("first")
+    stream.sends(*(("r", n, "b", n) for n in (1, 3)), snapshot="last", at=at + 60_000)
+    stream.run("second")
+    file = harness.folder / f"{stream.name}.yaml"
+    status, said = ended_at(place, spark, "sweep", file, "--rows", "2", "--json")
+    assert status == -signal.SIGKILL, said
+    stream.sends(("c", 9, "c", 9), at=at + 90_000)
+    stream.repeats("third")
+    stays = {1: ("b", 1), 3: ("b", 3), 9: ("c", 9)}
+    is_swept = place != "fold:freezing"
+    stream.judge(stays if is_swept else stays | {n: ("a", n) for n in (2, 4)})
+    with open_run(stream.stream, "again", RunRequest(by="ann"), spark) as run:
+        assert find_ghosts(run).rows == (0 if is_swept else 2)
+        sweep(run, 0 if is_swept else 2)
+        assert check_current(run).flaws == ()
+    stream.judge(stays)

@@ -11,8 +11,9 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from tests.worlds.current_streams import Changing
+from tests.worlds.streams import decide
 from tideline.cli.main import main
-from tideline.errors import BadInput
+from tideline.errors import BadInput, FoldingHalted
 from tideline.folding import sweeping
 from tideline.folding.checking import check_current
 from tideline.folding.views import view_of
@@ -190,3 +191,26 @@ def test_each_partition_has_its_own_beginning(harness, spark):
     assert flaws(orders) == ()
     deleted = DeltaTable(orders.tables["current"]).to_pyarrow_table().to_pylist()
     assert sum(row["is_deleted"] for row in deleted) == 3
+
+
+@pytest.mark.slow
+def test_a_table_that_is_ordered_by_time_is_swept(harness, spark):
+    """After a key has moved: floors and order are both of Kafka's time."""
+    orders = Changing(harness, spark, partitions=2)
+    orders.sends(*(("r", n, "a", n) for n in range(1, 5)), snapshot="last", at=AT)
+    orders.run("one")
+    orders.sends(("u", 1, "moved", 1), at=AT + 1000, partition=1)
+    with pytest.raises(FoldingHalted, match="key_moved"):
+        orders.run("two")
+    decide(orders.stream, "by_time", orders.head.incidents[0].incident_id)
+    orders.fold()
+    for n, mark in ((1, "first"), (3, "last")):
+        orders.sends(("r", n, "b", n), snapshot=mark, at=AT + 60_000 + n, partition=n % 2)
+    orders.run("three")
+    found = ghosts(orders)
+    assert {key["key_id"] for key in found.keys} == {"2", "4"}
+    sweep(orders, 2)
+    assert orders.rows() == {1: ("b", 1), 3: ("b", 3)}
+    assert flaws(orders) == ()
+    orders.fold("anew", "anew")
+    assert orders.rows() == {1: ("b", 1), 3: ("b", 3)}
