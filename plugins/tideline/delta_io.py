@@ -10,6 +10,7 @@ Two rules that every function here keeps:
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,9 @@ from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_ROWS_PER_GROUP = 1000
-_SMALL_BYTES = 256 * 1024
+_AS_WRITTEN = {"compression": "zstd", "row_group_size": 1000}
+SMALL_BYTES = 256 * 1024
+"""A file of so many is read as a whole, by one request."""
 CREATED_ONCE = CommitProperties(max_commit_retries=0)
 """For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
 again, as version 1 with another id, and that would replace the other one's."""
@@ -94,33 +96,43 @@ def instants(times: pa.ChunkedArray) -> list[datetime | None]:
 
 
 def read_parquet(
-    table: DeltaTable,
+    table: DeltaTable | str,
     path: str,
     columns: Sequence[str],
     options: Mapping[str, str],
     *,
     holding: tuple[str, str] | None = None,
+    data: bytes | None = None,
 ) -> pa.Table:
     """Some columns of one data file.
 
     Args:
-        table: Says where the store is.
+        table: Says where the store is; or the table's address.
         path: As in the table's log: URL-encoded, relative to the table.
         holding: Column and value. Row groups whose statistics exclude the value are left out;
             the others are read as a whole.
+        data: The file, where it was read already.
 
     Raises:
         OSError: The file cannot be read.
     """
+    if data is not None:
+        return _rows_of(pa.BufferReader(data), columns, holding)
     with _store(table, options).open_input_file(unquote(path)) as file:
         # A small file is one request as a whole, and one for each column otherwise.
-        source = pa.BufferReader(file.read()) if file.size() <= _SMALL_BYTES else file
-        parquet = pq.ParquetFile(source, pre_buffer=False)
-        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
-        rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
-        plain = plain_schema(rows.schema)
-        # `cast` imports Arrow's functions, which takes longer than reading a small file.
-        return rows if plain.equals(rows.schema) else rows.cast(plain)
+        source = pa.BufferReader(file.read()) if file.size() <= SMALL_BYTES else file
+        return _rows_of(source, columns, holding)
+
+
+def _rows_of(
+    source: pa.NativeFile, columns: Sequence[str], holding: tuple[str, str] | None
+) -> pa.Table:
+    parquet = pq.ParquetFile(source, pre_buffer=False)
+    groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
+    rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
+    plain = plain_schema(rows.schema)
+    # `cast` imports Arrow's functions, which takes longer than reading a small file.
+    return rows if plain.equals(rows.schema) else rows.cast(plain)
 
 
 def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
@@ -145,11 +157,18 @@ def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> byte
     return data
 
 
-def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
-    """Write one data file, compressed with zstd.
+def parquet_bytes(rows: pa.Table) -> bytes:
+    """A data file, compressed with zstd."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **_AS_WRITTEN)
+    return buffer.getvalue()
+
+
+def write_parquet(uri: str, path: str, rows: pa.Table, options: Mapping[str, str]) -> int:
+    """Write one data file, compressed with zstd, through delta-rs.
 
     Args:
-        table: Says where the store is.
+        uri: The table's address.
         path: Relative to the table, not URL-encoded.
 
     Returns:
@@ -158,12 +177,14 @@ def write_parquet(table: DeltaTable, path: str, rows: pa.Table, options: Mapping
     Raises:
         OSError: The file cannot be written.
     """
-    with _store(table, options).open_output_stream(path) as file:
-        pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    with _store(uri, options).open_output_stream(path) as file:
+        pq.write_table(rows, file, **_AS_WRITTEN)
         return int(file.tell())
 
 
-def _store(table: DeltaTable, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
+def _store(table: DeltaTable | str, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
+    if isinstance(table, str):
+        return DeltaStorageHandler(table, dict(options))
     return DeltaStorageHandler.from_table(table._table, dict(options))
 
 

@@ -65,9 +65,9 @@ def opened(folder, monkeypatch):
     store, count = DeltaLedgerStore(folder), Counter()
     read = store._files.read
 
-    def counted(table, path, *key):
+    def counted(path, *key, **of):
         count.update(files=1, bytes=Path(folder, unquote(path)).stat().st_size)
-        return read(table, path, *key)
+        return read(path, *key, **of)
 
     monkeypatch.setattr(store._files, "read", counted)
     ledger = Ledger(store, "s")

@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,11 +21,25 @@ from tideline.model.head import Head
 from tideline.model.incident import Finding
 from tideline.model.offsets import one_interval
 from tideline.model.run import Rewind, RunRecord
+from tideline.store.settings import ROLE
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["delta", "sqlite", "postgres", "memory"])
+class Mixed:
+    """Ledgers of our own client and of delta-rs in turn, as with two versions of Tideline."""
+
+    def __init__(self, folder):
+        self.folder, self.count = folder, 0
+
+    def __call__(self):
+        self.count += 1
+        return DeltaLedgerStore(
+            self.folder, {ROLE: "any"} if (self.count + os.getpid()) % 2 else {}
+        )
+
+
+@pytest.fixture(params=["delta", "delta-rs", "mixed", "sqlite", "postgres", "memory"])
 def new_store(request, tmp_path):
     """A factory of stores that all look at the same place; other processes may call it too.
 
@@ -32,8 +47,12 @@ def new_store(request, tmp_path):
     """
     if request.param == "memory":
         return partial(MemoryStore, StoreState(), "here: s")
-    if request.param == "delta":
-        return partial(DeltaLedgerStore, str(tmp_path / "ledger"))
+    folder = str(tmp_path / "ledger")
+    if request.param.startswith("delta"):
+        options = {ROLE: "any"} if request.param == "delta-rs" else {}
+        return partial(DeltaLedgerStore, folder, options)
+    if request.param == "mixed":
+        return Mixed(folder)
     url = request.getfixturevalue(f"{request.param}_tables")
     return partial(SqlLedgerStore, url, f"s{next(_numbers)}", "here: s")
 
@@ -93,7 +112,7 @@ def increase(new_store, times):
 
 def test_processes_do_not_lose_each_other_s_updates(new_store):
     """Threads share a library's locks, processes share only the store."""
-    if new_store.func is MemoryStore:
+    if getattr(new_store, "func", None) is MemoryStore:
         pytest.skip("one process only")
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=increase, args=(new_store, 10)) for _ in range(3)]

@@ -79,7 +79,7 @@ def test_reading_one_kind_opens_no_file_of_another(tmp_path, monkeypatch):
     monkeypatch.setattr(
         store._files,
         "read",
-        lambda table, path, *key: opened.append(path) or read(table, path, *key),
+        lambda path, *key, **of: opened.append(path) or read(path, *key, **of),
     )
     assert len(list(store.history("head"))) == 205
     heads, opened = set(opened), []

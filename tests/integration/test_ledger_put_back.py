@@ -12,9 +12,11 @@ import pytest
 
 from tests.simulation.store import MemoryStore, StoreState
 from tideline.errors import CommitConflict
+from tideline.ledger import delta_logs
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
+from tideline.store.settings import ROLE
 
 _names = itertools.count(1)
 
@@ -55,15 +57,15 @@ def copied(files):
     return put_back
 
 
-@pytest.fixture(params=["delta", "sqlite", "memory"])
+@pytest.fixture(params=["delta", "delta-rs", "sqlite", "memory"])
 def place(request, tmp_path):
     """In each kind of store, and in the simulation's."""
     if request.param == "memory":
         state = StoreState()
         return Place(lambda: partial(state.put_back, state.copy()), partial(MemoryStore, state))
-    if request.param == "delta":
-        folder = tmp_path / "ledger"
-        return Place(partial(copied, folder), partial(DeltaLedgerStore, str(folder)))
+    if request.param.startswith("delta"):
+        folder, options = tmp_path / "ledger", {ROLE: "any"} if request.param == "delta-rs" else {}
+        return Place(partial(copied, folder), partial(DeltaLedgerStore, str(folder), options))
     url = request.getfixturevalue("sqlite_tables")
     store = partial(SqlLedgerStore, url, f"s{next(_names)}", "here: s")
     return Place(partial(copied, tmp_path / "ledgers.db"), store)
@@ -80,8 +82,12 @@ def test_who_has_read_what_came_after_the_backup_reads_what_is_there_now(place, 
     assert place.old.read().documents == later == place.new_store().read().documents
 
 
-def test_a_commit_on_what_came_after_the_backup_counts_for_nobody(place):
-    """It stood between reading and writing, while the ledger came to its version again."""
+def test_a_commit_on_what_came_after_the_backup_counts_for_nobody(place, monkeypatch):
+    """It stood between reading and writing, while the ledger came to its version again.
+
+    In files a look counts for a second: what was read longer ago is looked at once more.
+    """
+    monkeypatch.setattr(delta_logs, "_FRESH_SECONDS", 0.0)
     place.put_back()
     documents = place.go_on(2)
     mine = HistoryEntry("run", "x", "mine")

@@ -47,7 +47,7 @@ def rows(folder):
     """How many records the files hold, however they are read."""
     store, table = DeltaLedgerStore(folder), DeltaTable(folder)
     files = [p for p, key in delta_files.active_files(table) if key.startswith("history:")]
-    return sum(len(store._files.read(table, path)) for path in files)
+    return sum(len(store._files.read(path)) for path in files)
 
 
 def segments(folder):
@@ -75,11 +75,11 @@ def test_of_two_that_tidy_at_once_one_does(folder, monkeypatch, way, between):
     second, read = DeltaTable(folder), files.read
     overtaken = []
 
-    def reading(table, *args):
-        if table is second and not overtaken:
+    def reading(*args, **of):
+        if not overtaken:
             overtaken.append(True)
             WAYS[way](first, files)
-        return read(table, *args)
+        return read(*args, **of)
 
     monkeypatch.setattr(files, "read", reading)
     WAYS[way](second, files)
@@ -98,9 +98,8 @@ def test_the_newest_come_first_whatever_was_compacted(folder, monkeypatch):
     newest_first = [e.key for e in DeltaLedgerStore(folder).recent("run")]
     assert newest_first == [f"{n:03}" for n in range(16)][::-1]
     read, store = [], DeltaLedgerStore(folder)
-    monkeypatch.setattr(
-        store._files, "read", lambda *a, old=store._files.read: read.append(a) or old(*a)
-    )
+    old = store._files.read
+    monkeypatch.setattr(store._files, "read", lambda *a, **of: read.append(a) or old(*a, **of))
     assert next(store.recent("run")).key == "015"
     assert len(read) <= 2 < len(segments(folder))
 
@@ -220,9 +219,7 @@ def test_what_is_in_use_is_not_deleted(folder, monkeypatch):
     """Files stay a day after they were taken out; unfinished ones of others are not touched."""
     store = DeltaLedgerStore(folder)
     files = {path for path, _ in delta_files.active_files(DeltaTable(folder))}
-    unfinished = store._files.write(
-        DeltaTable(folder), SEGMENT, [HistoryEntry("run", "x", "{}", 1)]
-    )
+    unfinished = store._files.write(SEGMENT, [HistoryEntry("run", "x", "{}", 1)])
     os.utime(f"{folder}/{unfinished.path}", times=(0, 0))
     tidy(store._tables, store._files)
     assert all(os.path.exists(f"{folder}/{path}") for path in files | {unfinished.path})

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LEDGER_CONTRACT = "tests/integration/test_ledger_contract.py"
+OWN_LOG = "tests/property/test_delta_log.py"
 PUT_BACK = "tests/integration/test_ledger_put_back.py"
 TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
@@ -56,8 +57,8 @@ MUTANTS = (
     ),
     Mutant(
         "a first commit counts only in an empty ledger",
-        "if table.version() != 0:",
-        "if False:",
+        "if view is None or view.version != 0:",
+        "if view is None:",
         "tests/integration/test_ledger_delta.py",
     ),
     Mutant(
@@ -80,8 +81,8 @@ MUTANTS = (
     ),
     Mutant(
         "a commit counts only on the version that was read (ledger in Delta)",
-        "if found is None or not self._is_at(found, base.version - basis.ahead):",
-        "if found is None:",
+        'obstore.put(self._objects(), path, body, mode="create")["e_tag"]',
+        'obstore.put(self._objects(), path, body)["e_tag"]',
         LEDGER_CONTRACT,
     ),
     Mutant(
@@ -179,9 +180,39 @@ MUTANTS = (
     ),
     Mutant(
         "a commit on what a backup took back is refused",
-        "return table.version() == version and self._tables.is_in_log(version, table, files)",
-        "return table.version() == version",
+        "if found is None or found.state is None or found.state.place != view.state.place:",
+        "if found is None:",
         PUT_BACK,
+    ),
+    Mutant(
+        "a commit on what a backup took back is refused (by delta-rs)",
+        "is_there and self.tables.is_in_log(view.version, table, known)",
+        "is_there",
+        PUT_BACK,
+    ),
+    Mutant(
+        "another log at the address is opened anew",
+        "if commits.get(known.version) == known.tag:",
+        "if known.version in commits:",
+        f"{OWN_LOG}::test_another_log_at_the_address_is_opened_anew",
+    ),
+    Mutant(
+        "a log with a hole is not understood",
+        "if newer and newer != [*range(state.version + 1, newer[-1] + 1)]:",
+        "if False:",
+        f"{OWN_LOG}::test_a_log_with_a_hole_or_without_a_beginning_is_refused",
+    ),
+    Mutant(
+        "a checkpoint keeps what was taken out",
+        "for r in (*removes, *_expiring(state.expiring, since))]",
+        "for r in removes]",
+        f"{OWN_LOG}::test_files_that_were_taken_out_are_deleted_after_our_checkpoint",
+    ),
+    Mutant(
+        "only the answer was lost",
+        "if commit_id.encode() not in found[0]:",
+        "if True:",
+        "tests/integration/test_lost_answers.py",
     ),
     Mutant(
         "an object of what a backup took back does not move on",

@@ -8,7 +8,6 @@ from pathlib import Path
 SPARED = (
     "pandas",
     "httpx",
-    "obstore",
     "pyspark",
     "airflow",
     "tideline.decoding.execution",

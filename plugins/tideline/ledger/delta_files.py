@@ -34,13 +34,16 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_io import (
+    SMALL_BYTES,
     from_columns,
     from_delta,
     instants,
+    parquet_bytes,
     read_commit,
     read_parquet,
     write_parquet,
 )
+from tideline.delta_log import COMMIT_ID, STORE_ERRORS, DeltaLog
 from tideline.errors import ServiceAway, TidelineError
 from tideline.ledger.port import HistoryEntry
 from tideline.store.probe import refuse_web_pages
@@ -61,8 +64,6 @@ HISTORY = "history:"
 COMMITS_PER_TIDY = 200
 COMMITS_PER_SEGMENT = 1000
 SEGMENTS_PER_COMPACTED = 100
-_COMMIT_ID = "tidelineCommit"
-"""Among what a commit says about itself."""
 _OBJECTS_KEPT = 2
 """The run's, and that of the thread that renews its lease."""
 
@@ -115,6 +116,19 @@ def active_files(table: DeltaTable, key: str | None = None) -> Iterator[tuple[st
             yield path, document_key
 
 
+def described_files(table: DeltaTable) -> Iterator[tuple[str, str, int, str | None]]:
+    """Path, document key, size and Delta's statistics of each active file."""
+    actions = from_delta(table.get_add_actions(flatten=True))
+    lows, highs = (
+        actions.column(n).to_pylist() if n in actions.column_names else [None] * len(actions)
+        for n in ("min.key", "max.key")
+    )
+    columns = [actions.column(n).to_pylist() for n in ("path", "partition.slot", "size_bytes")]
+    for path, key, size, low, high in zip(*columns, lows, highs, strict=True):
+        stats = {"minValues": {"key": low}, "maxValues": {"key": high}}
+        yield path, key, size, json.dumps(stats)
+
+
 def by_age(segments: Iterable[tuple[str, str]]) -> list[list[str]]:
     """The files of one kind's segments, the newest segment's first.
 
@@ -139,11 +153,12 @@ def removal(path: str, document_key: str) -> RemoveAction:
 class LedgerFiles:
     """Writes and reads the data files; `options` are delta-rs' options of the object store."""
 
-    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+    def __init__(self, uri: str, options: Mapping[str, str], log: DeltaLog | None = None) -> None:
         self._uri = uri
         self._options = options
+        self._log = log
 
-    def write(self, table: DeltaTable, document_key: str, entries: list[HistoryEntry]) -> AddAction:
+    def write(self, document_key: str, entries: list[HistoryEntry]) -> AddAction:
         """Write a file; committing the returned action makes it part of the table.
 
         Raises:
@@ -162,8 +177,13 @@ class LedgerFiles:
         )
         path = f"{document_key.partition(':')[0]}-{uuid.uuid4().hex}.parquet"
         try:
-            size = write_parquet(table, path, rows, self._options)
-        except OSError as error:
+            if self._log is None:
+                size = write_parquet(self._uri, path, rows, self._options)
+            else:
+                data = parquet_bytes(rows)
+                self._log.put(path, data)
+                size = len(data)
+        except STORE_ERRORS as error:
             raise self.failure(error) from error
         keys = sorted(e.key for e in entries)
         stats = {
@@ -175,16 +195,25 @@ class LedgerFiles:
         now = int(time.time() * 1000)
         return AddAction(path, size, {"slot": document_key}, now, True, json.dumps(stats))
 
-    def read(self, table: DeltaTable, path: str, key: str | None = None) -> list[HistoryEntry]:
+    def read(
+        self, path: str, key: str | None = None, *, size: int | None = None
+    ) -> list[HistoryEntry]:
         """A file's records; with a key, only the row groups that may hold it.
+
+        Args:
+            size: Of the file, in bytes; None if unknown. A small one is one request.
 
         Raises:
             ServiceAway: The store does not return the file.
         """
         holding = None if key is None else ("key", key)
+        is_small, data = size is not None and size <= SMALL_BYTES, None
         try:
-            found = read_parquet(table, path, _COLUMNS.names, self._options, holding=holding)
-        except OSError as error:
+            if self._log is not None and is_small:
+                data = self._log.get(unquote(path))
+            at = (self._uri, path, _COLUMNS.names, self._options)
+            found = read_parquet(*at, holding=holding, data=data)
+        except STORE_ERRORS as error:
             raise self.failure(error) from error
         recorded = instants(found.column("recorded_at"))
         return [
@@ -213,7 +242,7 @@ class LedgerFiles:
         base, commit_id = table.version(), uuid.uuid4().hex
         properties = CommitProperties(
             app_transactions=[Transaction(app_id, base + 1)],
-            custom_metadata={"tideline": "ledger", _COMMIT_ID: commit_id},
+            custom_metadata={"tideline": "ledger", COMMIT_ID: commit_id},
         )
         try:
             table.create_write_transaction(
@@ -227,7 +256,7 @@ class LedgerFiles:
     def _is_committed(self, table: DeltaTable, commit_id: str, after_version: int) -> bool:
         version = after_version + 1
         while (actions := read_commit(table, version, self._options)) is not None:
-            if any(a.get("commitInfo", {}).get(_COMMIT_ID) == commit_id for a in actions):
+            if any(a.get("commitInfo", {}).get(COMMIT_ID) == commit_id for a in actions):
                 return True
             version += 1
         return False

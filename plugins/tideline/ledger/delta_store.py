@@ -48,6 +48,7 @@ from tideline.ledger.delta_files import (
     removal,
     segment_key,
 )
+from tideline.ledger.delta_logs import LedgerLogs, View
 from tideline.ledger.port import HistoryEntry, Snapshot
 from tideline.store.probe import refuse_unconditional_puts
 
@@ -65,10 +66,12 @@ class _Basis:
     """What a snapshot was read from: what a commit on it replaces.
 
     Args:
+        view: The table, as it was then.
         files: Document keys by path, of the state's files.
         ahead: How far the ledger's version is ahead of the table's.
     """
 
+    view: View
     files: Mapping[str, str]
     ahead: int
 
@@ -79,8 +82,8 @@ class DeltaLedgerStore:
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
         self._options = dict(storage_options or {})
-        self._files = LedgerFiles(uri, self._options)
-        self._tables = LedgerTables(uri, self._options, self._files.failure)
+        self._logs = LedgerLogs(uri, self._options)
+        self._files, self._tables = self._logs.files, self._logs.tables
         self._bodies: Mapping[str, str] = {}  # by path; a file never changes
 
     @property
@@ -90,17 +93,20 @@ class DeltaLedgerStore:
 
     def read(self) -> Snapshot:
         """All documents at the newest version."""
-        with self._tables.newest() as table:
-            if table is None:
-                return Snapshot(-1, {})
-            files = {p: key for p, key in active_files(table) if not key.startswith(HISTORY)}
-            known = self._bodies  # a run reads the same few several times
-            bodies = {p: known.get(p) or self._files.read(table, p)[0].body for p in files}
-            version = table.version()
+        view = self._logs.newest()
+        if view is None:
+            return Snapshot(-1, {})
+        state = [f for f in view.files if not f.key.startswith(HISTORY)]
+        known = self._bodies  # a run reads the same few several times
+        bodies = {
+            f.path: known.get(f.path) or self._files.read(f.path, size=f.size)[0].body
+            for f in state
+        }
         self._bodies = bodies
-        documents = {key: bodies[path] for path, key in files.items()}
+        documents = {f.key: bodies[f.path] for f in state}
         ahead = int(documents.pop(_AHEAD, 0))
-        return Snapshot(version + ahead, documents, _Basis(files, ahead))
+        basis = _Basis(view, {f.path: f.key for f in state}, ahead)
+        return Snapshot(view.version + ahead, documents, basis)
 
     def commit(
         self,
@@ -113,39 +119,25 @@ class DeltaLedgerStore:
         """One Delta transaction, checked from the version that `base` was read from."""
         basis = base.basis
         if not isinstance(basis, _Basis):
-            table, basis = self._create(), _Basis({}, 0)
-            if table.version() != 0:  # delta-rs opens the newest, and others may write by now
+            self._create()
+            view = self._logs.newest()
+            if view is None or view.version != 0:
                 raise CommitConflict(f"{self._uri}: another writer wrote into the new ledger")
-            version = self._commit(table, basis, put, {*drop}, list(history))
-            self._tables.keep(table)
-        else:
-            with self._tables.at_least(base.version - basis.ahead) as found:
-                if found is None or not self._is_at(found, base.version - basis.ahead):
-                    raise CommitConflict(
-                        f"{self._uri}: the ledger is no longer at version {base.version}"
-                    )
-                version = self._commit(found, basis, put, {*drop}, list(history))
+            basis = _Basis(view, {}, 0)
+        version = self._commit(basis, put, {*drop}, list(history))
         if version % COMMITS_PER_TIDY == 0:
             tidy(self._tables, self._files)
 
-    def _is_at(self, table: DeltaTable, version: int) -> bool:
-        """Whether an object, and the log, are where a snapshot was read from."""
-        try:
-            files = [path for path, _ in active_files(table)]
-            return table.version() == version and self._tables.is_in_log(version, table, files)
-        except OSError as error:
-            raise self._files.failure(error) from error
-
     def _commit(
         self,
-        table: DeltaTable,
         basis: _Basis,
         put: Mapping[str, str],
         drop: set[str],
         history: list[HistoryEntry],
     ) -> int:
-        """Commit on a table object that nobody else holds; the version that it makes."""
-        version, ahead = table.version() + 1, basis.ahead
+        """Commit on what was read; the version that it makes."""
+        version, ahead = basis.view.version + 1, basis.ahead
+        self._logs.refuse_moved(basis.view)
         # entries of another location keep their versions: the ledger's has to pass them
         newest = max((e.version for e in history), default=-1)
         if newest > version + ahead:
@@ -156,7 +148,7 @@ class DeltaLedgerStore:
             removal(path, key) for path, key in basis.files.items() if key in replaced
         ]
         for key, body in put.items():
-            added = self._files.write(table, key, [HistoryEntry("state", key, body, version)])
+            added = self._files.write(key, [HistoryEntry("state", key, body, version)])
             actions.append(added)
             written[added.path] = body
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
@@ -164,20 +156,15 @@ class DeltaLedgerStore:
             given = e.version if e.version >= 0 else version + ahead
             closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
-            actions.append(self._files.write(table, segment_key(kind, version), entries))
-        try:
-            self._files.commit(table, actions, _APP_ID)
-        except delta_errors.CommitFailedError as error:
-            raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
-        except (delta_errors.DeltaError, OSError) as error:
-            raise self._files.failure(error) from error
+            actions.append(self._files.write(segment_key(kind, version), entries))
+        self._logs.commit(basis.view, actions, _APP_ID)
         self._bodies = {**self._bodies, **written}
         return version
 
-    def _create(self) -> DeltaTable:
+    def _create(self) -> None:
         refuse_unconditional_puts(self._uri, self._options)
         try:
-            return DeltaTable.create(
+            DeltaTable.create(
                 self._uri,
                 SCHEMA,
                 mode="error",
@@ -194,9 +181,8 @@ class DeltaLedgerStore:
                 ledger=self._uri,
             ) from error
         except delta_errors.DeltaError as error:
-            with self._tables.newest() as table:
-                if table is None:
-                    raise self._files.failure(error) from error
+            if self._logs.newest() is None:
+                raise self._files.failure(error) from error
             raise CommitConflict(f"{self._uri}: another writer created the ledger") from error
         except OSError as error:
             raise self._files.failure(error) from error
@@ -206,26 +192,25 @@ class DeltaLedgerStore:
 
         Versions of before merged segments in a way that could leave every record twice.
         """
-        with self._tables.newest() as table:
-            files = [] if table is None else list(active_files(table, key))
-            found = [
-                entry
-                for path, segment in files
-                if table is not None and may_hold_kind(segment, kind)
-                for entry in self._files.read(table, path, key)
-                if entry.kind == kind and key in (None, entry.key)
-            ]
+        view = self._logs.newest()
+        found = [
+            entry
+            for file in (() if view is None else view.files)
+            if may_hold_kind(file.key, kind) and file.may_hold(key)
+            for entry in self._files.read(file.path, key, size=file.size)
+            if entry.kind == kind and key in (None, entry.key)
+        ]
         yield from sorted(dict.fromkeys(found), key=lambda e: e.version)
 
     def recent(self, kind: str) -> Iterator[HistoryEntry]:
         """Closed records of a kind, the newest first, segment by segment."""
-        with self._tables.newest() as table:
-            if table is None:
-                return
-            segments = (f for f in active_files(table) if may_hold_kind(f[1], kind))
-            for paths in by_age(segments):
-                found = {e for p in paths for e in self._files.read(table, p) if e.kind == kind}
-                yield from sorted(found, key=lambda e: e.version, reverse=True)
+        view = self._logs.newest()
+        held = {f.path: f for f in (() if view is None else view.files)}
+        segments = ((f.path, f.key) for f in held.values() if may_hold_kind(f.key, kind))
+        for paths in by_age(segments):
+            read = (self._files.read(p, size=held[p].size) for p in paths)
+            found = {e for entries in read for e in entries if e.kind == kind}
+            yield from sorted(found, key=lambda e: e.version, reverse=True)
 
 
 def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
@@ -241,6 +226,7 @@ def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
         with tables.newest() as table:
             if table is not None:
                 table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+                table.cleanup_metadata()
     except (delta_errors.DeltaError, ServiceAway, StoreRefused, OSError) as error:
         log.warning("the ledger was not tidied, the next commits will: %s", error)
 
@@ -280,10 +266,10 @@ def _replace(
     table: DeltaTable, files: LedgerFiles, old: list[tuple[str, str]], document_key: str
 ) -> None:
     """One file with the records of several, each once; done as well if others were first."""
-    found = (entry for path, _ in old for entry in files.read(table, path))
+    found = (entry for path, _ in old for entry in files.read(path))
     entries = sorted(dict.fromkeys(found), key=lambda e: (e.key, e.version))
     actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in old]
-    actions.append(files.write(table, document_key, entries))
+    actions.append(files.write(document_key, entries))
     reach("tidy:written")
     for number in range(1, _TRIES + 1):
         try:

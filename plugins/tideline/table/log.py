@@ -12,13 +12,16 @@ from typing import Any
 
 from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
+from obstore.exceptions import BaseError
 
 from tideline.delta_io import read_commit
+from tideline.delta_log import DeltaLog
 from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
 from tideline.model.timings import SparkTimes
 from tideline.store.probe import refuse_web_pages
+from tideline.store.settings import ROLE
 from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 
 
@@ -28,8 +31,9 @@ class NewestTable:
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         self._uri = uri
         self._options = dict(options)
+        self._log = None if ROLE in options else DeltaLog(uri, options)
         self._table: DeltaTable | None = None
-        self._newest_commit: tuple[dict[str, Any], ...] | None = None
+        self._newest_commit: tuple[dict[str, Any], ...] | str | None = None
         self._tokens: dict[str, int | None] = {}  # at the version of `_table`
 
     def newest(self) -> DeltaTable | None:
@@ -44,17 +48,20 @@ class NewestTable:
             StoreRefused: A web server answers in its place.
         """
         table, self._table = self._table, None  # nobody knows its state after an error
-        if table is not None and self._is_as_read(table):
-            known = table.version()
-            table.update_incremental()
-            if table.version() == known:
+        if table is None:
+            table = self._opened(None)
+        else:
+            is_as_read, is_newer = self._look(table)
+            if is_as_read and not is_newer:
                 self._table = table
                 return table
-        else:
-            table = self._opened(None)
+            if is_as_read:
+                table.update_incremental()
+            else:
+                table = self._opened(None)
         self._tokens.clear()
         if table is not None:
-            self._newest_commit = self._commit_of(table)
+            self._newest_commit = self._identity(table)
             self._table = table
         return table
 
@@ -96,11 +103,27 @@ class NewestTable:
             refuse_web_pages(self._uri, self._options)
             return None
 
-    def _is_as_read(self, table: DeltaTable) -> bool:
-        return self._newest_commit is not None and self._commit_of(table) == self._newest_commit
+    def _look(self, table: DeltaTable) -> tuple[bool, bool]:
+        """Whether the newest commit still stands as it was read, and whether there may be others.
 
-    def _commit_of(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | None:
-        return read_commit(table, table.version(), self._options)
+        Through our own client that is one request, and it tells whether there are.
+        """
+        if self._log is None:
+            return self._identity(table) == self._newest_commit is not None, True
+        try:
+            tag, is_newer = self._log.look(table.version())
+        except BaseError as error:
+            raise OSError(str(error)) from error
+        return tag is not None and tag == self._newest_commit, is_newer
+
+    def _identity(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | str | None:
+        """What tells the newest commit from another one at its place."""
+        if self._log is None:
+            return read_commit(table, table.version(), self._options)
+        try:
+            return self._log.look(table.version())[0]
+        except BaseError as error:
+            raise OSError(str(error)) from error
 
 
 def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> TableCommit | None:

@@ -1,0 +1,285 @@
+"""A Delta log as a ledger reads and writes it: one request for each thing that has to be asked.
+
+delta-rs opens a log by reading each commit twice and a small checkpoint eleven times, and looks
+three times for each commit. Here a look is one LIST, each commit is read once, and a commit is one
+PUT that may only create: who is refused looks again. Checkpoints are written from what is known,
+by two PUTs (Delta's protocol, "Delta Log Entries", "Checkpoints", "Last Checkpoint File").
+
+What this does not understand fully, it refuses (`NotUnderstood`), and delta-rs opens it: tables
+that ask readers or writers for more than protocol 1 and 2, checkpoints in parts or with side files,
+logs with holes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import obstore
+from deltalake.transaction import AddAction, RemoveAction
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, S3Store
+
+from tideline.delta_checkpoint import (
+    Action,
+    LogState,
+    NotUnderstood,
+    read_checkpoint,
+    refuse_unknown,
+    write_checkpoint,
+)
+from tideline.model.addresses import is_in_object_store
+from tideline.store.settings import for_obstore
+
+STORE_ERRORS = (BaseError, OSError)
+"""What a store's own errors are."""
+_LOG = "_delta_log"
+_LAST = f"{_LOG}/_last_checkpoint"
+COMMIT_ID = "tidelineCommit"
+"""Among what a commit says about itself: whether a lost answer was a yes."""
+_NAMES = re.compile(r".*/(\d{20})\.(json|checkpoint\.parquet)")
+
+
+class CommitTaken(Exception):
+    """Another writer has made that version."""
+
+
+class DeltaLog:
+    """One table's log in a folder or a bucket. Threads may share it: it keeps no state.
+
+    Every method raises `STORE_ERRORS` where the store does not answer, or refuses.
+
+    Args:
+        uri: The table's address.
+        options: delta-rs' options of its store.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        address = urlsplit(uri)
+        if is_in_object_store(uri):
+            self._prefix = f"{address.path.strip('/')}/"
+            self._store: Any = S3Store(address.netloc, **for_obstore(options))
+        else:
+            self._prefix = ""
+            self._root = Path(address.path if address.scheme == "file" else uri)
+            self._store = None  # of a folder that may not be there yet
+
+    def newest(self, known: LogState | None = None) -> LogState | None:
+        """The newest version; None where there is no table.
+
+        Args:
+            known: What was read before; it is moved on if its newest commit still stands there.
+
+        Raises:
+            NotUnderstood: The log says something else than is known here.
+        """
+        if not self._is_there():
+            return None
+        if known is not None and known.tag is not None:
+            commits, _ = self._listed(known.version - 1)
+            if commits.get(known.version) == known.tag:
+                return self._moved_on(known, commits)
+        return self._opened()
+
+    def look(self, version: int) -> tuple[str | None, bool]:
+        """The tag of a version's commit, None where it is not there; and whether newer ones are."""
+        commits, _ = self._listed(version - 1) if self._is_there() else ({}, set())
+        return commits.get(version), max(commits, default=version) > version
+
+    def commit(
+        self, state: LogState, actions: Iterable[AddAction | RemoveAction], about: Action
+    ) -> LogState:
+        """Add and take out files in the version after a state's.
+
+        Args:
+            about: What the commit says about itself (`commitInfo`), and `txn`, its transaction.
+
+        Raises:
+            CommitTaken: Another writer has made that version; nothing was changed.
+        """
+        version, commit_id, now = state.version + 1, uuid.uuid4().hex, int(time.time() * 1000)
+        info = {
+            "timestamp": now,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append"},
+            **{name: value for name, value in about.items() if name != "txn"},
+            COMMIT_ID: commit_id,
+        }
+        lines: list[Action] = [{"commitInfo": info}, {"txn": about["txn"]}]
+        lines += [_line(action) for action in actions]
+        body = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode()
+        path = self._path(version)
+        try:
+            tag = obstore.put(self._objects(), path, body, mode="create")["e_tag"]
+        except STORE_ERRORS as error:
+            found = self._read(path)
+            if found is None:
+                raise
+            if commit_id.encode() not in found[0]:
+                raise CommitTaken(f"version {version} was made by another writer") from error
+            tag = found[1]  # only the answer was lost
+        return _applied(state, version, tag, lines)
+
+    def write_checkpoint(self, state: LogState) -> None:
+        """Write a checkpoint of a state, so that opening reads nothing older."""
+        body, rows = write_checkpoint(state, int(time.time() * 1000))
+        path = f"{self._prefix}{_LOG}/{state.version:020d}.checkpoint.parquet"
+        obstore.put(self._objects(), path, body)
+        last = {"version": state.version, "size": rows, "sizeInBytes": len(body)}
+        obstore.put(self._objects(), self._prefix + _LAST, json.dumps(last).encode())
+
+    def get(self, path: str) -> bytes:
+        """A small file of the table, by one request."""
+        return bytes(obstore.get(self._objects(), self._prefix + path).bytes())
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a small file of the table, by one request."""
+        obstore.put(self._objects(), self._prefix + path, data)
+
+    def _is_there(self) -> bool:
+        """Whether a folder has a log; an object store has to be asked."""
+        if self._store is not None or (self._root / _LOG).is_dir():
+            return True
+        if self._root.exists() and not self._root.is_dir():
+            raise NotADirectoryError(str(self._root))
+        return False
+
+    def _objects(self) -> Any:
+        if self._store is None:
+            return LocalStore(self._root)
+        return self._store
+
+    def _path(self, version: int) -> str:
+        return f"{self._prefix}{_LOG}/{version:020d}.json"
+
+    def _read(self, path: str) -> tuple[bytes, str | None] | None:
+        """An object and its tag; None where it is not there."""
+        try:
+            found = obstore.get(self._objects(), path)
+        except FileNotFoundError:
+            return None
+        return bytes(found.bytes()), _tag(found.meta)
+
+    def _listed(self, after: int) -> tuple[dict[int, str | None], set[int]]:
+        """Tags of the commits behind a version, and which of them have a checkpoint."""
+        offset = self._path(after) if after >= 0 else None
+        commits, checkpoints = dict[int, str | None](), set[int]()
+        for page in obstore.list(self._objects(), f"{self._prefix}{_LOG}", offset=offset):
+            for entry in page:
+                if (found := _NAMES.fullmatch(f"/{entry['path']}")) is None:
+                    continue
+                version = int(found[1])
+                if found[2] == "json":
+                    commits[version] = _tag(entry)
+                else:
+                    checkpoints.add(version)
+        return commits, checkpoints
+
+    def _opened(self) -> LogState | None:
+        found = self._read(self._prefix + _LAST)
+        last = -1 if found is None else self._last(found[0])
+        commits, checkpoints = self._listed(last - 1)
+        if last >= 0 and last not in checkpoints:
+            commits, checkpoints = self._listed(-1)
+        if not commits:
+            if checkpoints:
+                raise NotUnderstood("the log has no commit")
+            return None
+        start = max((v for v in checkpoints if v <= max(commits)), default=-1)
+        state = LogState(start, None, {})
+        if start >= 0:
+            path = f"{self._prefix}{_LOG}/{start:020d}.checkpoint.parquet"
+            state = read_checkpoint(start, bytes(obstore.get(self._objects(), path).bytes()))
+        state = replace(state, tag=commits.get(start))
+        state = self._moved_on(state, commits)
+        if state.tag is None or not {"protocol", "metaData"} <= {*state.others}:
+            raise NotUnderstood("the log does not begin where it has to")
+        return state
+
+    def _last(self, body: bytes) -> int:
+        try:
+            last = json.loads(body)
+            if "parts" in last or "v2Checkpoint" in last:
+                raise NotUnderstood("the checkpoint has several parts")
+            return int(last["version"])
+        except (ValueError, KeyError, TypeError):
+            return -1  # it is a hint
+
+    def _moved_on(self, state: LogState, commits: Mapping[int, str | None]) -> LogState:
+        newer = sorted(version for version in commits if version > state.version)
+        if newer and newer != [*range(state.version + 1, newer[-1] + 1)]:
+            raise NotUnderstood(f"the log has a hole behind version {state.version}")
+        for version in newer:
+            found = self._read(self._path(version))
+            if found is None:
+                raise NotUnderstood(f"version {version} has gone while the log was read")
+            lines = [json.loads(line) for line in found[0].splitlines() if line.strip()]
+            state = _applied(state, version, commits[version], lines)
+        return state
+
+
+def _tag(entry: Mapping[str, Any]) -> str:
+    """What tells an object from another one at its place; some stores know no tags."""
+    return entry["e_tag"] or f"{entry['last_modified']}, {entry['size']} bytes"
+
+
+def _applied(state: LogState, version: int, tag: str | None, lines: Sequence[Action]) -> LogState:
+    """The state after a commit's actions."""
+    adds, others = dict(state.adds), dict(state.others)
+    removes = list[Action]()
+    for line in lines:
+        ((kind, action),) = line.items()
+        if kind == "add":
+            if action.get("deletionVector") is not None:
+                raise NotUnderstood("a file has a deletion vector")
+            adds[action["path"]] = action
+        elif kind == "remove":
+            adds.pop(action["path"], None)
+            removes.append(action)
+        elif kind == "txn":
+            others[f"txn:{action['appId']}"] = {n: action[n] for n in ("appId", "version")}
+        elif kind in ("protocol", "metaData"):
+            others[kind] = action
+            refuse_unknown(others)
+        elif kind not in ("commitInfo", "cdc"):
+            raise NotUnderstood(f"an action is a {kind}")
+    return replace(
+        state,
+        version=version,
+        tag=tag,
+        adds=adds,
+        removes=(*state.removes, *removes),
+        others=others,
+    )
+
+
+def _line(action: AddAction | RemoveAction) -> Action:
+    """An action as the log has it."""
+    if isinstance(action, AddAction):
+        return {
+            "add": {
+                "path": quote(action.path, safe="/=-_.~"),
+                "partitionValues": dict(action.partition_values),
+                "size": action.size,
+                "modificationTime": action.modification_time,
+                "dataChange": action.data_change,
+                "stats": action.stats,
+            }
+        }
+    return {
+        "remove": {
+            "path": quote(action.path, safe="/=-_.~"),
+            "deletionTimestamp": action.deletion_timestamp,
+            "dataChange": action.data_change,
+            "extendedFileMetadata": action.size is not None,
+            "partitionValues": dict(action.partition_values or {}),
+            "size": action.size,
+        }
+    }
