@@ -93,6 +93,11 @@ class DeltaLog:
         commits, _ = self._listed(version - 1) if self._is_there() else ({}, set())
         return commits.get(version), max(commits, default=version) > version
 
+    def actions(self, version: int) -> tuple[Action, ...] | None:
+        """The lines of a commit; None where it is not there, or not any more."""
+        found = self._read(self._path(version))
+        return None if found is None else _lines(found[0])
+
     def commit(
         self, state: LogState, actions: Iterable[AddAction | RemoveAction], about: Action
     ) -> LogState:
@@ -220,9 +225,12 @@ class DeltaLog:
             found = self._read(self._path(version))
             if found is None:
                 raise NotUnderstood(f"version {version} has gone while the log was read")
-            lines = [json.loads(line) for line in found[0].splitlines() if line.strip()]
-            state = _applied(state, version, commits[version], lines)
+            state = _applied(state, version, commits[version], _lines(found[0]))
         return state
+
+
+def _lines(body: bytes) -> tuple[Action, ...]:
+    return tuple(json.loads(line) for line in body.splitlines() if line.strip())
 
 
 def _tag(entry: Mapping[str, Any]) -> str:

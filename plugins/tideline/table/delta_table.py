@@ -110,7 +110,7 @@ class TargetTable:
         properties = metadata.configuration
         ledger_id = properties.get(LEDGER_PROPERTY)
         with self._reachable():
-            newer = newer_commits(table, known_version, self._options)
+            newer = newer_commits(self._kept, table, known_version)
         return replace(
             asked_of_writers(table, self._columns),
             table_id=str(metadata.id),
@@ -134,13 +134,14 @@ class TargetTable:
         table = self._open(None)
         if table is None:
             return None
-        return find_commit(table, plan_id, after_version)
+        with self._reachable():
+            return find_commit(self._kept, table, plan_id, after_version)
 
     def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
         """The commits of the table's ledger with a larger token, newest first."""
         table = self._open(None)
         with self._reachable():
-            return () if table is None else commits_above(table, token)
+            return () if table is None else commits_above(self._kept, table, token)
 
     def newest_token(self, app_id: str) -> int | None:
         """The newest fencing token that the table has recorded for an application."""

@@ -7,7 +7,7 @@ and every commit since, twice; moving on lists what is newer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deltalake import DeltaTable
@@ -24,6 +24,9 @@ from tideline.store.probe import refuse_web_pages
 from tideline.store.settings import ROLE
 from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 
+_LOOKED_BACK = 20
+"""Commits that are read for a transaction before delta-rs is asked."""
+
 
 class NewestTable:
     """Not for threads to share. Whoever gets the table object uses it before the next call."""
@@ -35,6 +38,7 @@ class NewestTable:
         self._table: DeltaTable | None = None
         self._newest_commit: tuple[dict[str, Any], ...] | str | None = None
         self._tokens: dict[str, int | None] = {}  # at the version of `_table`
+        self._commits: dict[int, tuple[Mapping[str, Any], ...]] = {}  # they never change
 
     def newest(self) -> DeltaTable | None:
         """The table at its newest version; None where there is no table.
@@ -59,6 +63,7 @@ class NewestTable:
                 table.update_incremental()
             else:
                 table = self._opened(None)
+                self._commits.clear()
         self._tokens.clear()
         if table is not None:
             self._newest_commit = self._identity(table)
@@ -83,7 +88,8 @@ class NewestTable:
     def token(self, table: DeltaTable, app_id: str) -> int | None:
         """Delta's transaction version of an application, as `table` has it.
 
-        delta-rs reads every commit since the last checkpoint for it.
+        The newest commit that names it has it, mostly the newest of all. delta-rs reads every
+        commit since the last checkpoint for it.
 
         Args:
             table: What `newest` gave last.
@@ -93,8 +99,63 @@ class NewestTable:
             OSError: The store cannot be reached.
         """
         if app_id not in self._tokens:
-            self._tokens[app_id] = table.transaction_version(app_id)
+            self._tokens[app_id] = self._newest_token(table, app_id)
         return self._tokens[app_id]
+
+    def _newest_token(self, table: DeltaTable, app_id: str) -> int | None:
+        versions = range(table.version(), max(table.version() - _LOOKED_BACK, -1), -1)
+        for version in versions if self._log is not None else ():
+            if (actions := self.actions(table, version)) is None:
+                break
+            found = [a["txn"]["version"] for a in actions if "txn" in a]
+            ids = [a["txn"]["appId"] for a in actions if "txn" in a]
+            if app_id in ids:
+                return int(found[ids.index(app_id)])
+            if version == 0:
+                return None
+        return table.transaction_version(app_id)
+
+    def actions(self, table: DeltaTable, version: int) -> tuple[Mapping[str, Any], ...] | None:
+        """The actions of a commit, in the log's order; None if log cleanup has removed its file.
+
+        Args:
+            table: What `newest` gave last.
+
+        Raises:
+            OSError: The store cannot be reached.
+        """
+        if self._log is None:
+            return read_commit(table, version, self._options)
+        if (known := self._commits.get(version)) is not None:
+            return known
+        try:
+            found = self._log.actions(version)
+        except BaseError as error:
+            raise OSError(str(error)) from error
+        if found is not None:
+            self._commits[version] = found
+        return found
+
+    def history(self, table: DeltaTable, count: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """What commits say about themselves, with their versions, the newest first.
+
+        Args:
+            table: What `newest` gave last.
+            count: How many; None for all that the log still has.
+
+        Raises:
+            DeltaError: The table cannot be read.
+            OSError: The store cannot be reached.
+        """
+        if self._log is None:
+            yield from table.history(count)
+            return
+        last = -1 if count is None else max(table.version() - count, -1)
+        for version in range(table.version(), last, -1):
+            if (actions := self.actions(table, version)) is None:
+                return
+            about = [a["commitInfo"] for a in actions if "commitInfo" in a]
+            yield {**(about[0] if about else {}), "version": version}
 
     def _opened(self, version: int | None) -> DeltaTable | None:
         try:
@@ -126,7 +187,9 @@ class NewestTable:
             raise OSError(str(error)) from error
 
 
-def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> TableCommit | None:
+def find_commit(
+    kept: NewestTable, table: DeltaTable, plan_id: str, after_version: int | None
+) -> TableCommit | None:
     """The newest commit of a plan, among those after a version (exclusive).
 
     Raises:
@@ -135,14 +198,14 @@ def find_commit(table: DeltaTable, plan_id: str, after_version: int | None) -> T
     count = table.version() - (-1 if after_version is None else after_version)
     if count <= 0:
         return None
-    for commit in table.history(count):
+    for commit in kept.history(table, count):
         metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
         if metadata is not None and metadata["plan_id"] == plan_id:
             return _table_commit(str(table.metadata().id), commit, metadata)
     return None
 
 
-def commits_above(table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
+def commits_above(kept: NewestTable, table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
     """The commits of the table's ledger with a larger token, newest first, with all their ranges.
 
     Tokens grow with versions, so only the part of the log that holds them is read.
@@ -151,7 +214,7 @@ def commits_above(table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
         NewerFormat: A newer version of Tideline made one of them.
     """
     ledger_id, found = table.metadata().configuration.get(LEDGER_PROPERTY), []
-    for commit in table.history():
+    for commit in kept.history(table):
         metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
         if metadata is None or metadata["ledger_id"] != ledger_id:
             continue
@@ -164,7 +227,7 @@ def commits_above(table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
 
 
 def newer_commits(
-    table: DeltaTable, known_version: int | None, options: Mapping[str, str]
+    kept: NewestTable, table: DeltaTable, known_version: int | None
 ) -> tuple[LoggedCommit, ...]:
     """The commits after a version (exclusive), oldest first; as many as the log still has.
 
@@ -184,7 +247,7 @@ def newer_commits(
         return ()
     ledger_of_table = table.metadata().configuration.get(LEDGER_PROPERTY)
     commits = []
-    for commit in table.history(count):
+    for commit in kept.history(table, count):
         version = int(commit["version"])
         metadata = read_commit_metadata(commit.get("userMetadata"), _where(table, commit))
         ledger_id = metadata["ledger_id"] if metadata is not None else None
@@ -195,8 +258,7 @@ def newer_commits(
             LoggedCommit(
                 version=version,
                 operation=operation,
-                removes_rows=not is_ours
-                and removes_rows(operation, read_commit(table, version, options)),
+                removes_rows=not is_ours and removes_rows(operation, kept.actions(table, version)),
                 ledger_id=ledger_id,
                 detail=json.dumps(commit.get("operationParameters", {}), sort_keys=True)[:300],
                 commit_id=metadata["plan_id"] if metadata is not None else None,
