@@ -78,7 +78,7 @@ class LogState:
         tag: The store's tag of that commit's object: of another log at the address it is another.
         adds: Files that are part of the table, by their path in the log.
         removes: Files that were taken out since the checkpoint.
-        expiring: Those that the checkpoint names; None without one.
+        expiring: The checkpoint that names those of before, as it is; None without one.
         others: The newest of each other action, by its kind; transactions by application.
     """
 
@@ -86,7 +86,7 @@ class LogState:
     tag: str | None
     adds: Mapping[str, Action]
     removes: tuple[Action, ...] = ()
-    expiring: pa.ChunkedArray | None = None
+    expiring: bytes | None = None
     others: Mapping[str, Action] = field(default_factory=dict)
 
     @property
@@ -124,7 +124,8 @@ def read_checkpoint(version: int, body: bytes) -> LogState:
         NotUnderstood: It has what is not known here.
     """
     parquet = pq.ParquetFile(io.BytesIO(body))
-    table = parquet.read(use_threads=False)
+    names = [name for name in parquet.schema_arrow.names if name != "remove"]
+    table = parquet.read(columns=names, use_threads=False)
     for name in {*table.column_names} - {*_CHECKPOINT.names}:  # delta-rs has some that are empty
         if table.column(name).null_count < len(table):
             raise NotUnderstood(f"the checkpoint has {name}")
@@ -141,8 +142,7 @@ def read_checkpoint(version: int, body: bytes) -> LogState:
     refuse_unknown(others)
     if any(action.get("deletionVector") for action in adds.values()):
         raise NotUnderstood("a file has a deletion vector")
-    removes = table.column("remove") if "remove" in table.column_names else None
-    return LogState(version, None, adds, expiring=removes, others=others)
+    return LogState(version, None, adds, expiring=body, others=others)
 
 
 def write_checkpoint(state: LogState, now_ms: int) -> tuple[bytes, int]:
@@ -162,9 +162,14 @@ def write_checkpoint(state: LogState, now_ms: int) -> tuple[bytes, int]:
     return buffer.getvalue(), len(rows)
 
 
-def _expiring(removes: pa.ChunkedArray | None, since: int) -> Iterator[Action]:
+def _expiring(checkpoint: bytes | None, since: int) -> Iterator[Action]:
     """Files that a checkpoint says were taken out, and that are to be known still."""
-    for action in () if removes is None else removes.to_pylist():
+    if checkpoint is None:
+        return
+    parquet = pq.ParquetFile(io.BytesIO(checkpoint))
+    if "remove" not in parquet.schema_arrow.names:
+        return
+    for action in parquet.read(columns=["remove"], use_threads=False).column(0).to_pylist():
         if action is not None and (action["deletionTimestamp"] or 0) > since:
             yield _without_pairs(action)
 

@@ -44,6 +44,8 @@ _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 COMMIT_ID = "tidelineCommit"
 """Among what a commit says about itself: whether a lost answer was a yes."""
+_MOST_REMOVES = 1000
+"""Files that were taken out since a checkpoint: who knows so many begins at a newer one."""
 _NAMES = re.compile(r".*/(\d{20})\.(json|checkpoint\.parquet)")
 
 
@@ -82,7 +84,7 @@ class DeltaLog:
         """
         if not self._is_there():
             return None
-        if known is not None and known.tag is not None:
+        if known is not None and known.tag is not None and len(known.removes) < _MOST_REMOVES:
             commits, _ = self._listed(known.version - 1)
             if commits.get(known.version) == known.tag:
                 return self._moved_on(known, commits)

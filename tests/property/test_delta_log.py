@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
+from tideline import delta_log
 from tideline.delta_checkpoint import NotUnderstood
 from tideline.delta_log import CommitTaken, DeltaLog
 
@@ -109,8 +110,10 @@ class Log:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_both_say_the_same_of_random_logs(tmp_path, seed):
+def test_both_say_the_same_of_random_logs(tmp_path, seed, monkeypatch):
     rng = random.Random(seed)
+    if seed % 3 == 0:  # who knows many files that are gone begins anew
+        monkeypatch.setattr(delta_log, "_MOST_REMOVES", 3)
     log = Log(tmp_path / "t", rng)
     happens = [log.ours] * 6 + [log.theirs] * 3 + [log.says_something, log.our_checkpoint]
     happens += [log.their_checkpoint, log.cleaned_up]

@@ -11,7 +11,8 @@ The partition column `slot` (a stored name; it holds document keys) says what a 
 Every opening of the table lists its files, so their number has to stay small: it grows with every
 hundred thousand commits. Row group statistics find one record in a compacted segment.
 
-A table object is a table at one version, and whoever uses it may move it to a newer one. delta-rs
+Tidying goes through delta-rs, and so does everything where our own client of the log cannot be. A
+table object is a table at one version, and whoever uses it may move it to a newer one. delta-rs
 checks a commit for conflicts from the object's version on. So nobody may move the object between
 a commit's own check and the commit: no two callers, and no two threads, ever hold the same one.
 """

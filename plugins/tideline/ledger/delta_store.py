@@ -1,11 +1,10 @@
-"""The ledger as a small Delta table, through delta-rs: no JVM, next to the data.
+"""The ledger as a small Delta table: no JVM, next to the data.
 
 One row is one document; the partition column `slot` is its key (`delta_files`). A commit is one
 Delta transaction that removes the files of replaced documents and adds the new ones, with a
-transaction id of our own. Two commits from one version carry the same id, and the second fails
-("Concurrent transaction failed"): that is the compare-and-swap. Reading the state opens the
-state's files only, so it costs O(partitions), however long the history is. Without conditional put
-in the object store, one race remains, inside delta-rs.
+transaction id of our own. A commit is a put that may only create its version, and of two from one
+version the second is refused: that is the compare-and-swap (`delta_log`, `delta_logs`). Reading the
+state opens the state's files only, so it costs O(partitions), however long the history is.
 
 A history copied from another location has larger versions than this table has commits. The
 document `ahead`, a plain number, says by how much the ledger's version is ahead of the table's.
