@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.json
 import pyarrow.parquet as pq
 
 _INTERVAL = 100
@@ -176,6 +175,8 @@ def _expiring(checkpoint: bytes | None, since: int) -> Iterator[Action]:
 
 def _table(rows: Sequence[Action]) -> pa.Table:
     """Rows of a checkpoint. By way of JSON: pyarrow's own conversion imports pandas."""
+    import pyarrow.json  # who writes no checkpoint needs none
+
     text = "\n".join(json.dumps(_with_pairs(row)) for row in rows).encode()
     plain = pa.schema([(f.name, _as_json(f.type)) for f in _CHECKPOINT])
     found = pyarrow.json.read_json(

@@ -311,8 +311,8 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-moved": (
         Mutant(
             "a key that has moved is folded by time only once somebody says so",
-            'order="time" if by_time else folding.order',
-            "order=folding.order",
+            'if is_by_time or folding.order == "time":',
+            'if folding.order == "time":',
             "",
         ),
     ),
