@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.pairs import estimate
-from bench.report import table_lines
+from bench.report import write_between
 from bench.shapes import Shape, fill
 from bench.tables import Table
 from devstack.broker import Broker
@@ -34,7 +34,6 @@ _COUNTS = (1, 1, 2, 4)
 """Executors of a round's runs; the second run by one shows the noise."""
 _BUCKET = "lake"
 _PAGE = Path("docs/clusters.md")
-_MARK = "<!-- bench.executors: {} -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +202,6 @@ def _table(found: list[list[Landing]], shape: Shape) -> Table:
     return table
 
 
-def _write(page: Path, table: Table) -> None:
-    begin, end = (_MARK.format(word) for word in ("begin", "end"))
-    head, rest = page.read_text().split(begin)
-    tail = rest.split(end)[1]
-    lines = "".join([f"{table.note}\n\n", *table_lines(table)])
-    page.write_text(f"{head}{begin}\n{lines}{end}{tail}")
-
-
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="bench.executors")
@@ -220,7 +211,11 @@ def main() -> None:
     options = parser.parse_args()
     shape = Shape("executors", options.records, value_bytes=200, partitions=8)
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-        _write(_PAGE, executors(Path(folder), shape, options.rounds, options.minutes))
+        write_between(
+            _PAGE,
+            "bench.executors",
+            executors(Path(folder), shape, options.rounds, options.minutes),
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import fold_changes
-from bench.report import table_lines
+from bench.report import write_between
 from bench.tables import Table
 from devstack.spark_apps import InProcessSpark
 from tideline.documents import load
@@ -35,7 +35,6 @@ from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
 from tideline.table.written_files import Manifest
 
 _PAGE = Path("docs/current.md")
-_MARK = "<!-- bench.folding: {} -->"
 _ID = "6a0b0c5e-0000-4000-8000-000000000001"
 _CHANGES = 50_000
 _ROUNDS = 3
@@ -298,10 +297,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
         table = folding(Path(folder), options.rows, options.buckets)
-    begin, end = (_MARK.format(word) for word in ("begin", "end"))
-    head, rest = _PAGE.read_text().split(begin)
-    lines = "".join([f"{table.note}\n\n", *table_lines(table)])
-    _PAGE.write_text(f"{head}{begin}\n{lines}{end}{rest.split(end)[1]}")
+    write_between(_PAGE, "bench.folding", table)
 
 
 if __name__ == "__main__":

@@ -118,3 +118,12 @@ def _machine() -> str:
         f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()},"
         f" Python {platform.python_version()}; {packages}"
     )
+
+
+def write_between(page: Path, module: str, table: Table) -> None:
+    """Write a table into a page, between the two comments that name a module."""
+    begin, end = (f"<!-- {module}: {word} -->" for word in ("begin", "end"))
+    head, rest = page.read_text().split(begin)
+    tail = rest.split(end)[1]
+    lines = "".join([f"{table.note}\n\n", *table_lines(table)])
+    page.write_text(f"{head}{begin}\n{lines}{end}{tail}")

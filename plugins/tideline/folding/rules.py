@@ -170,12 +170,19 @@ def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, .
         return ()
     if not is_anew and folding.deleted <= _MANY_DELETED * (folding.live + folding.deleted):
         return folding.drops
-    newest = {i.partition: i for i in sorted(folding.covered) if i.topic_id == folding.eras[-1]}
+    newest = newest_logs(folding.covered, folding.eras[-1])
     found = (
         Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)
-        for i in newest.values()
+        for i in newest
     )
     return tuple(found) or folding.drops
+
+
+def newest_logs(
+    covered: Iterable[PartitionIdentity], topic_id: str
+) -> tuple[PartitionIdentity, ...]:
+    """Of each partition of a topic id the log of the last generation."""
+    return tuple({i.partition: i for i in sorted(covered) if i.topic_id == topic_id}.values())
 
 
 def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from tideline.errors import BadInput
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold, plan_look
-from tideline.folding.rules import due
+from tideline.folding.rules import due, newest_logs
 from tideline.folding.steps import verify_current
 from tideline.folding.tables import table_of
 from tideline.landing.context import RunContext
@@ -142,13 +142,11 @@ def _snapshot(run: RunContext, topic_id: str) -> tuple[datetime | None, datetime
 def _floors(run: RunContext, topic_id: str, began: datetime) -> tuple[Floor, ...]:
     """The first offset of each partition with that time or a later one; otherwise its end."""
     assert run.typed is not None
-    covered, newest = run.ledger.read().decoding.covered, dict[int, PartitionIdentity]()
-    for identity in sorted(i for i in covered if i.topic_id == topic_id):
-        newest[identity.partition] = identity  # of generations the last one
+    covered = run.ledger.read().decoding.covered
     first = run.typed.decoded.first_since(began)
     return tuple(
         Floor(i.topic_id, i.generation, i.partition, first.get(i, covered[i][-1].end_offset))
-        for i in newest.values()
+        for i in newest_logs(covered, topic_id)
     )
 
 

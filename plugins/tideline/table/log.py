@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from deltalake import DeltaTable
@@ -52,18 +53,16 @@ class NewestTable:
             StoreRefused: A web server answers in its place.
         """
         table, self._table = self._table, None  # nobody knows its state after an error
-        if table is None:
-            table = self._opened(None)
-        else:
-            is_as_read, is_newer = self._look(table)
-            if is_as_read and not is_newer:
-                self._table = table
-                return table
-            if is_as_read:
+        is_as_read, is_newer = (False, True) if table is None else self._look(table)
+        if table is not None and is_as_read:
+            if is_newer:
                 table.update_incremental()
             else:
-                table = self._opened(None)
-                self._commits.clear()
+                self._table = table
+                return table
+        else:  # another log may stand here, also after an error
+            table = self._opened(None)
+            self._commits.clear()
         self._tokens.clear()
         if table is not None:
             self._newest_commit = self._identity(table)
@@ -107,10 +106,9 @@ class NewestTable:
         for version in versions if self._log is not None else ():
             if (actions := self.actions(table, version)) is None:
                 break
-            found = [a["txn"]["version"] for a in actions if "txn" in a]
-            ids = [a["txn"]["appId"] for a in actions if "txn" in a]
-            if app_id in ids:
-                return int(found[ids.index(app_id)])
+            tokens = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
+            if app_id in tokens:
+                return int(tokens[app_id])
             if version == 0:
                 return None
         return table.transaction_version(app_id)
@@ -128,10 +126,8 @@ class NewestTable:
             return read_commit(table, version, self._options)
         if (known := self._commits.get(version)) is not None:
             return known
-        try:
+        with _as_os_errors():
             found = self._log.actions(version)
-        except BaseError as error:
-            raise OSError(str(error)) from error
         if found is not None:
             self._commits[version] = found
         return found
@@ -171,20 +167,25 @@ class NewestTable:
         """
         if self._log is None:
             return self._identity(table) == self._newest_commit is not None, True
-        try:
+        with _as_os_errors():
             tag, is_newer = self._log.look(table.version())
-        except BaseError as error:
-            raise OSError(str(error)) from error
         return tag is not None and tag == self._newest_commit, is_newer
 
     def _identity(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | str | None:
         """What tells the newest commit from another one at its place."""
         if self._log is None:
             return read_commit(table, table.version(), self._options)
-        try:
+        with _as_os_errors():
             return self._log.look(table.version())[0]
-        except BaseError as error:
-            raise OSError(str(error)) from error
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Obstore's errors as delta-rs' store has them."""
+    try:
+        yield
+    except BaseError as error:
+        raise OSError(str(error)) from error
 
 
 def find_commit(
