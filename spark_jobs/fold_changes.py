@@ -24,7 +24,7 @@ def execute(spark: SparkSession, job: FoldJob) -> FoldResult:
     """Fold the changes at the plan's coordinates, and write the buckets' new data files."""
     offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
     rows = sum(state.rows for state in job.before)
-    compile_plans(spark, for_offsets=offsets + rows)
+    compile_plans(spark, for_offsets=offsets + rows, is_wide=True)
     pack_files(spark, files=1 + rows, offsets=0)  # a task for each small file would cost more
     return fold(spark, job)
 

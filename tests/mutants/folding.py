@@ -59,6 +59,25 @@ MUTANTS = (
         f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
     ),
     Mutant(
+        "fold: what is taken out of a bucket is taken out of its sum",
+        "for sign, states in ((1, all_of), (-1, out), (1, into)):",
+        "for sign, states in ((1, all_of), (0, out), (1, into)):",
+        ANY,
+    ),
+    Mutant(
+        "fold: a row with a change is copied as it becomes",
+        'chosen = {n: F.when(is_merged, F.col(f"{NEW}{n}")).otherwise(rows[n]) for n in names}',
+        "chosen = {n: rows[n] for n in names}",
+        ANY,
+    ),
+    Mutant(
+        "fold: what is said of all rows is asked of all rows",
+        "if not is_small or truncates or plan.is_sweep or plan.is_drop:",
+        "if not is_small:",
+        f"{FOLD}::test_all_rows_go_at_once"
+        f" {SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+    ),
+    Mutant(
         "fold: nothing is written into a bucket that others have changed",
         "if report.moved or differing(job.before_in(touched), report.found):",
         "if report.moved:",

@@ -1,21 +1,17 @@
 """One fold: look at what it would do, bucket by bucket; then write the buckets' new files.
 
-The first pass reads and merges as the second one does, and writes nothing: what each touched bucket
-holds before and after, whether a key has moved, whether a bucket has to be folded anew. So the run
-can hold the old sums against the ledger's before anything is written.
-
-Few changes are sent to every task: then no row of the table is shuffled, and only keys that are new
-there are put together by bucket. Otherwise both sides are, and each bucket is sorted by its keys.
+What each touched bucket holds before and after is known first, and whether a key has moved, or a
+bucket has to be folded anew. So old sums are held against the ledger's before anything is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
@@ -29,8 +25,9 @@ from tideline.folding.spark.changes import (
     placing,
     typed_schema,
 )
-from tideline.folding.spark.merging import beside, is_dropped, last_truncate, merged, same_key
-from tideline.folding.spark.sums import bucket_states, bucket_sums
+from tideline.folding.spark.making import Made, keep, of_all, of_few
+from tideline.folding.spark.merging import beside, last_truncate
+from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
 from tideline.model.current import BUCKET, Barrier, FoldPlan, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
@@ -40,24 +37,8 @@ from tideline.spark.stored_rows import read_files, within
 
 _FEW = 300_000
 """So many changes are sent to every task."""
-_FEW_FILES = 4
+_FEW_FILES = 8
 """A bucket with more files than these gets one in their place."""
-_MOST_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    """What is merged into the standing rows.
-
-    Args:
-        latest: The last change of each key.
-        barrier: The last change that said that all rows are gone.
-        is_small: Whether the changes can be sent to every task.
-    """
-
-    latest: DataFrame
-    barrier: Barrier | None
-    is_small: bool
 
 
 def fold(spark: SparkSession, job: FoldJob) -> FoldResult:
@@ -83,14 +64,10 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     if job.only:
         keyed, there = keyed.filter(F.col(BUCKET).isin(*job.only)), there & {*job.only}
     latest = keyed.transform(newest(plan))
-    made = bucket_sums(
-        plan, beside(plan, None, latest, "full_outer", report.barrier), report.barrier
-    )
+    pairs = beside(plan, None, latest, "full_outer", report.barrier)
+    made = bucket_sums(looked_at(plan, pairs, report.barrier))
     rows = _standing(spark, job, there)
-    found: Sequence[Row] = ()
-    if rows is not None:
-        none = latest.limit(0)
-        found = bucket_sums(plan, beside(plan, rows, none, "right_outer", None), None)
+    found = () if rows is None else standing_sums(plan, rows)
     return replace(report, found=bucket_states(found, "found"), left=bucket_states(made, "left"))
 
 
@@ -107,7 +84,7 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     is_small = report.changes <= _FEW
     touched = {*range(plan.layout.buckets)}
     if is_small:  # otherwise they would not fit, and touch all
-        latest = _kept(latest, kept)
+        latest = keep(latest, kept)
         touched = {row[BUCKET] for row in latest.select(BUCKET).distinct().collect()}
     if truncates:
         partitions = {r.partition for r in plan.covered}
@@ -126,9 +103,14 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
         every = _changes(spark, job, job.every_file, plan.covered).filter(~is_keyless(plan))
         again = every.filter(of_anew).transform(newest(plan))
         latest, is_small = latest.filter(~of_anew).unionByName(again), False
-    merge = _Merge(latest, report.barrier, is_small)
-    pairs, loose = _pairs(spark, job, merge, touched - anew, kept)
-    return _written(job, pairs, loose, report, touched)
+    wanted, barrier = touched - anew, report.barrier
+    if not is_small or truncates or plan.is_sweep or plan.is_drop:
+        made = of_all(plan, _standing(spark, job, wanted), latest, barrier)
+    else:
+        tidy = {b.bucket for b in job.current_files if len(b.files) <= _FEW_FILES}
+        parts = (_standing(spark, job, wanted & tidy), _standing(spark, job, wanted - tidy))
+        made = of_few(plan, *parts, latest, barrier, kept)
+    return _written(job, made, report, touched)
 
 
 def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
@@ -147,13 +129,6 @@ def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
     said = () if found["unordered"] is None else (f"{found['unordered']} without {names}",)
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
     return replace(report, moved=said), found["truncates"]
-
-
-def _kept(rows: DataFrame, kept: ExitStack) -> DataFrame:
-    """The rows in Spark's memory, until the fold has ended."""
-    found = rows.persist()
-    kept.callback(found.unpersist)
-    return found
 
 
 def _changes(
@@ -211,83 +186,22 @@ def _standing(spark: SparkSession, job: FoldJob, buckets: Collection[int]) -> Da
     return read_files(spark, job.current.uri, files, current_schema(job.plan))
 
 
-def _pairs(
-    spark: SparkSession, job: FoldJob, merge: _Merge, standing: set[int], kept: ExitStack
-) -> tuple[list[DataFrame], list[DataFrame]]:
-    """Rows and changes beside each other, in parts; first those that need no shuffle.
-
-    The second parts are put together by bucket before they are written.
-
-    Args:
-        standing: Buckets whose rows count.
-    """
-    plan, latest = job.plan, merge.latest
-    counts = {b.bucket: len(b.files) for b in job.current_files}
-    wanted = {n for n in standing if n in counts}
-
-    def pair(rows: DataFrame | None, changed: DataFrame, how: str) -> DataFrame:
-        return beside(plan, rows, changed, how, merge.barrier)
-
-    if not merge.is_small:
-        return [], [pair(_standing(spark, job, wanted), latest, "full_outer")]
-    in_place = {n for n in wanted if counts[n] <= _FEW_FILES}
-    tidy, untidy = _standing(spark, job, in_place), _standing(spark, job, wanted - in_place)
-    fresh = latest
-    for rows in (tidy, untidy):
-        if rows is not None:
-            known = _matching(plan, rows, F.broadcast(latest), "left_semi")
-            fresh = _matching(plan, fresh, F.broadcast(known), "left_anti")
-    fresh = _kept(fresh, kept)
-    parts = [
-        [] if rows is None else [pair(rows, F.broadcast(latest), "right_outer")]
-        for rows in (tidy, untidy)
-    ]
-    return parts[0], [*parts[1], pair(None, fresh, "full_outer")]
-
-
-def _matching(plan: FoldPlan, rows: DataFrame, others: DataFrame, how: str) -> DataFrame:
-    """The rows whose key others have, or have not; of a `left_semi` the keys only."""
-    keys = plan.layout.key
-    left = rows.select(*keys) if how == "left_semi" else rows
-    right = others.select(*(F.col(n).alias(f"_tideline_of_{n}") for n in keys))
-    return left.join(right, same_key(plan, left, "_tideline_of_"), how)
-
-
-def _written(
-    job: FoldJob,
-    pairs: list[DataFrame],
-    loose: list[DataFrame],
-    report: FoldResult,
-    touched: set[int],
-) -> FoldResult:
-    """Look, and write if nothing speaks against it."""
-    plan = job.plan
-    rows = bucket_sums(plan, _union([*pairs, *loose]), report.barrier)
+def _written(job: FoldJob, made: Made, report: FoldResult, touched: set[int]) -> FoldResult:
+    """Write what was made if nothing speaks against it."""
     report = replace(
         report,
         touched=tuple(sorted(touched)),
-        found=bucket_states(rows, "found"),
-        left=bucket_states(rows, "left"),
-        moved=tuple(row["moved"] for row in rows if row["moved"] is not None)[:_MOST_SHOWN],
+        found=made.found,
+        left=made.left,
+        moved=made.moved,
     )
     if report.moved or differing(job.before_in(touched), report.found):
         return report
-    if doubted := tuple(sorted(row[BUCKET] for row in rows if row["doubted"])):
-        return replace(report, anew=doubted)
-    parts = [_merged(plan, p, report.barrier) for p in pairs]
-    if loose:
-        joined = _union([_merged(plan, p, report.barrier) for p in loose])
-        sorted_by = (BUCKET, *plan.layout.key)
-        parts.append(joined.repartition(F.col(BUCKET)).sortWithinPartitions(*sorted_by))
-    write_rows(_union(parts), job.current, _writer(plan))
+    if made.doubted:
+        return replace(report, anew=made.doubted)
+    write_rows(made.rows(job.plan), job.current, _writer(job.plan))
     # held against the files' footers by the run
     return replace(report, written=SparkResult(rows=sum(b.rows for b in report.left)))
-
-
-def _merged(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
-    """The table's rows of pairs, without those that are dropped."""
-    rows = pairs.select(*merged(plan, barrier), BUCKET)
-    return rows.filter(~is_dropped(plan, {n: F.col(n) for n in rows.columns}))
 
 
 def _writer(plan: FoldPlan) -> dict[str, str]:
@@ -298,10 +212,3 @@ def _writer(plan: FoldPlan) -> dict[str, str]:
     unlike = (*plan.layout.key, "offset")
     no_dictionary = {f"parquet.enable.dictionary#{name}": "false" for name in unlike}
     return {"parquet.compression.codec.zstd.level": "1", **no_dictionary}
-
-
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    first, *others = parts
-    for part in others:
-        first = first.unionByName(part)
-    return first

@@ -10,9 +10,6 @@ from pyspark.sql import functions as F
 from tideline.folding.spark.changes import FIRST, LAST, current_schema, key_text, row_columns
 from tideline.folding.spark.merging import (
     HAS_OLD,
-    IS_GONE,
-    IS_SWEPT,
-    TAKES,
     has_moved,
     is_dropped,
     is_in_doubt,
@@ -34,38 +31,49 @@ from tideline.model.decoding import UNAVAILABLE
 _LOW, _BITS = 0xFFFF_FFFF, 60
 
 
-def bucket_sums(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Sequence[Row]:
-    """A row a bucket: its sums before and after, a key that has moved, how many rows are in doubt.
+def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
+    """The table's row of each pair; beside it hashes of before and after, and what is wrong.
+
+    A row that is dropped has no hash of after.
 
     Args:
         pairs: As `beside` gives them.
         barrier: The last change that said that all rows are gone.
     """
-    return _looked(plan, pairs, barrier).groupBy(BUCKET).agg(*_looks()).collect()
-
-
-def _looked(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
-    """Of each pair a hash of the row before and after, whether it is deleted, and what is wrong."""
     keys, names = plan.layout.key, row_columns(plan)
     moved = F.lit(False)
     if plan.order == "offset":
         in_batch = new("offset").isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
         moved = has_moved() | F.coalesce(in_batch, F.lit(False))
-    after = dict(zip(names, merged(plan, barrier), strict=True))
     before = {n: F.col(n) if n in keys else old(n) for n in names}
-    old_hash = F.when(F.col(HAS_OLD), _hash(plan, before))
-    is_other = F.col(TAKES) | F.col(IS_GONE) | F.col(IS_SWEPT) | ~F.col(HAS_OLD)
-    hashed = pairs.withColumn("found_hash", old_hash)
-    left_hash = F.when(is_other, _hash(plan, after)).otherwise(F.col("found_hash"))
-    return hashed.select(
+    made = pairs.select(
+        *merged(plan, barrier),
         BUCKET,
-        "found_hash",
+        HAS_OLD,
+        F.when(F.col(HAS_OLD), _hash(plan, before)).alias("found_hash"),
         old(IS_DELETED).alias("found_gone"),
-        F.when(~is_dropped(plan, after), left_hash).alias("left_hash"),
-        after[IS_DELETED].alias("left_gone"),
         F.when(moved, key_text(plan)).alias("moved"),
         (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
     )
+    after = {n: F.col(n) for n in names}
+    left = F.when(~is_dropped(plan, after), _hash(plan, after))
+    return made.withColumns({"left_hash": left, "left_gone": F.col(IS_DELETED)})
+
+
+def bucket_sums(looked: DataFrame) -> Sequence[Row]:
+    """A row a bucket: its sums before and after, a key that has moved, how many rows are in doubt.
+
+    Args:
+        looked: As `looked_at` gives it.
+    """
+    return looked.groupBy(BUCKET).agg(*_looks()).collect()
+
+
+def standing_sums(plan: FoldPlan, rows: DataFrame) -> Sequence[Row]:
+    """A row a bucket: what the table's rows there come to, as `found`."""
+    hashed = _hash(plan, {n: F.col(n) for n in row_columns(plan)})
+    looked = rows.select(BUCKET, hashed.alias("found_hash"), F.col(IS_DELETED).alias("found_gone"))
+    return looked.groupBy(BUCKET).agg(*_sums("found")).collect()
 
 
 def _looks() -> list[Column]:
