@@ -20,6 +20,10 @@ _INTERVAL = 100
 _KEEP_MS = 7 * 24 * 3600 * 1000
 """So long a file that was taken out stays in checkpoints (`delta.deletedFileRetentionDuration`)."""
 _READER, _WRITER = 1, 2
+_BY_FEATURES = (3, 7)
+"""Of readers and of writers: the versions of the protocol that name features."""
+_FEATURES = {"appendOnly", "invariants", "timestampNtz", "variantType"}
+"""Those that change nothing in what a log says; what they ask of a writer is asked elsewhere."""
 _PAIRS = ("partitionValues", "configuration", "options")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _FILE = [("path", pa.string()), ("partitionValues", _TEXTS), ("size", pa.int64())]
@@ -61,7 +65,14 @@ _CHECKPOINT = pa.schema(
         ),
         (
             "protocol",
-            pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())]),
+            pa.struct(
+                [
+                    ("minReaderVersion", pa.int32()),
+                    ("minWriterVersion", pa.int32()),
+                    ("readerFeatures", pa.list_(pa.string())),
+                    ("writerFeatures", pa.list_(pa.string())),
+                ]
+            ),
         ),
     ]
 )
@@ -91,8 +102,13 @@ class LogState:
     @property
     def is_due(self) -> bool:
         """Whether a checkpoint is, by the table's own property."""
-        given = self.others["metaData"].get("configuration", {})
-        return self.version % int(given.get("delta.checkpointInterval", _INTERVAL)) == 0
+        return self.version % self.interval == 0
+
+    @property
+    def interval(self) -> int:
+        """After how many commits there is a checkpoint."""
+        given = self.others["metaData"].get("configuration") or {}
+        return int(given.get("delta.checkpointInterval", _INTERVAL))
 
     @property
     def place(self) -> tuple[int, str | None]:
@@ -112,8 +128,11 @@ def refuse_unknown(others: Mapping[str, Action]) -> None:
     """
     protocol = others.get("protocol", {})
     asked = (protocol.get("minReaderVersion", 0), protocol.get("minWriterVersion", 0))
-    if asked[0] > _READER or asked[1] > _WRITER:
-        raise NotUnderstood(f"the table's protocol is {asked[0]} and {asked[1]}")
+    known = zip(asked, (_READER, _WRITER), _BY_FEATURES, strict=True)
+    features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    if any(a > most and a != named for a, most, named in known) or not features <= _FEATURES:
+        names = ", ".join(sorted(features - _FEATURES))
+        raise NotUnderstood(f"the table's protocol is {asked[0]} and {asked[1]} {names}".rstrip())
 
 
 def read_checkpoint(version: int, body: bytes) -> LogState:

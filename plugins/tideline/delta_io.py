@@ -16,17 +16,19 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arro3.core import Array, DataType, Schema, Table
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
+
+from tideline.store.files import handler_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,6 +38,14 @@ SMALL_BYTES = 256 * 1024
 CREATED_ONCE = CommitProperties(max_commit_retries=0)
 """For `DeltaTable.create`: after another writer has created the table, delta-rs would create it
 again, as version 1 with another id, and that would replace the other one's."""
+
+
+class Addressed(Protocol):
+    """A table that somebody has opened."""
+
+    @property
+    def table_uri(self) -> str:
+        """Its address."""
 
 
 def from_delta(exported: object) -> pa.Table:
@@ -96,7 +106,7 @@ def instants(times: pa.ChunkedArray) -> list[datetime | None]:
 
 
 def read_parquet(
-    table: DeltaTable | str,
+    table: Addressed | str,
     path: str,
     columns: Sequence[str],
     options: Mapping[str, str],
@@ -146,7 +156,7 @@ def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | No
     return bool(statistics.min <= value <= statistics.max)
 
 
-def read_bytes(table: DeltaTable, path: str, options: Mapping[str, str]) -> bytes:
+def read_bytes(table: Addressed | str, path: str, options: Mapping[str, str]) -> bytes:
     """A data file as it is, to tell a damaged one from a store that is away.
 
     Raises:
@@ -182,10 +192,9 @@ def write_parquet(uri: str, path: str, rows: pa.Table, options: Mapping[str, str
         return int(file.tell())
 
 
-def _store(table: DeltaTable | str, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
-    if isinstance(table, str):
-        return DeltaStorageHandler(table, dict(options))
-    return DeltaStorageHandler.from_table(table._table, dict(options))
+def _store(table: Addressed | str, options: Mapping[str, str]) -> BaseDeltaStorageHandler:
+    uri = table if isinstance(table, str) else table.table_uri
+    return handler_of(uri, options) or DeltaStorageHandler(uri, dict(options))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -223,7 +232,7 @@ def checkpoint_interval(uri: str) -> dict[str, str | None]:
 
 
 def read_commit(
-    table: DeltaTable, version: int, options: Mapping[str, str]
+    uri: str, version: int, options: Mapping[str, str]
 ) -> tuple[dict[str, Any], ...] | None:
     """The actions of a commit, in the log's order; None if log cleanup has removed its file.
 
@@ -231,7 +240,7 @@ def read_commit(
         OSError: The store cannot be reached.
     """
     try:
-        with _store(table, options).open_input_file(f"_delta_log/{version:020d}.json") as file:
+        with _store(uri, options).open_input_file(f"_delta_log/{version:020d}.json") as file:
             text = file.read().decode()
     except FileNotFoundError:
         return None
@@ -250,7 +259,7 @@ def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:
     if local is not None:
         shutil.rmtree(local / folder, ignore_errors=True)
     elif folder_entries(uri, options, folder):
-        _files(uri, options).delete_dir(folder)
+        files_of(uri, options).delete_dir(folder)
 
 
 def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[FileInfo]:
@@ -266,7 +275,7 @@ def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[Fi
     if local is not None and not (local / folder).is_dir():
         return []
     selector = FileSelector(folder, allow_not_found=True)
-    return list(_files(uri, options).get_file_info(selector))
+    return list(files_of(uri, options).get_file_info(selector))
 
 
 def _local_folder(uri: str) -> Path | None:
@@ -275,5 +284,6 @@ def _local_folder(uri: str) -> Path | None:
     return Path(address.path) if address.scheme in ("", "file") else None
 
 
-def _files(uri: str, options: Mapping[str, str]) -> PyFileSystem:
-    return PyFileSystem(DeltaStorageHandler(uri, dict(options)))
+def files_of(table: Addressed | str, options: Mapping[str, str]) -> PyFileSystem:
+    """A table's files, as Arrow reads and writes them; paths are relative to the table."""
+    return PyFileSystem(_store(table, options))

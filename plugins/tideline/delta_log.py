@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 import obstore
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import BaseError
-from obstore.store import LocalStore, S3Store
+from obstore.store import LocalStore
 
 from tideline.delta_checkpoint import (
     Action,
@@ -36,7 +36,7 @@ from tideline.delta_checkpoint import (
     write_checkpoint,
 )
 from tideline.model.addresses import is_in_object_store
-from tideline.store.settings import for_obstore
+from tideline.store.files import object_store
 
 STORE_ERRORS = (BaseError, OSError)
 """What a store's own errors are."""
@@ -44,6 +44,10 @@ _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 COMMIT_ID = "tidelineCommit"
 """Among what a commit says about itself: whether a lost answer was a yes."""
+FRESH_SECONDS = 1.0
+"""A look so young is not repeated before a commit."""
+_LARGEST = 8 * 1024 * 1024
+"""Bytes of a checkpoint; what is larger, delta-rs reads with less time and memory."""
 _MOST_REMOVES = 1000
 """Files that were taken out since a checkpoint: who knows so many begins at a newer one."""
 _NAMES = re.compile(r".*/(\d{20})\.(json|checkpoint\.parquet)")
@@ -66,18 +70,20 @@ class DeltaLog:
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         address = urlsplit(uri)
         if is_in_object_store(uri):
-            self._prefix = f"{address.path.strip('/')}/"
-            self._store: Any = S3Store(address.netloc, **for_obstore(options))
+            self._store, self._prefix = object_store(uri, options)
         else:
             self._prefix = ""
             self._root = Path(address.path if address.scheme == "file" else uri)
             self._store = None  # of a folder that may not be there yet
 
-    def newest(self, known: LogState | None = None) -> LogState | None:
+    def newest(
+        self, known: LogState | None = None, read: dict[int, tuple[Action, ...]] | None = None
+    ) -> LogState | None:
         """The newest version; None where there is no table.
 
         Args:
             known: What was read before; it is moved on if its newest commit still stands there.
+            read: Takes the lines of the commits that are read, and loses those of another log.
 
         Raises:
             NotUnderstood: The log says something else than is known here.
@@ -87,13 +93,14 @@ class DeltaLog:
         if known is not None and known.tag is not None and len(known.removes) < _MOST_REMOVES:
             commits, _ = self._listed(known.version - 1)
             if commits.get(known.version) == known.tag:
-                return self._moved_on(known, commits)
-        return self._opened()
+                return self._moved_on(known, commits, read)
+        if read is not None:
+            read.clear()
+        return self._opened(read)
 
-    def look(self, version: int) -> tuple[str | None, bool]:
-        """The tag of a version's commit, None where it is not there; and whether newer ones are."""
-        commits, _ = self._listed(version - 1) if self._is_there() else ({}, set())
-        return commits.get(version), max(commits, default=version) > version
+    def tags(self, version: int) -> dict[int, str | None]:
+        """The tags of a version's commit and of all newer ones, as far as they are there."""
+        return self._listed(version - 1)[0] if self._is_there() else {}
 
     def actions(self, version: int) -> tuple[Action, ...] | None:
         """The lines of a commit; None where it is not there, or not any more."""
@@ -101,17 +108,23 @@ class DeltaLog:
         return None if found is None else _lines(found[0])
 
     def commit(
-        self, state: LogState, actions: Iterable[AddAction | RemoveAction], about: Action
+        self,
+        state: LogState,
+        actions: Iterable[AddAction | RemoveAction],
+        about: Action,
+        read: dict[int, tuple[Action, ...]] | None = None,
     ) -> LogState:
         """Add and take out files in the version after a state's.
 
         Args:
             about: What the commit says about itself (`commitInfo`), and `txn`, its transaction.
+            read: Takes the commit's lines.
 
         Raises:
             CommitTaken: Another writer has made that version; nothing was changed.
         """
-        version, commit_id, now = state.version + 1, uuid.uuid4().hex, int(time.time() * 1000)
+        version = state.version + 1
+        commit_id, now = uuid.uuid4().hex, int(time.time() * 1000)
         info = {
             "timestamp": now,
             "operation": "WRITE",
@@ -132,6 +145,8 @@ class DeltaLog:
             if commit_id.encode() not in found[0]:
                 raise CommitTaken(f"version {version} was made by another writer") from error
             tag = found[1]  # only the answer was lost
+        if read is not None:
+            read[version] = tuple(lines)
         return _applied(state, version, tag, lines)
 
     def write_checkpoint(self, state: LogState) -> None:
@@ -189,7 +204,7 @@ class DeltaLog:
                     checkpoints.add(version)
         return commits, checkpoints
 
-    def _opened(self) -> LogState | None:
+    def _opened(self, read: dict[int, tuple[Action, ...]] | None) -> LogState | None:
         found = self._read(self._prefix + _LAST)
         last = -1 if found is None else self._last(found[0])
         commits, checkpoints = self._listed(last - 1)
@@ -203,9 +218,12 @@ class DeltaLog:
         state = LogState(start, None, {})
         if start >= 0:
             path = f"{self._prefix}{_LOG}/{start:020d}.checkpoint.parquet"
-            state = read_checkpoint(start, bytes(obstore.get(self._objects(), path).bytes()))
+            checkpoint = obstore.get(self._objects(), path)
+            if checkpoint.meta["size"] > _LARGEST:
+                raise NotUnderstood(f"its checkpoint has {checkpoint.meta['size']} bytes")
+            state = read_checkpoint(start, bytes(checkpoint.bytes()))
         state = replace(state, tag=commits.get(start))
-        state = self._moved_on(state, commits)
+        state = self._moved_on(state, commits, read)
         if state.tag is None or not {"protocol", "metaData"} <= {*state.others}:
             raise NotUnderstood("the log does not begin where it has to")
         return state
@@ -219,7 +237,12 @@ class DeltaLog:
         except (ValueError, KeyError, TypeError):
             return -1  # it is a hint
 
-    def _moved_on(self, state: LogState, commits: Mapping[int, str | None]) -> LogState:
+    def _moved_on(
+        self,
+        state: LogState,
+        commits: Mapping[int, str | None],
+        read: dict[int, tuple[Action, ...]] | None,
+    ) -> LogState:
         newer = sorted(version for version in commits if version > state.version)
         if newer and newer != [*range(state.version + 1, newer[-1] + 1)]:
             raise NotUnderstood(f"the log has a hole behind version {state.version}")
@@ -227,7 +250,11 @@ class DeltaLog:
             found = self._read(self._path(version))
             if found is None:
                 raise NotUnderstood(f"version {version} has gone while the log was read")
-            state = _applied(state, version, commits[version], _lines(found[0]))
+            if not (lines := _lines(found[0])):
+                raise NotUnderstood(f"version {version} is empty")
+            state = _applied(state, version, commits[version], lines)
+            if read is not None:
+                read[version] = lines
         return state
 
 

@@ -133,7 +133,7 @@ def test_a_run_loads_nothing_that_it_does_not_use(orders):
     looked = f"""
 import sys
 from datetime import UTC, datetime
-from tideline.table.statistics import active_files
+from tideline.table.opened import active_files
 from tideline.table.delta_table import TargetTable
 table = TargetTable({read_stream(orders).table.uri!r})
 files = list(active_files(table._open(None)))

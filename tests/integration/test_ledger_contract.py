@@ -86,6 +86,50 @@ def test_of_two_commits_from_one_version_the_second_fails_and_writes_nothing(new
     assert new_store().read().documents["head"] == '{"live_runs": 1}'
 
 
+def test_what_a_commit_leaves_is_what_is_read(new_store):
+    """Also of a ledger whose history came from another location, with larger versions."""
+    store, put = new_store(), {"head": "1", "run:a": "{}"}
+    store.commit(store.read(), put=put, history=[HistoryEntry("run", "x", "{}", 700)])
+    known = store.read()
+    for n in range(3):
+        made = store.commit(known, put={"head": f"{n}", f"run:{n}": "{}"}, drop=["run:a", "none"])
+        known = new_store().read()
+        assert known.documents == {"head": f"{n}", **{f"run:{m}": "{}" for m in range(n + 1)}}
+        assert made is None or made == known
+        if made is not None:  # and the next commit may be made on it
+            store.commit(made, put={"head": "on it"})
+            with pytest.raises(CommitConflict):
+                new_store().commit(made, put={"head": "late"})
+            known = store.read()
+            assert known.documents["head"] == "on it"
+
+
+def test_what_is_known_may_be_old(new_store):
+    """Another writer's change is seen by the next update: needed, refused or in the way of it."""
+    mine, other = Ledger(new_store(), "s"), Ledger(new_store(), "s")
+    calls = []
+
+    def needed(state):
+        return state if state.control.token < 2 else state.with_next_token()
+
+    def refused(state):
+        if state.control.token < 4:
+            raise BadInput("too early")
+        return state.with_next_token()
+
+    def plain(state):
+        calls.append(state.control.token)
+        return state.with_next_token()
+
+    for change, token in ((needed, 3), (refused, 5), (plain, 7)):
+        mine.update(lambda s: s.with_next_token()) if token == 3 else mine.read()
+        other.update(lambda s: s.with_next_token())
+        assert mine.update(change).control.token == token
+    assert calls == [5, 6]
+    with pytest.raises(BadInput):
+        mine.update(lambda s: refused(replace(s, control=replace(s.control, token=1))))
+
+
 def test_concurrent_updates_all_count(new_store):
     """Nobody's increment is lost."""
     Ledger(new_store(), "s").update(lambda s: s.with_next_token())

@@ -87,7 +87,7 @@ def test_a_commit_on_what_came_after_the_backup_counts_for_nobody(place, monkeyp
 
     In files a look counts for a second: what was read longer ago is looked at once more.
     """
-    monkeypatch.setattr(delta_logs, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(delta_logs, "FRESH_SECONDS", 0.0)
     place.put_back()
     documents = place.go_on(2)
     mine = HistoryEntry("run", "x", "mine")

@@ -17,7 +17,7 @@ from tideline.model.spark_job import SparkJob, SparkResult
 from tideline.table.written_files import Manifest
 from tideline.wiring import open_ledger
 
-BUDGETS = {"idle": 50, "landing": 130, "head": 15}
+BUDGETS = {"idle": 36, "landing": 70, "head": 15}
 """Requests at most; `docs/object-stores.md` has what was measured."""
 RUNS = 1000
 PARTITIONS = 4

@@ -27,7 +27,7 @@ from tideline.errors import (
 from tideline.model.offsets import CoordinateRange
 from tideline.table import delta_table, rewriting
 from tideline.table.delta_table import TargetTable
-from tideline.table.statistics import active_files
+from tideline.table.opened import active_files
 from tideline.table.written_files import read_footer
 
 

@@ -28,11 +28,11 @@ def test_nothing_of_the_log_before_is_known(tmp_path, monkeypatch, fails):
     assert told(kept) == ["here"]
     if fails:
 
-        def away(version):
+        def away(known, read):
             raise OSError("away")
 
         with monkeypatch.context() as store:
-            store.setattr(kept._log, "look", away)
+            store.setattr(kept._log, "newest", away)
             with pytest.raises(OSError, match="away"):
                 kept.newest()
     shutil.rmtree(here)

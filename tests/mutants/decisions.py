@@ -204,7 +204,7 @@ MUTANTS = (
     ),
     Mutant(
         "versions of another table tell nothing about a commit (R13)",
-        "if after is not None and table.table_id != table_id:",
+        "if found is None and after is not None and table.table_id != table_id:",
         "if False:",
         GIVEN_UP,
     ),

@@ -18,8 +18,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: keys that are gone stay as rows",
-        "return rows.filter(~is_dropped(plan, {n: F.col(n) for n in rows.columns}))",
-        "return rows.where('NOT is_deleted')",
+        "kept = rows.filter(~is_dropped(plan, {n: F.col(n) for n in row_columns(plan)}))",
+        "kept = rows.where('NOT is_deleted')",
         f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer {ANY}",
     ),
     Mutant(

@@ -8,6 +8,25 @@ PUT_BACK = "tests/integration/test_ledger_put_back.py"
 TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
     Mutant(
+        "that a change is not needed counts only of what was just read",
+        "            if after is not before:\n                with",
+        "            if after is before:\n                return before\n"
+        "            else:\n                with",
+        f"{LEDGER_CONTRACT}::test_what_is_known_may_be_old",
+    ),
+    Mutant(
+        "that a change is refused counts only of what was just read",
+        "with suppress(TidelineError):\n                after = change(before)",
+        "if True:\n                after = change(before)",
+        f"{LEDGER_CONTRACT}::test_what_is_known_may_be_old",
+    ),
+    Mutant(
+        "who was first in between is met by what stands",
+        "with suppress(CommitConflict):\n                    return self._written",
+        "if True:\n                    return self._written",
+        f"{LEDGER_CONTRACT}::test_what_is_known_may_be_old",
+    ),
+    Mutant(
         "a lease that others had is lost for good (R5)",
         "            leases.refuse_lost(state, name, self.holder)\n",
         "            pass\n",
@@ -21,8 +40,8 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has lost its lease knows nothing (R5)",
-        "return self._refuse_lost(self._decode(self.store.read()))",
-        "return self._decode(self.store.read())",
+        "return self._refuse_lost(self._decode(self._read()))",
+        "return self._decode(self._read())",
         LEDGER_CONTRACT,
     ),
     Mutant(

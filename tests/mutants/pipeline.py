@@ -158,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit is found in an older copy that was put back (R13)",
-        "if head.table_version is not None and head.table_version < first:",
+        "if found is None and head.table_version is not None and head.table_version < first:",
         "if False:",
         "tests/steps/test_halting.py",
     ),
@@ -384,7 +384,7 @@ MUTANTS = (
     ),
     Mutant(
         "foreign commits between verifying and advancing (R13)",
-        "    if record.is_open:\n        _halt_if_changed(run, state, plan)\n",
+        "    if record.is_open:\n        _halt_if_changed(run, state, plan, table.version)\n",
         "",
         "tests/steps/test_ways_out.py::test_a_delete_by_others_after_verifying_is_noticed",
         within="advance_offsets",

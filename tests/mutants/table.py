@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows without coordinates are named, and nobody's fault of ours",
-        "if wrong := [n for n in columns if not _names_all(data, n)]:",
+        "if wrong := [n for n in columns if not _names_all(rows, n)]:",
         "if wrong := []:",
         "tests/integration/test_planted_damage.py",
     ),

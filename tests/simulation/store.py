@@ -87,7 +87,7 @@ class MemoryStore:
         put: Mapping[str, str],
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
-    ) -> None:
+    ) -> Snapshot:
         """All of it, if nobody else was first."""
         self._tick("store.commit<")
         self._refuse_away()
@@ -105,13 +105,17 @@ class MemoryStore:
                 state.history[entry.kind].append(replace(entry, version=version, recorded_at=at))
                 state.version = max(state.version, version)
             state.newest = state.version
+            made = Snapshot(state.version, dict(state.documents))
         state.committed()
         if state.lost_answers:
             state.lost_answers -= 1
             raise ServiceAway(f"{self._location} did not answer")
         self._tick("store.commit>")
+        return made
 
-    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+    def history(
+        self, kind: str, key: str | None = None, at: Snapshot | None = None
+    ) -> Iterator[HistoryEntry]:
         """Entries of a kind, smallest version first."""
         self._tick("store.history")
         self._refuse_away()

@@ -139,12 +139,15 @@ class SimulatedTable:
         self._name = name
         self._tick = tick
 
-    def observe(self, known_version: int | None = None) -> TableObservation:
+    def observe(self, known_version: int | None = None, at: int | None = None) -> TableObservation:
         """The newest version and the commits up to it."""
         self._tick("table.observe")
         state = self._state
         if state.table_id is None:
             return TableObservation(exists=False)
+        if at is not None and at >= len(state.versions):
+            raise ServiceAway(f"no version {at} in the table's log")
+        versions = state.versions if at is None else state.versions[: at + 1]
         newer = ()
         if known_version is not None:
             newer = tuple(
@@ -157,18 +160,18 @@ class SimulatedTable:
                     v.plan_id,
                     v.token,
                 )
-                for number, v in enumerate(state.versions)
+                for number, v in enumerate(versions)
                 if number > known_version and number >= state.log_start
             )
         return TableObservation(
             exists=True,
             table_id=state.table_id,
-            version=len(state.versions) - 1,
+            version=len(versions) - 1,
             stream=state.stream,
             ledger_id=state.ledger_id,
             newer=newer,
             partition_by=("topic_id",),
-            token=state.versions[-1].tokens.get(app_id(state.ledger_id)),
+            token=versions[-1].tokens.get(app_id(state.ledger_id)),
             layout=state.layout,
         )
 
@@ -176,14 +179,17 @@ class SimulatedTable:
         """Unknown: there are no statistics."""
         return None
 
-    def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
+    def find_commit(
+        self, plan_id: str, after_version: int | None, at: int | None = None
+    ) -> TableCommit | None:
         """The newest commit that carries a plan's id."""
         self._tick("table.find_commit")
         state = self._state
         if state.table_id is None:
             return None
         first = max(-1 if after_version is None else after_version, state.log_start - 1)
-        for number in range(len(state.versions) - 1, first, -1):
+        last = len(state.versions) - 1 if at is None else min(at, len(state.versions) - 1)
+        for number in range(last, first, -1):
             made = state.versions[number]
             if made.plan_id == plan_id and made.token is not None:
                 return TableCommit(
@@ -212,9 +218,12 @@ class SimulatedTable:
             and made.token > token
         )
 
-    def newest_token(self, app_id: str) -> int | None:
+    def newest_token(self, app_id: str, at: int | None = None) -> int | None:
         """The newest token of an application."""
-        newest = self._state.newest
+        versions = self._state.versions
+        if at is not None and at >= len(versions):
+            raise ServiceAway(f"no version {at} in the table's log")
+        newest = self._state.newest if at is None else versions[at]
         return None if newest is None else newest.tokens.get(app_id)
 
     def landed(

@@ -26,10 +26,10 @@ class Table:
     def __init__(self, now, commit=None):
         self.now, self.commit = now, commit
 
-    def observe(self, since=None):
+    def observe(self, since=None, at=None):
         return self.now
 
-    def find_commit(self, plan_id, after_version):
+    def find_commit(self, plan_id, after_version, at=None):
         is_read = self.commit is not None and self.commit.version > (after_version or 0)
         return self.commit if is_read else None
 

@@ -79,17 +79,17 @@ class Table:
         self.rows, self.made, self.fences = {}, None, []
         self.quicker = {}
 
-    def observe(self, since=None):
+    def observe(self, since=None, at=None):
         return self.now
 
     def landed(self, ranges, version):
         return self.rows
 
-    def find_commit(self, commit_id, after_version):
+    def find_commit(self, commit_id, after_version, at=None):
         fence = next((f for f in self.fences if f.commit_id == commit_id), None)
         return self.made if fence is None else TableCommit("t", 2, fence.token, 0, 0)
 
-    def newest_token(self, app_id):
+    def newest_token(self, app_id, at=None):
         return 0
 
     def commit(self, change, files, based_on):

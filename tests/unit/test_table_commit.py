@@ -31,14 +31,14 @@ class Table:
         self.answers, self.token, self.commits, self.based_on = list(answers), token, [], []
         self.version = 0
 
-    def observe(self, known_version=None):
+    def observe(self, known_version=None, at=None):
         return TableObservation(exists=True, table_id="t", version=self.version)
 
-    def find_commit(self, commit_id, after_version):
+    def find_commit(self, commit_id, after_version, at=None):
         found = [c for c in self.commits if c.version > after_version]
         return found[-1] if found else None
 
-    def newest_token(self, app_id):
+    def newest_token(self, app_id, at=None):
         return self.token
 
     def commit(self, change, files, based_on):

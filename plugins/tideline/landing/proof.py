@@ -80,21 +80,27 @@ def find_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit |
     Args:
         head: Knows the version of a copy that was approved.
     """
+    return look_for_commit(run, record, head)[0]
+
+
+def look_for_commit(
+    run: RunContext, record: RunRecord, head: Head
+) -> tuple[TableCommit | None, TableObservation]:
+    """The newest commit that carries the plan's id, and the table in which it was looked for."""
     plan, known = record.plan, record.table_commit
     assert plan is not None
     table_id, after = plan.table_id, plan.table_version
     if known is not None:
         table_id, after = known.table_id, known.version - 1
-    found = run.table.find_commit(plan.plan_id, after_version=after)
-    if found is not None:
-        return found
     first = -1 if after is None else after
     table = run.table.observe(first)
-    if after is not None and table.table_id != table_id:
-        return run.table.find_commit(plan.plan_id, after_version=None)
-    if head.table_version is not None and head.table_version < first:
-        found = run.table.find_commit(plan.plan_id, after_version=head.table_version)
-    return found or _of_cleaned_log(run, record, table, first)
+    at, plan_id = table.version, plan.plan_id
+    found = run.table.find_commit(plan_id, after, at)
+    if found is None and after is not None and table.table_id != table_id:
+        return run.table.find_commit(plan_id, None, at), table
+    if found is None and head.table_version is not None and head.table_version < first:
+        found = run.table.find_commit(plan_id, head.table_version, at)
+    return found or _of_cleaned_log(run, record, table, first), table
 
 
 def _of_cleaned_log(
@@ -127,18 +133,20 @@ def proven_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit
     """
     plan = record.plan
     assert plan is not None
-    commit = find_commit(run, record, head)
-    newest = run.table.observe().version
-    if commit is None or newest is None:
+    commit, table = look_for_commit(run, record, head)
+    if commit is None or table.version is None:
         return None
-    landed = run.table.landed(plan.ranges, newest)
+    landed = run.table.landed(plan.ranges, table.version)
     rows = sum(part.rows for part in landed.values())
     distinct = sum(part.distinct for part in landed.values())
     return commit if rows == distinct >= commit.rows else None
 
 
 def foreign_changes(
-    run: RunContext, state: LedgerState, plan: BatchPlan | None = None
+    run: RunContext,
+    state: LedgerState,
+    plan: BatchPlan | None = None,
+    at: int | None = None,
 ) -> tuple[TableObservation, tuple[Finding, ...]]:
     """The table now, and what others did to it since the last version that the ledger knows (R13).
 
@@ -148,6 +156,7 @@ def foreign_changes(
         state: The ledger; its head knows the table after the first verified commit.
         plan: What the first plan knows of the table until then, unless that table was given up;
             None where nothing is landed.
+        at: The table's version that was just looked at; None looks.
     """
     table_id, version = state.head.table_id, state.head.table_version
     if plan is not None and plan.table_id not in state.head.given_up:
@@ -156,7 +165,7 @@ def foreign_changes(
     listed_after = state.head.listed_after
     if state.head.table_version is None and version is not None:
         listed_after = version
-    table = run.table.observe(listed_after)
+    table = run.table.observe(listed_after, at)
     known_version = version if table_id else None
     findings = table_findings(
         table_id,
@@ -181,7 +190,11 @@ def known_token(run: RunContext, state: LedgerState, table: TableObservation) ->
 
 
 def count_rows(
-    run: RunContext, record: RunRecord, ranges: Iterable[PlannedRange], head: Head
+    run: RunContext,
+    record: RunRecord,
+    ranges: Iterable[PlannedRange],
+    head: Head,
+    at: int | None = None,
 ) -> Counted:
     """Rows and gaps of a run's landed ranges, in the table's newest version.
 
@@ -193,12 +206,13 @@ def count_rows(
         record: Of the run that executes the plan; holds evidence that was gathered before.
         ranges: The part of its plan that is meant.
         head: Holds the accepted losses.
+        at: The newest version, where it was just looked at; None looks.
 
     Raises:
         ServiceAway: The table or the cluster cannot be asked.
     """
     wanted = tuple(ranges)
-    version = run.table.observe().version
+    version = run.table.observe().version if at is None else at
     if version is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     landed = run.table.landed(wanted, version)

@@ -80,9 +80,9 @@ def commit_checked(
     for _ in range(_TRIES):
         seen, findings = target.look()
         # Asked after the look: a newer token is in the version that we build on, or above it.
-        if made := _made(target, change, after_version):
+        if made := _made(target, change, after_version, seen.version):
             return made
-        _refuse_fenced(target, change)
+        _refuse_fenced(target, change, seen.version)
         target.halt(findings)
         if seen.version is None:
             raise _away(target, "it is gone")
@@ -105,17 +105,19 @@ def _away(target: Target, why: str) -> ServiceAway:
     return ServiceAway(f"table {target.uri}: {why}; nothing was committed, run again later")
 
 
-def _made(target: Target, change: TableChange, after_version: int) -> TableCommit | None:
-    """The change's commit, if the table shows it."""
-    made = target.table.find_commit(change.commit_id, after_version)
+def _made(
+    target: Target, change: TableChange, after_version: int, at: int | None = None
+) -> TableCommit | None:
+    """The change's commit, if the table shows it; at a version that was just looked at, if any."""
+    made = target.table.find_commit(change.commit_id, after_version, at)
     if made is None or made.token != change.token:
         return None
     log.info("%s: %d rows, table version %d", change.commit_id, made.rows, made.version)
     return made
 
 
-def _refuse_fenced(target: Target, change: TableChange) -> None:
-    newest = target.table.newest_token(change.app_id)
+def _refuse_fenced(target: Target, change: TableChange, at: int | None) -> None:
+    newest = target.table.newest_token(change.app_id, at)
     if newest is not None and newest >= change.token:
         raise AttemptFenced(
             f"{change.commit_id}: attempt {change.token} has committed nothing: the table holds"

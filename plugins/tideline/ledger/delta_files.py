@@ -250,13 +250,13 @@ class LedgerFiles:
                 list(actions), "append", SCHEMA, partition_by=["slot"], commit_properties=properties
             )
         except (delta_errors.DeltaError, OSError):
-            if not self._is_committed(table, commit_id, base):
+            if not self._is_committed(commit_id, base):
                 raise
             log.info("ledger %s: only the answer to a commit was lost", self._uri)
 
-    def _is_committed(self, table: DeltaTable, commit_id: str, after_version: int) -> bool:
+    def _is_committed(self, commit_id: str, after_version: int) -> bool:
         version = after_version + 1
-        while (actions := read_commit(table, version, self._options)) is not None:
+        while (actions := read_commit(self._uri, version, self._options)) is not None:
             if any(a.get("commitInfo", {}).get(COMMIT_ID) == commit_id for a in actions):
                 return True
             version += 1
@@ -331,7 +331,7 @@ class LedgerTables:
         Raises:
             OSError: The store cannot be reached.
         """
-        actions = read_commit(table, version, self._options)
+        actions = read_commit(self._uri, version, self._options)
         added = (unquote(a["add"]["path"]) for a in actions or () if "add" in a)
         if actions is not None and {*added} <= {*map(unquote, files)}:
             return True

@@ -18,6 +18,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_checkpoint import LogState, NotUnderstood
 from tideline.delta_log import (
+    FRESH_SECONDS,
     STORE_ERRORS,
     CommitTaken,
     DeltaLog,
@@ -28,8 +29,6 @@ from tideline.store.probe import refuse_web_pages
 from tideline.store.settings import ROLE
 
 log = logging.getLogger("tideline")
-_FRESH_SECONDS = 1.0
-"""A look so young is not repeated before a commit."""
 
 
 class LogFile(NamedTuple):
@@ -120,14 +119,19 @@ class LedgerLogs:
             CommitConflict: The log is not where the view was read.
             TidelineError: As `newest`.
         """
-        if view.state is None or time.monotonic() - view.looked_at < _FRESH_SECONDS:
+        if view.state is None or time.monotonic() - view.looked_at < FRESH_SECONDS:
             return
         found = self.newest()
         if found is None or found.state is None or found.state.place != view.state.place:
             raise CommitConflict(f"{self._uri}: the ledger is no longer at version {view.version}")
 
-    def commit(self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str) -> None:
+    def commit(
+        self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str
+    ) -> View | None:
         """Add and take out files, in the version after a view's.
+
+        Returns:
+            That version; None where it has to be read.
 
         Raises:
             CommitConflict: The ledger is no longer at that version; nothing was written.
@@ -135,22 +139,23 @@ class LedgerLogs:
         """
         if view.state is None or self._own is None:
             self._commit_by_delta_rs(view, actions, app_id)
-            return
+            return None
         about = {
             "tideline": "ledger",
             "txn": {"appId": app_id, "version": view.version + 1},
         }
         try:
-            self._state = self._own.commit(view.state, actions, about)
+            self._state = made = self._own.commit(view.state, actions, about)
         except CommitTaken as error:
             raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
         except STORE_ERRORS as error:
             raise self.files.failure(error) from error
-        if self._state.is_due:
+        if made.is_due:
             try:
-                self._own.write_checkpoint(self._state)
+                self._own.write_checkpoint(made)
             except STORE_ERRORS as error:
                 log.warning("ledger %s: no checkpoint: %s", self._uri, error)
+        return _view(made)
 
     def _commit_by_delta_rs(
         self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str

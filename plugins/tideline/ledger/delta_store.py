@@ -114,7 +114,7 @@ class DeltaLedgerStore:
         put: Mapping[str, str],
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
-    ) -> None:
+    ) -> Snapshot | None:
         """One Delta transaction, checked from the version that `base` was read from."""
         basis = base.basis
         if not isinstance(basis, _Basis):
@@ -123,9 +123,15 @@ class DeltaLedgerStore:
             if view is None or view.version != 0:
                 raise CommitConflict(f"{self._uri}: another writer wrote into the new ledger")
             basis = _Basis(view, {}, 0)
-        version = self._commit(basis, put, {*drop}, list(history))
-        if version % COMMITS_PER_TIDY == 0:
+        dropped = {*drop}
+        made = self._commit(basis, put, dropped, list(history))
+        if (basis.view.version + 1) % COMMITS_PER_TIDY == 0:
             tidy(self._tables, self._files)
+            return None
+        if made is None:
+            return None
+        left = {k: v for k, v in base.documents.items() if k not in dropped}
+        return Snapshot(made.view.version + made.ahead, {**left, **put}, made)
 
     def _commit(
         self,
@@ -133,8 +139,8 @@ class DeltaLedgerStore:
         put: Mapping[str, str],
         drop: set[str],
         history: list[HistoryEntry],
-    ) -> int:
-        """Commit on what was read; the version that it makes."""
+    ) -> _Basis | None:
+        """Commit on what was read; what a next commit is to be made of, where that is known."""
         version, ahead = basis.view.version + 1, basis.ahead
         self._logs.refuse_moved(basis.view)
         # entries of another location keep their versions: the ledger's has to pass them
@@ -149,16 +155,19 @@ class DeltaLedgerStore:
         for key, body in put.items():
             added = self._files.write(key, [HistoryEntry("state", key, body, version)])
             actions.append(added)
-            written[added.path] = body
+            written[added.path] = key
         closed: dict[str, list[HistoryEntry]] = defaultdict(list)
         for e in history:
             given = e.version if e.version >= 0 else version + ahead
             closed[e.kind].append(replace(e, version=given))
         for kind, entries in closed.items():
             actions.append(self._files.write(segment_key(kind, version), entries))
-        self._logs.commit(basis.view, actions, _APP_ID)
-        self._bodies = {**self._bodies, **written}
-        return version
+        view = self._logs.commit(basis.view, actions, _APP_ID)
+        self._bodies = {**self._bodies, **{path: put[key] for path, key in written.items()}}
+        if view is None:
+            return None
+        left = {path: key for path, key in basis.files.items() if key not in replaced}
+        return _Basis(view, {**left, **written}, ahead)
 
     def _create(self) -> None:
         refuse_unconditional_puts(self._uri, self._options)
@@ -186,12 +195,15 @@ class DeltaLedgerStore:
         except OSError as error:
             raise self._files.failure(error) from error
 
-    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+    def history(
+        self, kind: str, key: str | None = None, at: Snapshot | None = None
+    ) -> Iterator[HistoryEntry]:
         """Closed records of a kind; one that stands there twice counts once.
 
         Versions of before merged segments in a way that could leave every record twice.
         """
-        view = self._logs.newest()
+        basis = None if at is None else at.basis
+        view = basis.view if isinstance(basis, _Basis) else self._logs.newest()
         found = [
             entry
             for file in (() if view is None else view.files)

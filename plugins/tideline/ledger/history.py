@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tideline.documents import load
 from tideline.errors import SchemaChanged, StreamBusy
-from tideline.ledger.port import HistoryEntry, Kept, LedgerStore
+from tideline.ledger.port import HistoryEntry, Kept, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord, WriterSchema
 from tideline.model.head import Head
@@ -187,8 +187,10 @@ class LedgerHistory:
                 seen.add(entry.key)
                 yield self._load(kind, entry)
 
-    def _last(self, kind: type[Value], name: str, key: str) -> Value | None:
-        entries = list(self.store.history(name, key))
+    def _last(
+        self, kind: type[Value], name: str, key: str, at: Snapshot | None = None
+    ) -> Value | None:
+        entries = list(self.store.history(name, key, at))
         return self._load(kind, entries[-1]) if entries else None
 
     def _load(self, kind: type[Value], entry: HistoryEntry) -> Value:

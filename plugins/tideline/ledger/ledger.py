@@ -10,10 +10,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from tideline.errors import LedgerElsewhere, ServiceAway, TidelineError
+from tideline.errors import CommitConflict, LedgerElsewhere, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.history import LedgerHistory
@@ -35,6 +35,7 @@ class Ledger(LedgerHistory):
         self.holder = uuid.uuid4().hex
         self._held: list[str] = []
         self._newest = -1
+        self._known: Snapshot | None = None  # what was read or written last
         # The thread that renews a lease must not read an older version than `_newest` in between.
         self._lock = threading.RLock()
 
@@ -50,7 +51,7 @@ class Ledger(LedgerHistory):
             BadInput: It is another stream's ledger.
         """
         with self._lock:
-            return self._refuse_lost(self._decode(self.store.read()))
+            return self._refuse_lost(self._decode(self._read()))
 
     def read_since(self, known: LedgerState) -> LedgerState:
         """The state now: the very object that is known where nothing has changed since.
@@ -59,7 +60,7 @@ class Ledger(LedgerHistory):
             TidelineError: As `read`.
         """
         with self._lock:
-            snapshot = self.store.read()
+            snapshot = self._read()
             return known if snapshot.version == known.version else self._decode(snapshot)
 
     def find_run(self, run_id: str, state: LedgerState | None = None) -> RunRecord | None:
@@ -71,10 +72,13 @@ class Ledger(LedgerHistory):
         Raises:
             TidelineError: As `read`.
         """
-        known = (self.read() if state is None else state).runs.get(run_id)
+        state = self.read() if state is None else state
+        known = state.runs.get(run_id)
         if known is not None:
             return known
-        return self._last(RunRecord, "run", run_id)
+        read = self._known
+        at = read if read is not None and read.version == state.version else None
+        return self._last(RunRecord, "run", run_id, at)
 
     def update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
         """Apply a change by compare-and-swap, under every lease that the holder works under (R5).
@@ -101,12 +105,30 @@ class Ledger(LedgerHistory):
 
         return retry_conflicts(attempt, _TRIES)
 
+    def _read(self) -> Snapshot:
+        self._known = self.store.read()
+        return self._known
+
     def _try_update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:
-        base = self.store.read()
+        """Change what is known; where that comes to nothing, what stands.
+
+        Whoever was first in between is met by the swap itself. But that a change is refused, or not
+        needed, counts only of what was just read.
+        """
+        known, self._known = self._known, None
+        if known is not None and known.version >= 0:
+            before = after = self._decode(known)
+            with suppress(TidelineError):
+                after = change(before)
+            if after is not before:
+                with suppress(CommitConflict):
+                    return self._written(known, before, after)
+        base = self._read()
         before = self._decode(base)
         after = change(before)
-        if after is before:
-            return before
+        return before if after is before else self._written(base, before, after)
+
+    def _written(self, base: Snapshot, before: LedgerState, after: LedgerState) -> LedgerState:
         after, history = with_head_kept(before, after)
         documents = encode(after)
         # only what changed: the head of ten thousand partitions is large
@@ -114,7 +136,8 @@ class Ledger(LedgerHistory):
         closed = {r.run_id: r for r in after.runs.values() if is_closed(r)}
         history += closed_entries(after, closed)
         drop = set(base.documents) - set(documents)
-        self.store.commit(base, put=put, drop=drop, history=history)
+        self._known = None  # also where its answer is lost
+        self._known = self.store.commit(base, put=put, drop=drop, history=history)
         still_open = {k: r for k, r in after.runs.items() if k not in closed}
         return replace(
             after,

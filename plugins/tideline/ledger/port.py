@@ -101,7 +101,7 @@ class LedgerStore(Protocol):
         put: Mapping[str, str],
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
-    ) -> None:
+    ) -> Snapshot | None:
         """Replace, remove and append in one step: all of it or nothing.
 
         Args:
@@ -111,16 +111,22 @@ class LedgerStore(Protocol):
             history: Entries to append. One that has a version keeps it (it comes from another
                 location); later commits get larger versions.
 
+        Returns:
+            What stands then, for a next commit; None where it has to be read.
+
         Raises:
             CommitConflict: The ledger is no longer at `base.version`; nothing was written.
             ServiceAway: The storage does not answer; whether it has committed is unknown.
         """
 
-    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+    def history(
+        self, kind: str, key: str | None = None, at: Snapshot | None = None
+    ) -> Iterator[HistoryEntry]:
         """Entries of a kind, smallest version first.
 
         Args:
             key: Only entries of this key, found without reading the others; None for all.
+            at: What was just read: later entries may be left out; None looks for them.
         """
 
     def recent(self, kind: str) -> Iterator[HistoryEntry]:

@@ -145,9 +145,9 @@ class SqlLedgerStore:
         put: Mapping[str, str],
         drop: Iterable[str] = (),
         history: Iterable[HistoryEntry] = (),
-    ) -> None:
+    ) -> Snapshot:
         """One transaction of the database; `base` is its version."""
-        history = list(history)
+        history, dropped = list(history), {*drop}
         # by chance: a backup that was put back does not come to the same versions again
         version = base.version + 1 + secrets.randbelow(_LARGEST_STEP)
         version = max(version, *(e.version for e in history), 0)
@@ -168,7 +168,7 @@ class SqlLedgerStore:
         with self._transaction() as connection:
             _limit_waiting(connection)
             self._take_turn(connection, base.version, version)
-            if replaced := {*put, *drop}:
+            if replaced := {*put, *dropped}:
                 connection.execute(
                     DOCUMENTS.delete().where(of_ledger, DOCUMENTS.c.slot.in_(replaced))
                 )
@@ -176,6 +176,8 @@ class SqlLedgerStore:
                 connection.execute(DOCUMENTS.insert(), documents)
             if entries:
                 connection.execute(HISTORY.insert(), entries)
+        left = {k: v for k, v in base.documents.items() if k not in dropped}
+        return Snapshot(version, {**left, **put})
 
     def _take_turn(self, connection: Connection, base: int, version: int) -> None:
         """The compare-and-swap; has to be the transaction's first write."""
@@ -193,7 +195,9 @@ class SqlLedgerStore:
         if connection.execute(swap).rowcount != 1:
             raise CommitConflict(f"{self._location}: the ledger is no longer at version {base}")
 
-    def history(self, kind: str, key: str | None = None) -> Iterator[HistoryEntry]:
+    def history(
+        self, kind: str, key: str | None = None, at: Snapshot | None = None
+    ) -> Iterator[HistoryEntry]:
         """Closed records of a kind, oldest version first."""
         h = HISTORY.c
         wanted = self._of_kind(kind)

@@ -91,13 +91,15 @@ def land_batch(run: RunContext) -> RunRecord:
         plan_offset_ranges(run)
         log.info("detecting")
         record = detect_earliest_reset(run)
-        needless = steps_without_work(record, run.ledger.read().control.incidents)
+        incidents = run.ledger.read().control.incidents if record.is_to_execute else ()
+        needless = steps_without_work(record, incidents)
         if "ingest_ranges" in needless:
             return record
         if "resolve_reset" not in needless:
             resolve_reset(run)
-        _, record, plan = run.frozen()
-        if plan is None:
+            record = run.frozen()[1]
+        plan = record.plan
+        if plan is None or not record.is_to_execute:
             return record
         partitions, offsets = len(plan.ranges), plan.estimated_records
         log.info("ingesting %s offsets of %s partitions", f"{offsets:,}", partitions)

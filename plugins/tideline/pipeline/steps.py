@@ -26,8 +26,8 @@ from tideline.landing.proof import (
     changes_after_read,
     check_log,
     count_rows,
-    find_commit,
     foreign_changes,
+    look_for_commit,
 )
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
@@ -117,15 +117,15 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     state, record, plan = run.frozen()
     if plan is None:
         return None
-    commit = find_commit(run, record, state.head)
+    commit, table = look_for_commit(run, record, state.head)
     if record.is_open or commit is None:
-        _halt_if_changed(run, state, plan)
+        _halt_if_changed(run, state, plan, table.version)
     if commit is None:
         raise AttemptFenced(
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
-    counted = count_rows(run, record, plan.ranges, state.head)
+    counted = count_rows(run, record, plan.ranges, state.head, table.version)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
         _keep(run, state, record, counted.evidence)
@@ -148,9 +148,9 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     return commit, counted.verified
 
 
-def _halt_if_changed(run: RunContext, state: LedgerState, plan: BatchPlan) -> None:
+def _halt_if_changed(run: RunContext, state: LedgerState, plan: BatchPlan, at: int | None) -> None:
     """What others did to the table comes before what the plan lacks there (R13)."""
-    if foreign := foreign_changes(run, state, plan)[1]:
+    if foreign := foreign_changes(run, state, plan, at)[1]:
         open_and_halt(run, state, foreign)
 
 
@@ -227,9 +227,9 @@ def advance_offsets(run: RunContext) -> RunRecord:
     state, record, plan = run.frozen()
     if plan is None:
         return record
+    commit, table = look_for_commit(run, record, state.head)
     if record.is_open:
-        _halt_if_changed(run, state, plan)
-    commit = find_commit(run, record, state.head)
+        _halt_if_changed(run, state, plan, table.version)
     if commit is None or commit != record.table_commit:
         raise BadInput(
             f"plan {plan.plan_id}: its newest commit in {run.stream.table.uri} is not verified;"

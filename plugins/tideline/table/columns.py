@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.schema import Field as DeltaField
 
 from tideline.model.observation import ColumnChange, TableObservation, TableProperty
+from tideline.table.opened import Opened
 from tideline.table.schema import Field
 
 _NUMBERED = (
@@ -38,9 +39,15 @@ def schema_of(columns: Sequence[Field]) -> Schema:
     return Schema.from_json(json.dumps({"type": "struct", "fields": list(columns)}))
 
 
-def columns_of(table: DeltaTable) -> tuple[Field, ...]:
+def columns_of(table: Opened) -> tuple[Field, ...]:
     """The columns of a table in Delta's form, in its order."""
     return tuple(json.loads(table.schema().to_json())["fields"])
+
+
+def lacking(table: Opened, wanted: Sequence[Field]) -> list[Field]:
+    """The columns that a table does not have, or not with this type."""
+    known = {column["name"]: column for column in columns_of(table)}
+    return [c for c in wanted if known.get(c["name"], {}).get("type") != c["type"]]
 
 
 def add_columns(table: DeltaTable, wanted: Sequence[Field]) -> tuple[Field, ...]:
@@ -59,9 +66,7 @@ def add_columns(table: DeltaTable, wanted: Sequence[Field]) -> tuple[Field, ...]
         CommitFailedError: Another program has changed the table meanwhile.
         DeltaError: The commit was refused.
     """
-    known = {column["name"]: column for column in columns_of(table)}
-    added = [c for c in wanted if known.get(c["name"], {}).get("type") != c["type"]]
-    if added:
+    if added := lacking(table, wanted):
         table.alter.add_columns(
             list(schema_of(added).fields),
             # A retry would add to columns that nobody has compared.
@@ -71,7 +76,7 @@ def add_columns(table: DeltaTable, wanted: Sequence[Field]) -> tuple[Field, ...]
     return columns_of(table)
 
 
-def asked_of_writers(table: DeltaTable, wanted: Schema) -> TableObservation:
+def asked_of_writers(table: Opened, wanted: Schema) -> TableObservation:
     """What a table asks of whoever writes to it, and nothing else about it.
 
     Args:
@@ -85,7 +90,7 @@ def asked_of_writers(table: DeltaTable, wanted: Schema) -> TableObservation:
     )
 
 
-def _protocol_features(table: DeltaTable) -> tuple[str, ...]:
+def _protocol_features(table: Opened) -> tuple[str, ...]:
     """Names of the features in the table's protocol, sorted."""
     protocol = table.protocol()
     if protocol.min_writer_version >= 7:
@@ -99,7 +104,7 @@ def _protocol_features(table: DeltaTable) -> tuple[str, ...]:
     )
 
 
-def _delta_properties(table: DeltaTable) -> tuple[TableProperty, ...]:
+def _delta_properties(table: Opened) -> tuple[TableProperty, ...]:
     """The table's `delta.` properties, sorted by name."""
     properties = table.metadata().configuration
     return tuple(
@@ -109,7 +114,7 @@ def _delta_properties(table: DeltaTable) -> tuple[TableProperty, ...]:
     )
 
 
-def _changed_columns(table: DeltaTable, columns: Schema) -> tuple[ColumnChange, ...]:
+def _changed_columns(table: Opened, columns: Schema) -> tuple[ColumnChange, ...]:
     """The columns that are not as Tideline creates them; further ones that may be null are fine."""
     wanted = {field.name: field for field in columns.fields}
     fields = {field.name: field for field in table.schema().fields}

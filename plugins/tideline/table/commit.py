@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
@@ -17,6 +17,8 @@ from tideline.model.table_features import refusals
 from tideline.model.wording import first_few
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.table.columns import asked_of_writers
+from tideline.table.log import NewestTable
+from tideline.table.opened import Opened
 from tideline.table.rewriting import rewrite
 from tideline.table.rows import Reader
 from tideline.table.schema import LEDGER_PROPERTY, STATISTICS_COLUMNS, STREAM_PROPERTY, TableChange
@@ -91,7 +93,8 @@ def create_table(
 
 
 def commit_change(
-    table: DeltaTable,
+    kept: NewestTable,
+    table: Opened,
     store: PyFileSystem,
     change: TableChange,
     added: Iterable[WrittenFile],
@@ -101,7 +104,8 @@ def commit_change(
     """Commit a change as the version right after the given one.
 
     Args:
-        table: The version that the caller has checked.
+        kept: Writes the log.
+        table: The version that the caller has checked, as `kept` gave it.
         added: The attempt's data files.
         standing: The table's data files in that version.
         read: Reads the coordinates of one of these.
@@ -122,17 +126,7 @@ def commit_change(
     actions += _exchanged(table, store, change, standing)
     actions += _replaced(table, change, standing)
     _refuse_gone(store, change, holding_rows)
-    table.create_write_transaction(
-        actions,
-        "append",  # "overwrite" would remove every file
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": metadata},
-            app_transactions=[Transaction(change.app_id, change.token)],
-            max_commit_retries=0,  # a retry would not check the rows of newer commits
-        ),
-    )
+    kept.commit(table, actions, metadata, Transaction(change.app_id, change.token))
 
 
 def _refuse_gone(store: PyFileSystem, change: TableChange, added: Sequence[WrittenFile]) -> None:
@@ -148,7 +142,7 @@ def _refuse_gone(store: PyFileSystem, change: TableChange, added: Sequence[Writt
         )
 
 
-def refuse_unwritable(table: DeltaTable, wanted: Schema) -> None:
+def refuse_unwritable(table: Opened, wanted: Schema) -> None:
     """Refuse a table that asks for Delta's own writer (ADR 20).
 
     Every look refuses it, too; a removal commits without one, and somebody may be quicker.
@@ -193,7 +187,7 @@ def _taken_out(
 
 
 def _exchanged(
-    table: DeltaTable, store: PyFileSystem, change: TableChange, standing: Collection[DataFile]
+    table: Opened, store: PyFileSystem, change: TableChange, standing: Collection[DataFile]
 ) -> list[Action]:
     """What puts merged files in place of those with the same rows, and says that no data changes.
 
@@ -215,9 +209,7 @@ def _exchanged(
     return actions
 
 
-def _replaced(
-    table: DeltaTable, change: TableChange, standing: Collection[DataFile]
-) -> list[Action]:
+def _replaced(table: Opened, change: TableChange, standing: Collection[DataFile]) -> list[Action]:
     """What takes out the files whose rows the attempt has written anew."""
     there = {unquote(file.path): file for file in standing}
     if gone := [path for path in change.takes_out if path not in there]:

@@ -16,12 +16,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 from deltalake import exceptions as delta_errors
-from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import discard_folder, read_bytes
+from tideline.delta_io import discard_folder, files_of, read_bytes
 from tideline.errors import (
     BadInput,
     CommitConflict,
@@ -39,9 +38,16 @@ from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.store.refusals import plain_text, refusal
 from tideline.table import ghosts
-from tideline.table.columns import add_columns, asked_of_writers, columns_of, schema_of
+from tideline.table.columns import (
+    add_columns,
+    asked_of_writers,
+    columns_of,
+    lacking,
+    schema_of,
+)
 from tideline.table.commit import commit_change, create_table, refuse_unwritable
 from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
+from tideline.table.opened import Opened, active_files
 from tideline.table.rows import (
     Grouped,
     Reader,
@@ -63,7 +69,7 @@ from tideline.table.schema import (
     app_id,
     delta_fields,
 )
-from tideline.table.statistics import Coordinates, DataFile, active_files, copies, runs
+from tideline.table.statistics import Coordinates, DataFile, copies, runs
 from tideline.table.written_files import (
     WrittenFile,
     committed_files,
@@ -98,10 +104,10 @@ class TargetTable:
         self._kept = NewestTable(uri, self._options)
         self._read_footers: dict[str, WrittenFile] = {}
 
-    def observe(self, known_version: int | None = None) -> TableObservation:
+    def observe(self, known_version: int | None = None, at: int | None = None) -> TableObservation:
         """The newest version of the table, with the commits after a known version."""
         try:
-            table = self._open(None)
+            table = self._open(at)
         except UnreadableTable as error:
             return TableObservation(exists=True, unreadable=error.why)
         if table is None:
@@ -129,9 +135,11 @@ class TargetTable:
         times = [f.newest for f in active_files(table) if f.identity == identity] if table else []
         return max((t for t in times if t is not None), default=None)
 
-    def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
+    def find_commit(
+        self, plan_id: str, after_version: int | None, at: int | None = None
+    ) -> TableCommit | None:
         """The newest commit of a plan, among those after a version."""
-        table = self._open(None)
+        table = self._open(at)
         if table is None:
             return None
         with self._reachable():
@@ -143,9 +151,9 @@ class TargetTable:
         with self._reachable():
             return () if table is None else commits_above(self._kept, table, token)
 
-    def newest_token(self, app_id: str) -> int | None:
+    def newest_token(self, app_id: str, at: int | None = None) -> int | None:
         """The newest fencing token that the table has recorded for an application."""
-        table = self._open(None)
+        table = self._open(at)
         return None if table is None else self._token(table, app_id)
 
     def landed(
@@ -195,16 +203,14 @@ class TargetTable:
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set those of the table's properties that have another value; one that lacks is empty."""
-        table = self._open(None)
-        if table is None:
-            raise self._failure(RuntimeError("there is no table"))
+        table = self._existing()
         known = table.metadata().configuration
         others = {name: value for name, value in properties.items() if known.get(name, "") != value}
         if not others:
             return
         with self._reachable():
             try:
-                table.alter.set_table_properties(
+                self._kept.delta_rs().alter.set_table_properties(
                     others,
                     raise_if_not_exists=False,  # Delta does not know Tideline's
                     commit_properties=CommitProperties(max_commit_retries=0),
@@ -219,12 +225,12 @@ class TargetTable:
 
     def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
         """Add the columns that the table does not have yet."""
-        table = self._open(None)
-        if table is None:
-            raise self._failure(RuntimeError("there is no table"))
+        table = self._existing()
+        if not lacking(table, columns):
+            return columns_of(table)
         with self._reachable():
             try:
-                return add_columns(table, columns)
+                return add_columns(self._kept.delta_rs(), columns)
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
             except delta_errors.SchemaMismatchError as error:
@@ -325,18 +331,21 @@ class TargetTable:
 
     def written(self, change: TableChange, result: SparkResult) -> WrittenRows:
         """An attempt's data files and what they hold, held against Spark's report."""
-        table = self._open(None)
-        if table is None:
-            raise self._failure(RuntimeError("there is no table"))
-        store = self._store(table)
+        store = files_of(self.uri, self._options)
         with self._reachable():
             files = committed_files(store, change, result)
             footers = self._footers(store, change, files)
             refuse_other_count(change, result, footers)
             described = [f.data_file for f in footers if f.rows]
             wanted = Coordinates(change.ranges)
-            read = self._reader(table)
-            held, elsewhere = count_rows(described, wanted, read, trusting=False)
+            bodies = {f.data_file.path: f.data for f in footers}
+            held, elsewhere = count_rows(
+                described,
+                wanted,
+                lambda file: self._coordinates(self.uri, file, bodies[file.path]),
+                trusting=False,
+            )
+        self._read_footers = {f.path: replace(f, data=None) for f in footers}
         if elsewhere:
             raise VerificationFailed(
                 f"{change.commit_id}: {elsewhere} of the {result.rows} rows that Spark wrote into"
@@ -347,10 +356,7 @@ class TargetTable:
 
     def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:
         """The data files of an attempt that replace whole files, held against Spark's report."""
-        table = self._open(None)
-        if table is None:
-            raise self._failure(RuntimeError("there is no table"))
-        store = self._store(table)
+        store = files_of(self.uri, self._options)
         with self._reachable():
             files = committed_files(store, change, result)
             refuse_other_count(change, result, self._footers(store, change, files))
@@ -358,7 +364,7 @@ class TargetTable:
 
     def commit(self, change: TableChange, files: Sequence[str], based_on: int) -> None:
         """Replace the rows at the change's coordinates by those of the files."""
-        table = self._open(None)
+        table = self._kept.looked_at_now(based_on) or self._open(None)
         # Rows of versions that the caller has not looked at could be ours, or stand twice (R2).
         if table is None or table.version() != based_on:
             now = "gone" if table is None else f"at version {table.version()}"
@@ -373,7 +379,9 @@ class TargetTable:
             standing = list(active_files(table))
             try:
                 refuse_unwritable(table, self._columns)
-                commit_change(table, store, change, added, standing, self._reader(table))
+                commit_change(
+                    self._kept, table, store, change, added, standing, self._reader(table)
+                )
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
 
@@ -383,7 +391,7 @@ class TargetTable:
         with self._reachable():
             discard_folder(self.uri, self._options, change.folder)
 
-    def _open(self, version: int | None) -> DeltaTable | None:
+    def _open(self, version: int | None) -> Opened | None:
         read = self._kept.newest if version is None else partial(self._kept.at, version)
         with self._reachable():
             try:
@@ -391,9 +399,15 @@ class TargetTable:
             except delta_errors.DeltaError:
                 return read()  # the listing of a folder may miss what is just being written
 
-    def _token(self, table: DeltaTable, app_id: str) -> int | None:
+    def _existing(self) -> Opened:
+        table = self._open(None)
+        if table is None:
+            raise ServiceAway(f"table {self.uri} is gone; run again when it is back")
+        return table
+
+    def _token(self, table: Opened, app_id: str) -> int | None:
         with self._reachable():
-            return self._kept.token(table, app_id)
+            return table.transaction_version(app_id)
 
     def _footers(
         self, store: PyFileSystem, change: TableChange, paths: Sequence[str]
@@ -414,13 +428,15 @@ class TargetTable:
                     ) from error
         return [known[path] for path in paths]
 
-    def _store(self, table: DeltaTable) -> PyFileSystem:
-        return PyFileSystem(DeltaStorageHandler.from_table(table._table, self._options))
+    def _store(self, table: Opened) -> PyFileSystem:
+        return files_of(table, self._options)
 
-    def _reader(self, table: DeltaTable) -> Reader:
+    def _reader(self, table: Opened | str) -> Reader:
         return lambda file: self._coordinates(table, file)
 
-    def _coordinates(self, table: DeltaTable, file: DataFile) -> Grouped:
+    def _coordinates(
+        self, table: Opened | str, file: DataFile, data: bytes | None = None
+    ) -> Grouped:
         """The offsets in one file, by identity, in the order of the file; reads coordinates only.
 
         Raises:
@@ -429,7 +445,7 @@ class TargetTable:
         """
         with self._reachable():
             try:
-                return iter(tuple(read_coordinates(table, file, self._options)))
+                return iter(tuple(read_coordinates(table, file, self._options, data)))
             except (pa.ArrowInvalid, FileNotFoundError) as error:
                 why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
             except OSError as error:

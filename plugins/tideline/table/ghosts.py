@@ -10,17 +10,14 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from tideline.delta_io import read_parquet
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.offsets import PartitionIdentity
-from tideline.table.statistics import active_files
+from tideline.table.opened import Opened, active_files
 
 
-def scan(
-    table: DeltaTable, options: Mapping[str, str], columns: Sequence[str]
-) -> Iterator[pa.Table]:
+def scan(table: Opened, options: Mapping[str, str], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Some columns of each data file; what is not in a file is a constant of it, or null."""
     kinds = {f.name: f.type for f in pa.schema(table.schema().to_arrow())}
     for file in active_files(table):

@@ -1,51 +1,58 @@
-"""A table's log: its newest version, and the commits in it.
-
-The table is an object that is moved on instead of opened anew: opening reads the last checkpoint
-and every commit since, twice; moving on lists what is newer.
-"""
+"""A table's log: its newest version, and the commits in it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
+from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import BaseError
 
+from tideline.delta_checkpoint import LogState, NotUnderstood
 from tideline.delta_io import read_commit
-from tideline.delta_log import DeltaLog
+from tideline.delta_log import FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
 from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
 from tideline.model.timings import SparkTimes
 from tideline.store.probe import refuse_web_pages
 from tideline.store.settings import ROLE
+from tideline.table.opened import LoggedTable, Opened
 from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 
-_LOOKED_BACK = 20
-"""Commits that are read for a transaction before delta-rs is asked."""
+log = logging.getLogger("tideline")
+_CLEANED = 10
+"""After so many checkpoints the log is cleaned."""
 
 
 class NewestTable:
-    """Not for threads to share. Whoever gets the table object uses it before the next call."""
+    """Not for threads to share. Whoever gets a table uses it before the next call.
+
+    Our own client reads the log, and commits. Where it does not understand it, or the store asks
+    for a role, delta-rs does both.
+    """
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         self._uri = uri
         self._options = dict(options)
         self._log = None if ROLE in options else DeltaLog(uri, options)
-        self._table: DeltaTable | None = None
-        self._newest_commit: tuple[dict[str, Any], ...] | str | None = None
-        self._tokens: dict[str, int | None] = {}  # at the version of `_table`
+        self._state: LogState | None = None
+        self._table: Opened | None = None
+        self._looked_at = 0.0  # by the monotonic clock
+        self._newest_commit: tuple[dict[str, Any], ...] | None = None  # of delta-rs' object
         self._commits: dict[int, tuple[Mapping[str, Any], ...]] = {}  # they never change
 
-    def newest(self) -> DeltaTable | None:
+    def newest(self) -> Opened | None:
         """The table at its newest version; None where there is no table.
 
-        The object that is there is moved on if its newest commit still stands in the log as it was
-        read: another table may stand at the address by now.
+        What is there is moved on if its newest commit still stands in the log as it was read:
+        another table may stand at the address by now.
 
         Raises:
             DeltaError: The table cannot be read.
@@ -53,23 +60,56 @@ class NewestTable:
             StoreRefused: A web server answers in its place.
         """
         table, self._table = self._table, None  # nobody knows its state after an error
-        is_as_read, is_newer = (False, True) if table is None else self._look(table)
+        looked_at = time.monotonic()
+        if self._log is not None:
+            try:
+                self._table = self._read(self._log, table)
+            except NotUnderstood as why:
+                log.info("table %s: delta-rs reads its log: %s", self._uri, why)
+                self._log, table = None, None
+        if self._log is None:
+            self._table = self._moved_on(table if isinstance(table, DeltaTable) else None)
+        self._looked_at = looked_at
+        return self._table
+
+    def _read(self, own: DeltaLog, table: Opened | None) -> Opened | None:
+        known, self._state = self._state, None
+        with _as_os_errors():
+            try:
+                state = own.newest(known, self._commits)
+                if state is not None and not LoggedTable(self._uri, state).schema().fields:
+                    raise NotUnderstood("it has no columns")
+            except (ValueError, KeyError, TypeError, AttributeError) as error:  # delta-rs names it
+                raise NotUnderstood(f"it is damaged: {error}") from error
+        self._state = state
+        if state is None:
+            refuse_web_pages(self._uri, self._options)
+            return None
+        if not isinstance(table, LoggedTable):
+            return LoggedTable(self._uri, state)
+        return table if table.state is state else LoggedTable(self._uri, state, table.described)
+
+    def _moved_on(self, table: DeltaTable | None) -> DeltaTable | None:
+        """delta-rs' object: opening it reads each commit twice, moving it on only what is new."""
+        is_as_read = table is not None and self._identity(table) == self._newest_commit is not None
         if table is not None and is_as_read:
-            if is_newer:
-                table.update_incremental()
-            else:
-                self._table = table
-                return table
-        else:  # another log may stand here, also after an error
+            table.update_incremental()
+        else:
             table = self._opened(None)
-            self._commits.clear()
-        self._tokens.clear()
-        if table is not None:
-            self._newest_commit = self._identity(table)
-            self._table = table
+        self._newest_commit = None if table is None else self._identity(table)
         return table
 
-    def at(self, version: int) -> DeltaTable | None:
+    def looked_at_now(self, version: int) -> Opened | None:
+        """What `newest` gave last, if that was a moment ago, and is that version.
+
+        It is not repeated before a commit: a commit may only create its version, so no check of who
+        was first is saved.
+        """
+        is_fresh = self._log is not None and time.monotonic() - self._looked_at < FRESH_SECONDS
+        table = self._table
+        return table if is_fresh and table is not None and table.version() == version else None
+
+    def at(self, version: int) -> Opened | None:
         """The table at one version; None where there is no table.
 
         Raises:
@@ -84,46 +124,26 @@ class NewestTable:
             raise delta_errors.DeltaError(f"the log has no version {version} any more")
         return table
 
-    def token(self, table: DeltaTable, app_id: str) -> int | None:
-        """Delta's transaction version of an application, as `table` has it.
-
-        The newest commit that names it has it, mostly the newest of all. delta-rs reads every
-        commit since the last checkpoint for it.
-
-        Args:
-            table: What `newest` gave last.
+    def delta_rs(self) -> DeltaTable:
+        """An object of delta-rs, at the newest version, for what only that does.
 
         Raises:
-            DeltaError: The table cannot be read.
+            DeltaError: There is no table, or it cannot be read.
             OSError: The store cannot be reached.
         """
-        if app_id not in self._tokens:
-            self._tokens[app_id] = self._newest_token(table, app_id)
-        return self._tokens[app_id]
+        return DeltaTable(self._uri, storage_options=self._options)
 
-    def _newest_token(self, table: DeltaTable, app_id: str) -> int | None:
-        versions = range(table.version(), max(table.version() - _LOOKED_BACK, -1), -1)
-        for version in versions if self._log is not None else ():
-            if (actions := self.actions(table, version)) is None:
-                break
-            tokens = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
-            if app_id in tokens:
-                return int(tokens[app_id])
-            if version == 0:
-                return None
-        return table.transaction_version(app_id)
-
-    def actions(self, table: DeltaTable, version: int) -> tuple[Mapping[str, Any], ...] | None:
+    def actions(self, version: int) -> tuple[Mapping[str, Any], ...] | None:
         """The actions of a commit, in the log's order; None if log cleanup has removed its file.
 
         Args:
-            table: What `newest` gave last.
+            version: Not above that of the table that `newest` gave last.
 
         Raises:
             OSError: The store cannot be reached.
         """
         if self._log is None:
-            return read_commit(table, version, self._options)
+            return read_commit(self._uri, version, self._options)
         if (known := self._commits.get(version)) is not None:
             return known
         with _as_os_errors():
@@ -132,7 +152,7 @@ class NewestTable:
             self._commits[version] = found
         return found
 
-    def history(self, table: DeltaTable, count: int | None = None) -> Iterator[Mapping[str, Any]]:
+    def history(self, table: Opened, count: int | None = None) -> Iterator[Mapping[str, Any]]:
         """What commits say about themselves, with their versions, the newest first.
 
         Args:
@@ -143,15 +163,71 @@ class NewestTable:
             DeltaError: The table cannot be read.
             OSError: The store cannot be reached.
         """
-        if self._log is None:
+        if isinstance(table, DeltaTable):
             yield from table.history(count)
             return
         last = -1 if count is None else max(table.version() - count, -1)
         for version in range(table.version(), last, -1):
-            if (actions := self.actions(table, version)) is None:
+            if (actions := self.actions(version)) is None:
                 return
             about = [a["commitInfo"] for a in actions if "commitInfo" in a]
             yield {**(about[0] if about else {}), "version": version}
+
+    def commit(
+        self,
+        table: Opened,
+        actions: Sequence[AddAction | RemoveAction],
+        metadata: str,
+        transaction: Transaction,
+    ) -> None:
+        """Make the version after the table's.
+
+        Args:
+            table: What `newest` gave last.
+            metadata: `userMetadata` of the commit.
+
+        Raises:
+            CommitFailedError: Another program has made that version.
+            DeltaError: The commit was refused.
+            OSError: The store cannot be reached; whether it has committed is unknown.
+        """
+        self._looked_at = 0.0
+        if isinstance(table, DeltaTable):
+            table.create_write_transaction(
+                list(actions),
+                "append",  # "overwrite" would remove every file
+                table.schema(),
+                partition_by=table.metadata().partition_columns,
+                commit_properties=CommitProperties(
+                    custom_metadata={"userMetadata": metadata},
+                    app_transactions=[transaction],
+                    max_commit_retries=0,  # a retry would not check the rows of newer commits
+                ),
+            )
+            return
+        assert isinstance(table, LoggedTable)
+        assert self._log is not None
+        about = {
+            "userMetadata": metadata,
+            "txn": {"appId": transaction.app_id, "version": transaction.version},
+        }
+        with _as_os_errors():
+            try:
+                made = self._log.commit(table.state, actions, about, self._commits)
+            except CommitTaken as error:
+                raise delta_errors.CommitFailedError(str(error)) from error
+        self._state, self._table = made, LoggedTable(self._uri, made, table.described)
+        if made.is_due:
+            self._checkpoint(self._log, made)
+
+    def _checkpoint(self, own: DeltaLog, state: LogState) -> None:
+        """Write one, and at times have delta-rs delete what the log need not keep any more."""
+        try:
+            own.write_checkpoint(state)
+            if state.version % (_CLEANED * state.interval) == 0:
+                self.delta_rs().cleanup_metadata()
+        except (delta_errors.DeltaError, *STORE_ERRORS) as error:
+            log.warning("table %s: no checkpoint was written: %s", self._uri, error)
 
     def _opened(self, version: int | None) -> DeltaTable | None:
         try:
@@ -160,23 +236,9 @@ class NewestTable:
             refuse_web_pages(self._uri, self._options)
             return None
 
-    def _look(self, table: DeltaTable) -> tuple[bool, bool]:
-        """Whether the newest commit still stands as it was read, and whether there may be others.
-
-        Through our own client that is one request, and it tells whether there are.
-        """
-        if self._log is None:
-            return self._identity(table) == self._newest_commit is not None, True
-        with _as_os_errors():
-            tag, is_newer = self._log.look(table.version())
-        return tag is not None and tag == self._newest_commit, is_newer
-
-    def _identity(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | str | None:
+    def _identity(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | None:
         """What tells the newest commit from another one at its place."""
-        if self._log is None:
-            return read_commit(table, table.version(), self._options)
-        with _as_os_errors():
-            return self._log.look(table.version())[0]
+        return read_commit(self._uri, table.version(), self._options)
 
 
 @contextmanager
@@ -189,7 +251,7 @@ def _as_os_errors() -> Iterator[None]:
 
 
 def find_commit(
-    kept: NewestTable, table: DeltaTable, plan_id: str, after_version: int | None
+    kept: NewestTable, table: Opened, plan_id: str, after_version: int | None
 ) -> TableCommit | None:
     """The newest commit of a plan, among those after a version (exclusive).
 
@@ -206,7 +268,7 @@ def find_commit(
     return None
 
 
-def commits_above(kept: NewestTable, table: DeltaTable, token: int) -> tuple[KnownCommit, ...]:
+def commits_above(kept: NewestTable, table: Opened, token: int) -> tuple[KnownCommit, ...]:
     """The commits of the table's ledger with a larger token, newest first, with all their ranges.
 
     Tokens grow with versions, so only the part of the log that holds them is read.
@@ -228,7 +290,7 @@ def commits_above(kept: NewestTable, table: DeltaTable, token: int) -> tuple[Kno
 
 
 def newer_commits(
-    kept: NewestTable, table: DeltaTable, known_version: int | None
+    kept: NewestTable, table: Opened, known_version: int | None
 ) -> tuple[LoggedCommit, ...]:
     """The commits after a version (exclusive), oldest first; as many as the log still has.
 
@@ -259,7 +321,7 @@ def newer_commits(
             LoggedCommit(
                 version=version,
                 operation=operation,
-                removes_rows=not is_ours and removes_rows(operation, kept.actions(table, version)),
+                removes_rows=not is_ours and removes_rows(operation, kept.actions(version)),
                 ledger_id=ledger_id,
                 detail=json.dumps(commit.get("operationParameters", {}), sort_keys=True)[:300],
                 commit_id=metadata["plan_id"] if metadata is not None else None,
@@ -294,7 +356,7 @@ def removes_rows(operation: str, actions: Iterable[Mapping[str, Any]] | None) ->
     return bool(removed and (changed or not added))
 
 
-def _where(table: DeltaTable, commit: Mapping[str, Any]) -> str:
+def _where(table: Opened, commit: Mapping[str, Any]) -> str:
     return f"table {table.table_uri}: version {commit.get('version')}"
 
 

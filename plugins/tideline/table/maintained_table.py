@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from pyarrow.fs import FileSelector
 
-from tideline.errors import BadInput, ServiceAway
+from tideline.errors import BadInput
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.table.commit import refuse_unwritable
 from tideline.table.delta_table import TargetTable
+from tideline.table.opened import Opened, active_files
 from tideline.table.rewriting import merge_files
 from tideline.table.rows import rows_of_plans
 from tideline.table.schema import TableChange
-from tideline.table.statistics import DataFile, active_files
+from tideline.table.statistics import DataFile
 
 _RETENTION = "delta.deletedFileRetentionDuration"
 _TOO_SHORT = "Invalid retention period"
@@ -96,12 +96,12 @@ class MaintainedTable(TargetTable):
                 " was deleted; give one of the two another folder"
             )
 
-    def _vacuum(self, table: DeltaTable, hours: int, *, delete: bool) -> list[str]:
+    def _vacuum(self, table: Opened, hours: int, *, delete: bool) -> list[str]:
         """`full` finds what attempts have left, too; without it only what a commit has removed."""
         asked_for = _RETENTION in table.metadata().configuration
 
         def vacuum(retention_hours: int | None) -> list[str]:
-            return table.vacuum(
+            return self._kept.delta_rs().vacuum(
                 retention_hours,
                 dry_run=not delete,
                 enforce_retention_duration=asked_for,
@@ -115,14 +115,8 @@ class MaintainedTable(TargetTable):
                 raise
             return vacuum(None)  # as long as the table itself asks for
 
-    def _stored(self, table: DeltaTable) -> dict[str, int]:
+    def _stored(self, table: Opened) -> dict[str, int]:
         """Size of each file in the folder, but for the log's."""
         with self._reachable():
             listed = self._store(table).get_file_info(FileSelector("", recursive=True))
         return {f.path: int(f.size) for f in listed if f.is_file and not f.path.startswith(_LOG)}
-
-    def _existing(self) -> DeltaTable:
-        table = self._open(None)
-        if table is None:
-            raise ServiceAway(f"table {self.uri} is gone; run again when it is back")
-        return table

@@ -42,7 +42,7 @@ from tideline.table.schema import Field, PartitionFiles, TableChange
 class TablePort(Protocol):
     """One Delta table at one address."""
 
-    def observe(self, known_version: int | None = None) -> TableObservation:
+    def observe(self, known_version: int | None = None, at: int | None = None) -> TableObservation:
         """The newest version of the table, and who made the commits up to it.
 
         Edge cases:
@@ -55,6 +55,7 @@ class TablePort(Protocol):
 
         Args:
             known_version: List the commits after this version (exclusive); None lists none.
+            at: Tell of this version, which was just looked at; None looks for newer ones.
         """
 
     def newest_record(self, identity: PartitionIdentity) -> datetime | None:
@@ -67,11 +68,14 @@ class TablePort(Protocol):
             beyond year 9999.
         """
 
-    def find_commit(self, plan_id: str, after_version: int | None) -> TableCommit | None:
+    def find_commit(
+        self, plan_id: str, after_version: int | None, at: int | None = None
+    ) -> TableCommit | None:
         """The newest commit whose metadata carries a plan's id.
 
         Args:
             after_version: Search after this version (exclusive); None searches from version 0.
+            at: Search up to this version, which was just looked at; None looks for newer ones.
 
         Returns:
             None if there is no table, no version after `after_version`, or no such commit in
@@ -91,10 +95,13 @@ class TablePort(Protocol):
             Those in the part of the log that is still there; none if there is no table.
         """
 
-    def newest_token(self, app_id: str) -> int | None:
+    def newest_token(self, app_id: str, at: int | None = None) -> int | None:
         """The newest fencing token that the table has recorded for an application.
 
         It is Delta's transaction version (protocol, "Transaction Identifiers").
+
+        Args:
+            at: As of this version, which was just looked at; None looks for newer ones.
 
         Returns:
             None if there is no table, or the application has committed nothing.

@@ -13,13 +13,13 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from pyarrow import NativeFile
 from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
+from tideline.table.opened import Opened
 from tideline.table.schema import COLUMNS
 from tideline.table.statistics import Coordinates, DataFile, by_identity
 
@@ -81,7 +81,7 @@ def _schema(schema: pa.Schema) -> pa.Schema:
 
 
 def merge_files(
-    store: PyFileSystem, table: DeltaTable, files: Sequence[TableFile], folder: str
+    store: PyFileSystem, table: Opened, files: Sequence[TableFile], folder: str
 ) -> FileMerge | None:
     """Write the rows of several files into a new one, in the order of the files and of their rows.
 
@@ -118,7 +118,7 @@ class _Unlike(Exception):
 
 
 def _rows(
-    store: PyFileSystem, table: DeltaTable, files: Iterable[TableFile], schema: pa.Schema
+    store: PyFileSystem, table: Opened, files: Iterable[TableFile], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     for file in files:
         rows = 0
@@ -149,7 +149,7 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _schema_of(store: PyFileSystem, table: DeltaTable, file: TableFile) -> pa.Schema:
+def _schema_of(store: PyFileSystem, table: Opened, file: TableFile) -> pa.Schema:
     try:
         with store.open_input_file(unquote(file.path)) as source:
             return plain_schema(_opened(source).schema_arrow)
@@ -188,7 +188,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _damaged(table: DeltaTable, file: TableFile, why: str) -> VerificationFailed:
+def _damaged(table: Opened, file: TableFile, why: str) -> VerificationFailed:
     why = " ".join(why.split())[:200]
     return VerificationFailed(
         f"table {table.table_uri}: data file {file.path} cannot be merged: {why}; nothing was"

@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable
 
-from tideline.delta_io import integers, read_parquet
+from tideline.delta_io import Addressed, integers, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
 from tideline.model.plan import LandedRange
+from tideline.table.opened import Opened, active_files
 from tideline.table.schema import COORDINATES
 from tideline.table.statistics import (
     IDENTITY,
     Coordinates,
     DataFile,
-    active_files,
     by_identity,
     runs,
 )
@@ -37,21 +36,29 @@ _PLANNED = (*COORDINATES, "decode_plan_id")
 _Places = dict[PartitionIdentity, list[OffsetRange]]
 
 
-def read_coordinates(table: DeltaTable, file: DataFile, options: Mapping[str, str]) -> Grouped:
+def read_coordinates(
+    table: Addressed | str,
+    file: DataFile,
+    options: Mapping[str, str],
+    data: bytes | None = None,
+) -> Grouped:
     """The offsets in one file, by identity, in the order of the file; reads coordinates only.
+
+    Args:
+        data: The file, where it was read already.
 
     Raises:
         OSError: The file cannot be read.
         ArrowInvalid: It is no Parquet file, or it has rows without coordinates, as no run writes.
     """
     columns = [n for n in (*IDENTITY, "offset") if n not in file.constants]
-    data = read_parquet(table, file.path, columns, options)
-    if wrong := [n for n in columns if not _names_all(data, n)]:
+    rows = read_parquet(table, file.path, columns, options, data=data)
+    if wrong := [n for n in columns if not _names_all(rows, n)]:
         raise pa.ArrowInvalid(
             f"another program's rows: they lack {', '.join(wrong)} as Tideline writes it"
         )
-    offsets = integers(data.column("offset"))
-    for identity, mask in by_identity(data, file):
+    offsets = integers(rows.column("offset"))
+    for identity, mask in by_identity(rows, file):
         yield identity, offsets if mask is None else offsets[mask]
 
 
@@ -97,9 +104,7 @@ def count_rows(
     return found, elsewhere
 
 
-def rows_of_plans(
-    table: DeltaTable, options: Mapping[str, str], plans: Collection[str]
-) -> PlannedRows:
+def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[str]) -> PlannedRows:
     """Where the rows of some plans are, and where all others; reads neither keys nor values.
 
     Args:
@@ -126,7 +131,7 @@ def rows_of_plans(
 
 
 def quarantined_rows(
-    table: DeltaTable,
+    table: Opened,
     options: Mapping[str, str],
     classes: Collection[str],
     since: datetime | None,
@@ -157,7 +162,7 @@ def quarantined_rows(
 
 
 def valueless_rows(
-    table: DeltaTable, options: Mapping[str, str], wanted: Coordinates
+    table: Opened, options: Mapping[str, str], wanted: Coordinates
 ) -> dict[PartitionIdentity, Intervals]:
     """The offsets of rows whose value is null; reads the values of the files concerned.
 
@@ -172,7 +177,7 @@ def valueless_rows(
 
 
 def rows_since(
-    table: DeltaTable, options: Mapping[str, str], wanted: Coordinates, since: datetime
+    table: Opened, options: Mapping[str, str], wanted: Coordinates, since: datetime
 ) -> dict[PartitionIdentity, Intervals]:
     """The offsets of rows with Kafka's time from one on (inclusive). Errors as `valueless_rows`."""
     import pyarrow.compute as pc
@@ -183,7 +188,7 @@ def rows_since(
 
 
 def rows_with(
-    table: DeltaTable,
+    table: Opened,
     options: Mapping[str, str],
     texts: Mapping[str, str],
     columns: Sequence[str],
@@ -221,7 +226,7 @@ def _value(kind: pa.DataType, name: str, text: str) -> pa.Scalar:
 
 
 def _rows_where(
-    table: DeltaTable,
+    table: Opened,
     options: Mapping[str, str],
     wanted: Coordinates,
     column: str,

@@ -7,10 +7,11 @@ are half-open from here on (ADR 1).
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,8 @@ class DataFile:
         return replace(self, constants={k: v for k, v in self.constants.items() if k in given})
 
 
-def active_files(table: DeltaTable) -> Iterator[DataFile]:
-    """The data files of one version, in the log's order."""
+def described_files(table: DeltaTable) -> Iterator[DataFile]:
+    """The data files of one version, in the log's order, as delta-rs has them."""
     actions = from_delta(table.get_add_actions(flatten=True))
     partition_columns = table.metadata().partition_columns
     # A producer that does not send milliseconds gives years that no datetime holds.
@@ -98,6 +99,45 @@ def active_files(table: DeltaTable) -> Iterator[DataFile]:
             },
             topic_hint=_topic_hint(action),
         )
+
+
+def logged_file(
+    action: Mapping[str, Any], types: Mapping[str, object], partition_columns: Sequence[str]
+) -> DataFile:
+    """A data file as an `add` of the log describes it.
+
+    Args:
+        types: Of the table's columns, in Delta's words.
+        partition_columns: The table's, in its order; each writer of the log has one of its own.
+    """
+    said = json.loads(action.get("stats") or "{}")
+    flat = {"path": action["path"]}
+    for name, prefix in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
+        flat |= {f"{prefix}.{column}": value for column, value in (said.get(name) or {}).items()}
+    for column, text in action["partitionValues"].items():
+        is_number = text is not None and types.get(column) in ("integer", "long")
+        flat[f"partition.{column}"] = int(text) if is_number else text
+    latest = flat.get("max.timestamp")
+    return DataFile(
+        path=action["path"],
+        rows=said.get("numRecords"),
+        constants=dict(_constants(flat)),
+        low=_number(flat, "min.offset"),
+        high=_number(flat, "max.offset"),
+        newest=_time(latest) if types.get("timestamp") == "timestamp" else None,
+        size=action["size"],
+        partition={name: action["partitionValues"].get(name) for name in partition_columns},
+        topic_hint=_topic_hint(flat),
+    )
+
+
+def _time(text: Any) -> datetime | None:
+    """A time as statistics have it (Delta protocol, "Per-file Statistics")."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:  # there is none, or it is after year 9999
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _constants(action: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
@@ -139,8 +179,8 @@ def _instant(since_1970: int | None) -> datetime | None:
     if since_1970 is None:
         return None
     try:
-        return datetime.fromtimestamp(since_1970 / 1e6, UTC)
-    except (ValueError, OverflowError, OSError):
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_1970)
+    except OverflowError:
         return None
 
 

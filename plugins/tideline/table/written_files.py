@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
@@ -26,6 +27,7 @@ from tideline.documents import load
 from tideline.errors import VerificationFailed
 from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
+from tideline.store.files import SMALL_TAIL
 from tideline.table.schema import ATTEMPTS, COLUMNS, NO_VALUE, STATISTICS_COLUMNS, TableChange
 from tideline.table.statistics import IDENTITY, DataFile
 
@@ -96,6 +98,7 @@ class WrittenFile:
         modified_ms: When it was written, in milliseconds since 1970.
         partition: Values of the table's partition columns.
         statistics: What its footer proves, in Delta's form.
+        data: The file itself, where it is small: it is to be counted as well.
     """
 
     path: str
@@ -103,6 +106,7 @@ class WrittenFile:
     modified_ms: int
     partition: Mapping[str, str | None]
     statistics: Mapping[str, Any]
+    data: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -161,9 +165,11 @@ def read_footer(
         partition = {n: None if value == NO_VALUE else unquote(value) for n, _, value in folders}
     with store.open_input_file(path) as opened:
         size = int(opened.size())
-        footer = pq.ParquetFile(opened, pre_buffer=False).metadata
+        data = opened.read() if size <= SMALL_TAIL else None
+        source = opened if data is None else pa.BufferReader(data)
+        footer = pq.ParquetFile(source, pre_buffer=False).metadata
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition))
+    return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition), data)
 
 
 def in_place(store: PyFileSystem, sizes: Mapping[str, int | None]) -> frozenset[str]:

@@ -1,0 +1,132 @@
+"""A table's files in an object store, as Arrow reads them: one request opens a file.
+
+delta-rs' own handler asks for a file's size before it reads, and lists each folder by itself. Here
+the last bytes of a file come first, with its size: a Parquet file's footer, or all of a small one.
+Folders are listed with all that is below them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+import pyarrow as pa
+from deltalake.fs import DeltaStorageHandler
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+from pyarrow.fs import FileInfo, FileSelector, FileType
+
+from tideline.model.addresses import is_in_object_store
+from tideline.store.settings import ROLE, for_obstore
+
+SMALL_TAIL = 64 * 1024
+"""Bytes that come when a file is opened: so many Arrow asks for when it looks for a footer."""
+
+
+def handler_of(uri: str, options: Mapping[str, str]) -> DeltaStorageHandler | None:
+    """Reads and writes the files of a table in an object store; None where delta-rs' own has to.
+
+    Args:
+        uri: The table's address.
+        options: delta-rs' options of its store; obstore has no client for one with a role.
+    """
+    if ROLE in options or not is_in_object_store(uri):
+        return None
+    return _handler(uri, tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=32)
+def _handler(uri: str, options: tuple[tuple[str, str], ...]) -> DeltaStorageHandler:
+    return _ObjectFiles(uri, dict(options))
+
+
+def object_store(uri: str, options: Mapping[str, str]) -> tuple[Any, str]:
+    """A client of an address' bucket, and what the keys of the objects below it begin with."""
+    address = urlsplit(uri)
+    return S3Store(address.netloc, **for_obstore(options)), f"{address.path.strip('/')}/"
+
+
+class _ObjectFiles(DeltaStorageHandler):
+    """delta-rs' handler, but for reading and listing."""
+
+    def __init__(self, uri: str, options: dict[str, str]) -> None:
+        super().__init__(uri, options)
+        self._store, self._prefix = object_store(uri, options)
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        try:
+            opened = _ObjectFile(self._store, self._prefix + path)
+        except BaseError:  # of an empty object there are no last bytes; other errors it says itself
+            return super().open_input_file(path)
+        return pa.PythonFile(opened, mode="r")
+
+    open_input_stream = open_input_file
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        if not selector.recursive:
+            found: list[FileInfo] = super().get_file_info_selector(selector)
+            return found
+        below = f"{self._prefix}{selector.base_dir.strip('/')}".rstrip("/")
+        try:
+            sizes = {
+                entry["path"].removeprefix(self._prefix): entry["size"]
+                for page in obstore.list(self._store, below)
+                for entry in page
+                if not entry["path"].endswith("/")  # some programs mark folders so
+            }
+            return [FileInfo(path, FileType.File, size=size) for path, size in sizes.items()]
+        except BaseError as error:
+            raise OSError(str(error)) from error
+
+
+class _ObjectFile(io.RawIOBase):
+    """An object to read from; its last bytes are there from the beginning."""
+
+    def __init__(self, store: Any, key: str) -> None:
+        super().__init__()
+        self._store, self._key, self._at = store, key, 0
+        found = obstore.get(store, key, options={"range": {"suffix": SMALL_TAIL}})
+        self._tail = bytes(found.bytes())
+        self._size = int(found.meta["size"])
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def size(self) -> int:
+        """In bytes."""
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = begin + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        count = left if size is None or size < 0 else min(size, left)
+        data = self._bytes(self._at, self._at + count) if count else b""
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        """A range; `end` is exclusive."""
+        first = self._size - len(self._tail)
+        if start >= first:
+            return self._tail[start - first : end - first]
+        try:
+            return bytes(obstore.get_range(self._store, self._key, start=start, end=end))
+        except BaseError as error:
+            raise OSError(str(error)) from error
