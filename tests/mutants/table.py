@@ -5,7 +5,57 @@ from tests.mutants.mutant import Mutant
 CONTRACT = "tests/integration/test_table_contract.py"
 FILES = "tests/integration/test_table_files.py"
 FEATURES = "tests/unit/test_table_features.py"
+OPENED = "tests/property/test_opened_tables.py"
+TABLE_LOG = "tests/integration/test_table_log.py"
 MUTANTS = (
+    Mutant(
+        "an old look is repeated before a commit",
+        "is_fresh = self._log is not None and time.monotonic() - self._looked_at < FRESH_SECONDS",
+        "is_fresh = self._log is not None",
+        f"{TABLE_LOG}::test_only_a_look_of_just_now_at_that_version_counts_before_a_commit",
+    ),
+    Mutant(
+        "what was looked at is the version that is committed on",
+        "table if is_fresh and table is not None and table.version() == version else None",
+        "table if is_fresh else None",
+        f"{TABLE_LOG}::test_only_a_look_of_just_now_at_that_version_counts_before_a_commit",
+    ),
+    Mutant(
+        "whether a commit stands, says a look",
+        "        self._looked_at = 0.0\n        if isinstance(table, DeltaTable):",
+        "        if isinstance(table, DeltaTable):",
+        f"{TABLE_LOG}::test_only_a_look_of_just_now_at_that_version_counts_before_a_commit",
+    ),
+    Mutant(
+        "large checkpoints are for delta-rs",
+        'if checkpoint.meta["size"] > _LARGEST:',
+        "if False:",
+        f"{TABLE_LOG}::test_a_large_checkpoint_is_for_delta_rs",
+    ),
+    Mutant(
+        "a table's partitions are told in its own order",
+        'partition={name: action["partitionValues"].get(name) for name in partition_columns},',
+        'partition=dict(action["partitionValues"]),',
+        OPENED,
+    ),
+    Mutant(
+        "an empty commit is not understood",
+        "if not (lines := _lines(found[0])):",
+        "lines = _lines(found[0])\n            if False:",
+        "tests/unit/test_table_features.py::test_a_disk_that_fails_is_away",
+    ),
+    Mutant(
+        "features that change what a log says are not understood",
+        "or not features <= _FEATURES:",
+        "or False:",
+        "tests/property/test_delta_log.py",
+    ),
+    Mutant(
+        "a file's last bytes are not the whole file",
+        "if start >= first:",
+        "if True:",
+        "tests/integration/test_store_files.py",
+    ),
     Mutant(
         "what a table's own log says is not waited for (R13)",
         "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",

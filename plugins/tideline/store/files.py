@@ -60,8 +60,10 @@ class _ObjectFiles(DeltaStorageHandler):
     def open_input_file(self, path: str) -> pa.PythonFile:
         try:
             opened = _ObjectFile(self._store, self._prefix + path)
-        except BaseError:  # of an empty object there are no last bytes; other errors it says itself
-            return super().open_input_file(path)
+        except BaseError as error:
+            if "416" in str(error):  # of an empty object there are no last bytes
+                return super().open_input_file(path)
+            raise OSError(str(error)) from error
         return pa.PythonFile(opened, mode="r")
 
     open_input_stream = open_input_file
