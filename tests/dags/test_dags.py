@@ -379,6 +379,23 @@ def test_a_stream_that_is_not_there_is_named_without_those_that_are(streams, mon
         task.execute({})
 
 
+def test_an_audit_reads_no_negative_number_of_buckets(streams, monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.operations import AUDIT_FORM, AuditStream
+
+    monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
+    for arguments, buckets, said in (
+        ({"buckets": -1}, None, "buckets: got -1; allowed: 0 or more"),
+        ({"form": AUDIT_FORM}, -2, "buckets: got -2; allowed: 0 or more"),
+        ({"form": AUDIT_FORM}, "2", "buckets: got '2'; allowed: a whole number"),
+    ):
+        task = AuditStream(task_id="audit", stream="orders", **arguments)
+        run = SimpleNamespace(conf={"stream": "orders", "buckets": buckets})
+        with pytest.raises(AirflowFailException, match=said):
+            task.execute({"dag_run": run})
+
+
 def test_connecting_is_really_refused_here(processes):
     """Or the first test would prove nothing."""
     with pytest.raises(AssertionError, match="a Dag file opened a connection"):

@@ -46,9 +46,9 @@ def test_some_buckets_alone_are_looked_at(orders, monkeypatch):
         assert {f.bucket for f in found.flaws} == {row["bucket"]} & {*turn}
 
 
-def audited(orders):
+def audited(orders, buckets=0):
     with open_run(orders.stream, "audit", RunRequest(), orders.spark) as run:
-        return audit_stream(run)
+        return audit_stream(run, buckets)
 
 
 def rows(table, condition):
@@ -118,9 +118,11 @@ def test_each_is_named(orders):
     version, noticed, counted = table.version(), {}, set()
     for name, plant in DAMAGE.items():
         plant(table)
-        flaws = check(orders).flaws
-        noticed[name] = {flaw.place for flaw in flaws}
+        audit, _ = audited(orders, 4)
+        noticed[name] = {flaw.place for flaw in audit.current.wrong}
+        assert audit.current.checked == (0, 1, 2, 3)
         audit, _ = audited(orders)
+        assert audit.current.checked == ()
         counted |= set() if audit.clean else {name}
         assert audit.clean == (audit.current.wrong == ())
         table.update_incremental()

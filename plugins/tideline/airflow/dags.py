@@ -122,7 +122,13 @@ this form in.
         description="Compare a stream's ledger, table and broker",
         task_id="audit_stream",
         operator=operations.AuditStream,
-        notes="Fails with every flaw named, or publishes an event of `tideline/<stream>/audited`.",
+        notes="""Fails with every flaw named, or publishes an event of `tideline/<stream>/audited`.
+With `buckets` Spark also reads all rows of as many buckets of the current table, each day of others
+in turn, and folds their changes once more.
+""",
+        form={
+            "buckets": Param(0, type="integer", minimum=0, description="0 reads no rows."),
+        },
         arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
     ),
     "tideline_rewind": Operation(

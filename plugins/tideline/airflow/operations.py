@@ -45,13 +45,13 @@ REWIND_FORM: Form = {
     "confirm": str,
 }
 MAINTENANCE_FORM: Form = {"stream": str, "dry_run": bool}
-AUDIT_FORM: Form = {"stream": str}
+AUDIT_FORM: Form = {"stream": str, "buckets": int}
 REDRIVE_FORM: Form = {
     "stream": str,
     "class": (str, list, NoneType),
     "since": (str, NoneType),
 }
-_WORDS = {str: "text", bool: "true, false", list: "a list", NoneType: "null"}
+_WORDS = {str: "text", bool: "true, false", list: "a list", NoneType: "null", int: "a whole number"}
 
 
 class AuditStream(BaseOperator):
@@ -63,6 +63,8 @@ class AuditStream(BaseOperator):
 
     Args:
         stream: Name of a stream in the streams folder.
+        buckets: Of so many of the current table's Spark reads all rows, each day of others in turn,
+            unless the form says how many; 0 for none.
         form: The keys that a run's conf may have, and their types; None: the conf is not checked.
         folder: Folder of stream files; None: `streams_folder` says which.
     """
@@ -70,8 +72,16 @@ class AuditStream(BaseOperator):
     template_fields = ("stream",)
 
     def __init__(
-        self, *, stream: str, form: Form | None = None, folder: Folder = None, **arguments: Any
+        self,
+        *,
+        stream: str,
+        buckets: int = 0,
+        form: Form | None = None,
+        folder: Folder = None,
+        **arguments: Any,
     ) -> None:
+        self.buckets = buckets
+        self._launcher: Launcher | None = None
         self.alias = AssetAlias("tideline/audited")
         super().__init__(outlets=[self.alias], **arguments)
         self.stream = stream
@@ -82,17 +92,31 @@ class AuditStream(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Audit; publish the event, or fail with every flaw named."""
         with translated_errors():
+            buckets = self.buckets
             if self.form is not None:
-                check_form(context["dag_run"].conf or {}, self.form, needed=self.form)
+                conf = context["dag_run"].conf or {}
+                check_form(conf, self.form, needed=("stream",))
+                buckets = conf.get("buckets", buckets)
+            if buckets < 0:
+                raise BadInput(f"buckets: got {buckets}; allowed: 0 or more")
             stream = find_stream(self.stream, self.folder)
             by = require_operator(stream, context.get("dag_run"), from_form=self._is_chosen)
-            with open_run(stream, "audit", RunRequest(by=by)) as run:
-                audit = require_clean(run)
+            if stream.current is None:
+                buckets = 0
+            if buckets:
+                self._launcher = Launcher(stream.spark, store=find_store(stream))
+            with open_run(stream, "audit", RunRequest(by=by), self._launcher) as run:
+                audit = require_clean(run, buckets)
         event = build_audited_event(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
         context["outlet_events"][self.alias].add(audited, extra=event)
         self.log.info("clean: %s rows, table version %s", audit.rows, audit.table_version)
         return event
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._launcher is not None:
+            self._launcher.stop()
 
 
 class ResolveIncidents(BaseOperator):

@@ -115,7 +115,9 @@ def build_parser() -> argparse.ArgumentParser:
     status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
     _add_record_commands(add_for_stream)
     _add_decision_commands(add_for_stream)
-    add_for_stream("audit", reading.audit, "compare ledger, table and broker")
+    audit = add_for_stream("audit", reading.audit, "compare ledger, table and broker")
+    text = "also all rows of N buckets of the current table, each day others in turn"
+    audit.add_argument("--buckets", type=int, default=0, metavar="N", help=text)
     _add_operation_commands(add_for_stream)
     fetch = add("fetch", starting.fetch, "fetch the jars that Spark needs, once")
     fetch.add_argument("--s3a", action="store_true", help="also those for tables at s3a://")

@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
+from tideline.cli.runs import watched_spark
 from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
 from tideline.contract.building import (
     build_audit,
@@ -270,11 +271,20 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
 
 
 def audit(options: argparse.Namespace, output: Output) -> int:
-    """Compare ledger, table and broker."""
+    """Compare ledger, table and broker.
+
+    It reads no values, and of the current table no rows. With --buckets N Spark reads all rows of N
+    of its buckets, each day of others in turn, and folds their changes once more.
+    """
+    if options.buckets < 0:
+        raise BadInput(f"--buckets: got {options.buckets}; allowed: 0 or more")
     stream = read_stream(options.file)
+    if options.buckets and stream.current is None:
+        raise BadInput(f"{options.file}: current: got nothing; required for --buckets")
     doing = working(f"reading the tables of {stream.stream}, and asking its brokers")
-    with open_run(stream, "audit", RunRequest()) as run, doing:
-        result, findings = reading.audit_stream(run)
+    spark = watched_spark(stream) if options.buckets else None
+    with open_run(stream, "audit", RunRequest(), spark) as run, doing:
+        result, findings = reading.audit_stream(run, options.buckets)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
     flaws = {kind: getattr(answer, kind) for kind in kinds}
@@ -315,6 +325,8 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
         f"current table: {current.rows} rows, {current.deleted} deleted,"
         f" {current.unfolded} offsets to fold"
     )
+    if current.checked:
+        line += f"; all rows of buckets {', '.join(map(str, current.checked))} were read"
     return [line, *map(str, current.wrong)]
 
 

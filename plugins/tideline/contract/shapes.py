@@ -309,12 +309,16 @@ class BucketFlaw(Shape):
 
 
 class CurrentAudit(Shape):
-    """Rows by bucket, as the current table's log has them; `unfolded` offsets are no flaw."""
+    """Rows by bucket, as the current table's log has them; `unfolded` offsets are no flaw.
+
+    Of the buckets in `checked` all rows were read, and their changes folded once more.
+    """
 
     rows: int
     deleted: int
     unfolded: int
     wrong: tuple[BucketFlaw, ...]
+    checked: tuple[int, ...]
     clean: bool
 
 

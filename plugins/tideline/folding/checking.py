@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tideline.errors import StreamBusy
+from tideline.errors import BadInput, StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
 from tideline.folding.rules import buckets_of_day
 from tideline.folding.tables import files_by_bucket
-from tideline.landing.context import RunContext, now
+from tideline.landing.context import RunContext, log, now
 from tideline.model.current import BucketState, Folding, differing
 from tideline.rules.audit import BucketFlaw, CurrentAudit
 
@@ -72,6 +72,26 @@ def count_current(run: RunContext) -> CurrentAudit | None:
             if found is not None and found != expected
         ),
     )
+
+
+def audit_current(run: RunContext, buckets: int) -> CurrentAudit | None:
+    """`count_current`, and the rows of as many buckets, those whose turn it is today.
+
+    Where a fold is under way, or changes are others since they were folded, no rows are looked at.
+
+    Raises:
+        TidelineError: As `count_current`; and as `check_current`, but for `BadInput`.
+    """
+    found = count_current(run)
+    if found is None or not buckets:
+        return found
+    try:
+        check = check_current(run, buckets)
+    except BadInput as error:
+        log.warning("no rows of the current table were looked at: %s", error)
+        return found
+    flaws = tuple(flaw for flaw in check.flaws if flaw not in found.wrong)
+    return replace(found, wrong=(*found.wrong, *flaws), checked=check.buckets)
 
 
 def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:

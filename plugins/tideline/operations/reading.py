@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tideline.decoding.verifying import typed_against_raw
 from tideline.errors import AuditNotClean, BadInput, ServiceAway, Transient
-from tideline.folding.checking import count_current
+from tideline.folding.checking import audit_current
 from tideline.landing.context import RunContext, now
 from tideline.landing.incidents import triage_incidents
 from tideline.landing.observing import measure_headroom, observe
@@ -25,8 +25,11 @@ from tideline.rules.reset_detection import blocked_by
 from tideline.rules.status import explain, with_log
 
 
-def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
+def audit_stream(run: RunContext, buckets: int = 0) -> tuple[Audit, tuple[Finding, ...]]:
     """Ledger against tables, and ledger against broker; reads no values and writes nothing.
+
+    Args:
+        buckets: Of so many of the current table's Spark reads all rows, each day of others in turn.
 
     Raises:
         ServiceAway: The brokers do not give a stable answer.
@@ -35,7 +38,7 @@ def audit_stream(run: RunContext) -> tuple[Audit, tuple[Finding, ...]]:
     """
     leases.refuse_during_rewind(run.ledger.read(), run.ledger.holder)
     result = replace(
-        ledger_against_table(run), typed=typed_against_raw(run), current=count_current(run)
+        ledger_against_table(run), typed=typed_against_raw(run), current=audit_current(run, buckets)
     )
     state = run.ledger.read()
     head = head_after_recovery(run, state)
@@ -77,13 +80,16 @@ def explain_record(run: RunContext, place: TopicPartition, offset: int) -> Expla
     return with_log(found, observation)
 
 
-def require_clean(run: RunContext) -> Audit:
+def require_clean(run: RunContext, buckets: int = 0) -> Audit:
     """An audit that others may build on.
+
+    Args:
+        buckets: As of `audit_stream`.
 
     Raises:
         AuditNotClean: It is not clean; names every kind of flaw with its place.
     """
-    result, findings = audit_stream(run)
+    result, findings = audit_stream(run, buckets)
     flaws = [str(result)] if not result.clean else []
     flaws += [str(f) for f in findings]
     if flaws:

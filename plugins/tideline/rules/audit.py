@@ -118,18 +118,21 @@ class BucketFlaw:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAudit:
-    """What a look at the current table's log found; `tideline fold --check` reads its rows.
+    """What a look at the current table's log found, and at the rows of some buckets.
 
     Args:
         rows, deleted: As the last fold has left it.
         unfolded: Decoded offsets that are not in it yet; no flaw.
-        wrong: Buckets with another number of rows.
+        wrong: Buckets with another number of rows; or with others than their changes make, folded
+            once more.
+        checked: The buckets whose rows were read for that.
     """
 
     rows: int
     deleted: int
     unfolded: int
     wrong: tuple[BucketFlaw, ...]
+    checked: tuple[int, ...] = ()
 
     @property
     def clean(self) -> bool:
