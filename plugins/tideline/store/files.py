@@ -26,6 +26,9 @@ from tideline.store.settings import ROLE, for_obstore
 SMALL_TAIL = 64 * 1024
 """Bytes that come when a file is opened: so many Arrow asks for when it looks for a footer."""
 
+_NO_TAIL = ("416", "non-partial response")
+"""How obstore says that a store gives no last bytes: of an empty object, each in its way."""
+
 
 def handler_of(uri: str, options: Mapping[str, str]) -> DeltaStorageHandler | None:
     """Reads and writes the files of a table in an object store; None where delta-rs' own has to.
@@ -61,7 +64,7 @@ class _ObjectFiles(DeltaStorageHandler):
         try:
             opened = _ObjectFile(self._store, self._prefix + path)
         except BaseError as error:
-            if "416" in str(error):  # of an empty object there are no last bytes
+            if any(sign in str(error) for sign in _NO_TAIL):
                 return super().open_input_file(path)
             raise OSError(str(error)) from error
         return pa.PythonFile(opened, mode="r")
