@@ -21,12 +21,6 @@ MUTANTS = (
         f"{LEDGER_CONTRACT}::test_what_is_known_may_be_old",
     ),
     Mutant(
-        "who was first in between is met by what stands",
-        "with suppress(CommitConflict):\n                    return self._written",
-        "if True:\n                    return self._written",
-        f"{LEDGER_CONTRACT}::test_what_is_known_may_be_old",
-    ),
-    Mutant(
         "a lease that others had is lost for good (R5)",
         "            leases.refuse_lost(state, name, self.holder)\n",
         "            pass\n",
