@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 import obstore
 from deltalake.transaction import AddAction, RemoveAction
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
 from tideline.delta_checkpoint import (
@@ -44,6 +44,8 @@ _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 COMMIT_ID = "tidelineCommit"
 """Among what a commit says about itself: whether a lost answer was a yes."""
+_SEEN_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
+"""So long a commit is waited for that another writer is making; and between two looks."""
 FRESH_SECONDS = 1.0
 """A look so young is not repeated before a commit."""
 _LARGEST = 8 * 1024 * 1024
@@ -139,7 +141,8 @@ class DeltaLog:
         try:
             tag = obstore.put(self._objects(), path, body, mode="create")["e_tag"]
         except STORE_ERRORS as error:
-            found = self._read(path)
+            is_refused = isinstance(error, AlreadyExistsError)
+            found = self._seen(path, _SEEN_SECONDS if is_refused else 0.0)
             if found is None:
                 raise
             if commit_id.encode() not in found[0]:
@@ -188,6 +191,13 @@ class DeltaLog:
         except FileNotFoundError:
             return None
         return bytes(found.bytes()), _tag(found.meta)
+
+    def _seen(self, path: str, seconds: float) -> tuple[bytes, str | None] | None:
+        """As `_read`; some stores refuse a PUT before the one that was first is to be seen."""
+        until = time.monotonic() + seconds
+        while (found := self._read(path)) is None and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+        return found
 
     def _listed(self, after: int) -> tuple[dict[int, str | None], set[int]]:
         """Tags of the commits behind a version, and which of them have a checkpoint."""

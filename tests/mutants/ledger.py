@@ -8,6 +8,12 @@ PUT_BACK = "tests/integration/test_ledger_put_back.py"
 TIDYING = "tests/integration/test_ledger_tidying.py"
 MUTANTS = (
     Mutant(
+        "a commit that is being made is waited for",
+        "found = self._seen(path, _SEEN_SECONDS if is_refused else 0.0)",
+        "found = self._read(path)",
+        f"{OWN_LOG}::test_who_is_refused_waits_until_the_other_commit_is_to_be_seen",
+    ),
+    Mutant(
         "that a change is not needed counts only of what was just read",
         "            if after is not before:\n                with",
         "            if after is before:\n                return before\n"

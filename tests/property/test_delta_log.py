@@ -12,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
+from obstore.exceptions import AlreadyExistsError
 
 from tideline import delta_log
 from tideline.delta_checkpoint import NotUnderstood
@@ -142,6 +143,28 @@ def test_files_that_were_taken_out_are_deleted_after_our_checkpoint(tmp_path):
     log.our_checkpoint()  # from what the first one says
     gone = DeltaTable(log.folder).vacuum(0, dry_run=True, enforce_retention_duration=False)
     assert gone == ["f0.parquet"]
+
+
+@pytest.mark.parametrize("whose", ["another's", "ours", "nobody's"])
+def test_who_is_refused_waits_until_the_other_commit_is_to_be_seen(tmp_path, monkeypatch, whose):
+    """A store may refuse a PUT while another one, or an earlier one of ours, is under way."""
+    log = Log(tmp_path / "t", random.Random(1))
+    state, path = log.log.newest(), Path(log.folder, "_delta_log", f"{1:020d}.json")
+    monkeypatch.setattr(delta_log, "_SEEN_SECONDS", 0.5 if whose == "nobody's" else 30.0)
+
+    def refuse(store, key, body, mode):
+        seen = {"another's": b'{"commitInfo": {}}', "ours": bytes(body)}
+        if whose in seen:
+            threading.Timer(0.2, path.write_bytes, [seen[whose]]).start()
+        raise AlreadyExistsError(f"{key} already exists")
+
+    monkeypatch.setattr(delta_log.obstore, "put", refuse)
+    about = {"txn": {"appId": "x", "version": 1}}
+    if whose == "ours":
+        assert log.log.commit(state, [], about).version == 1
+        return
+    with pytest.raises(CommitTaken if whose == "another's" else AlreadyExistsError):
+        log.log.commit(state, [], about)
 
 
 WRITERS, EACH = 8, 10
