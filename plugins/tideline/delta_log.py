@@ -100,10 +100,6 @@ class DeltaLog:
             read.clear()
         return self._opened(read)
 
-    def tags(self, version: int) -> dict[int, str | None]:
-        """The tags of a version's commit and of all newer ones, as far as they are there."""
-        return self._listed(version - 1)[0] if self._is_there() else {}
-
     def actions(self, version: int) -> tuple[Action, ...] | None:
         """The lines of a commit; None where it is not there, or not any more."""
         found = self._read(self._path(version))

@@ -34,8 +34,8 @@ MUTANTS = (
     ),
     Mutant(
         "a table's partitions are told in its own order",
-        'partition={name: action["partitionValues"].get(name) for name in partition_columns},',
-        'partition=dict(action["partitionValues"]),',
+        'partition = {name: action["partitionValues"].get(name) for name in partition_columns}',
+        'partition = dict(action["partitionValues"])',
         OPENED,
     ),
     Mutant(

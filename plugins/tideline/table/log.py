@@ -77,7 +77,11 @@ class NewestTable:
         with _as_os_errors():
             try:
                 state = own.newest(known, self._commits)
-                if state is not None and not LoggedTable(self._uri, state).schema().fields:
+                if (
+                    state is not None
+                    and state is not known
+                    and not LoggedTable(self._uri, state).schema().fields
+                ):
                     raise NotUnderstood("it has no columns")
             except (ValueError, KeyError, TypeError, AttributeError) as error:  # delta-rs names it
                 raise NotUnderstood(f"it is damaged: {error}") from error

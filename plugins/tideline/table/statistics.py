@@ -85,20 +85,11 @@ def described_files(table: DeltaTable) -> Iterator[DataFile]:
     if "max.timestamp" in times:
         newest = [_instant(us) for us in microseconds(actions.column("max.timestamp"))]
     for action, latest in zip(actions.drop(times).to_pylist(), newest, strict=True):
-        yield DataFile(
-            path=action["path"],
-            rows=action.get("num_records"),
-            constants=dict(_constants(action)),
-            low=_number(action, "min.offset"),
-            high=_number(action, "max.offset"),
-            newest=latest,
-            size=action["size_bytes"],
-            partition={
-                name: None if (value := action[f"partition.{name}"]) is None else str(value)
-                for name in partition_columns
-            },
-            topic_hint=_topic_hint(action),
-        )
+        partition = {
+            name: None if (value := action[f"partition.{name}"]) is None else str(value)
+            for name in partition_columns
+        }
+        yield _described(action, latest, partition)
 
 
 def logged_file(
@@ -111,23 +102,36 @@ def logged_file(
         partition_columns: The table's, in its order; each writer of the log has one of its own.
     """
     said = json.loads(action.get("stats") or "{}")
-    flat = {"path": action["path"]}
+    flat = {
+        "path": action["path"],
+        "size_bytes": action["size"],
+        "num_records": said.get("numRecords"),
+    }
     for name, prefix in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
         flat |= {f"{prefix}.{column}": value for column, value in (said.get(name) or {}).items()}
     for column, text in action["partitionValues"].items():
         is_number = text is not None and types.get(column) in ("integer", "long")
         flat[f"partition.{column}"] = int(text) if is_number else text
-    latest = flat.get("max.timestamp")
+    is_time = types.get("timestamp") == "timestamp"
+    latest = _time(flat.get("max.timestamp")) if is_time else None
+    partition = {name: action["partitionValues"].get(name) for name in partition_columns}
+    return _described(flat, latest, partition)
+
+
+def _described(
+    action: Mapping[str, Any], newest: datetime | None, partition: Mapping[str, str | None]
+) -> DataFile:
+    """A data file by an `add` with flat names, as delta-rs gives them."""
     return DataFile(
         path=action["path"],
-        rows=said.get("numRecords"),
-        constants=dict(_constants(flat)),
-        low=_number(flat, "min.offset"),
-        high=_number(flat, "max.offset"),
-        newest=_time(latest) if types.get("timestamp") == "timestamp" else None,
-        size=action["size"],
-        partition={name: action["partitionValues"].get(name) for name in partition_columns},
-        topic_hint=_topic_hint(flat),
+        rows=action.get("num_records"),
+        constants=dict(_constants(action)),
+        low=_number(action, "min.offset"),
+        high=_number(action, "max.offset"),
+        newest=newest,
+        size=action["size_bytes"],
+        partition=partition,
+        topic_hint=_topic_hint(action),
     )
 
 

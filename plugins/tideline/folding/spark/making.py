@@ -39,15 +39,13 @@ class Made:
     moved: tuple[str, ...]
     doubted: tuple[int, ...]
     in_order: DataFrame | None
-    loose: DataFrame | None
+    loose: DataFrame
 
     def rows(self, plan: FoldPlan) -> DataFrame:
         """All rows, those of a bucket together and sorted by key."""
-        parts = [] if self.in_order is None else [self.in_order]
-        if self.loose is not None:
-            by_bucket = self.loose.repartition(F.col(BUCKET))
-            parts.append(by_bucket.sortWithinPartitions(BUCKET, *plan.layout.key))
-        return union(parts)
+        by_bucket = self.loose.repartition(F.col(BUCKET))
+        put_together = by_bucket.sortWithinPartitions(BUCKET, *plan.layout.key)
+        return put_together if self.in_order is None else self.in_order.unionByName(put_together)
 
 
 def of_all(
