@@ -1,5 +1,6 @@
 """The fold of changes into one row a key: any order, any portions, again, and what is refused."""
 
+import os
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -267,7 +268,8 @@ def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(spark, tmp_pa
     assert folds.table()["3"]["v"] == "x"
 
 
-LOGS = 150
+LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "150"))
+"""In each of the four ways."""
 
 
 @pytest.mark.parametrize("way", ["plain", "lacking", "sequence", "dropping"])
