@@ -74,8 +74,8 @@ test-connect: setup-tests  ## The Spark suite once more, through a warm Spark Co
 test-wheel: setup-tests  ## The wheel in fresh environments: every Python and Airflow, an hour; downloads
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.wheel $(ARGS)
 
-test-store: setup-tests  ## The Spark and fault suites file by file, tables on s3a:// in a real S3-compatible store: FILES=
-	$(BIN)/python -m tests.in_store $(FILES)
+test-store: setup-tests  ## The Spark and fault suites file by file, tables in a real object store: STORE=s3|azure|google FILES=
+	$(BIN)/python -m tests.in_store $(STORE) $(FILES)
 
 test-cluster: setup-tests  ## Spark standalone and YARN that share no disk with the driver; as root
 	$(BIN)/pytest tests/cluster -m ""

@@ -12,7 +12,7 @@ from tideline.launch.programs import TOKEN, spark_variables
 from tideline.launch.runtime import SPILLS
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
-from tideline.store.settings import StoreSettings
+from tideline.store.settings import store_settings
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -65,7 +65,8 @@ class ConnectServer:
             "spark.connect.grpc.binding.port": str(self.port),
             **self._settings,
         }
-        in_store = StoreSettings() if "TIDELINE_TEST_BUCKET" in os.environ else None
+        bucket = os.environ.get("TIDELINE_TEST_BUCKET")
+        in_store = store_settings(None, bucket) if bucket else None
         server = build_submission(
             self._master, settings, "spark-internal", java_class=_CLASS, store=in_store
         )

@@ -42,12 +42,14 @@ def line_of(name: str, jar: Path) -> str:
         jar: Lies in folders of organisation, module and version.
 
     Raises:
-        BadInput: It has a classifier, or another name than its module.
+        BadInput: It has another name than its module.
     """
     organisation, module, version = jar.parts[-4:-1]
-    if jar.name != f"{module}-{version}.jar":
+    named, found, classifier = jar.stem.partition(f"{module}-{version}")
+    if named or not found or (classifier and not classifier.startswith("-")):
         raise BadInput(f"{jar.name}: expected {module}-{version}.jar, as its coordinate says")
-    return f"{digest_of_file(jar)}  {name}/{jar.name}  {organisation}:{module}:{version}"
+    coordinate = ":".join(filter(None, (organisation, module, version, classifier[1:])))
+    return f"{digest_of_file(jar)}  {name}/{jar.name}  {coordinate}"
 
 
 def _path(line: str) -> str:

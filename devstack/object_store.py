@@ -1,4 +1,7 @@
-"""Real object stores that speak S3: S3Proxy, a JVM, and versitygw, a program of Go."""
+"""Real object stores: S3Proxy, a JVM, and versitygw, a program of Go; both speak S3.
+
+What stands in for Azure's and Google's is in `devstack.cloud_emulators`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from devstack.object_store_programs import GATEWAY, proxy_jars
 from devstack.process import HOST, Server, free_ports, wait_until
 from tideline.errors import ServiceAway
 from tideline.launch.java import find_java
+from tideline.model.addresses import StoreKind
 
 REGION = "us-east-1"
 _START_SECONDS = 60
@@ -33,12 +37,11 @@ class ObjectStore:
     """
 
     name = "object store"
+    kind: StoreKind
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.folder = folder
         self.port = port or free_ports(1)[0]
-        self.access_key = "tideline"
-        self.secret_key = "tideline-secret"  # noqa: S105  (of a server of our own)
         self.server: Server | None = None
 
     @property
@@ -46,28 +49,33 @@ class ObjectStore:
         """URL for clients."""
         return f"http://{HOST}:{self.port}"
 
+    def address(self, bucket: str, path: str) -> str:
+        """Of a table, as a stream file has it."""
+        raise NotImplementedError
+
     def options(self, endpoint: str | None = None) -> dict[str, str]:
-        """delta-rs options of a client.
+        """delta-rs options of a client; in a process's environment they do the same.
 
         Args:
             endpoint: Of a proxy in front of it; its own when None.
         """
-        return {
-            "AWS_ENDPOINT_URL": endpoint or self.endpoint,
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_REGION": REGION,
-            "AWS_ALLOW_HTTP": "true",
-        }
+        raise NotImplementedError
 
     def connection(self, endpoint: str | None = None) -> dict[str, Any]:
         """The store as an Airflow connection; arguments as of `options`."""
-        return {
-            "conn_type": "aws",
-            "login": self.access_key,
-            "password": self.secret_key,
-            "extra": {"endpoint_url": endpoint or self.endpoint, "region_name": REGION},
-        }
+        raise NotImplementedError
+
+    def create_bucket(self, bucket: str) -> None:
+        """Create a bucket; one that is there is no error.
+
+        Raises:
+            ServiceAway: The store does not do it.
+        """
+        raise NotImplementedError
+
+    def objects(self, bucket: str) -> Path | None:
+        """Where the bucket's objects lie as files; None where they do not."""
+        return None
 
     def start(self, timeout_seconds: float = _START_SECONDS) -> ObjectStore:
         """Start it, and wait until it answers.
@@ -97,12 +105,61 @@ class ObjectStore:
             self.server.stop()
             self.server = None
 
-    def create_bucket(self, bucket: str) -> None:
-        """Create a bucket; one that is there is no error.
+    def _command(self) -> list[str | Path]:
+        raise NotImplementedError
 
-        Raises:
-            ServiceAway: The store does not do it.
-        """
+    def _environment(self) -> dict[str, str]:
+        return {}
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(self.endpoint, timeout=2).close()  # noqa: S310
+        except urllib.error.HTTPError:
+            return True  # nobody may list buckets without a signature
+        except OSError:
+            return False
+        return True
+
+
+class S3Server(ObjectStore):
+    """Speaks S3."""
+
+    kind = "s3a"
+
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        super().__init__(folder, port)
+        self.access_key = "tideline"
+        self.secret_key = "tideline-secret"  # noqa: S105  (of a server of our own)
+
+    def address(self, bucket: str, path: str) -> str:
+        """As `ObjectStore.address`."""
+        return f"s3a://{bucket}/{path}"
+
+    def options(self, endpoint: str | None = None) -> dict[str, str]:
+        """As `ObjectStore.options`."""
+        return {
+            "AWS_ENDPOINT_URL": endpoint or self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def connection(self, endpoint: str | None = None) -> dict[str, Any]:
+        """As `ObjectStore.connection`."""
+        return {
+            "conn_type": "aws",
+            "login": self.access_key,
+            "password": self.secret_key,
+            "extra": {"endpoint_url": endpoint or self.endpoint, "region_name": REGION},
+        }
+
+    def objects(self, bucket: str) -> Path:
+        """As `ObjectStore.objects`."""
+        return self.folder / "objects" / bucket
+
+    def create_bucket(self, bucket: str) -> None:
+        """As `ObjectStore.create_bucket`."""
         # Imported here: `make setup` may run before it is installed.
         import obstore
         from obstore.store import S3Store
@@ -127,23 +184,8 @@ class ObjectStore:
                 raise ServiceAway(f"{self.name}: bucket {bucket}: {error}: {said}") from error
         wait_until(lambda: (self.folder / "objects" / bucket).is_dir(), f"no bucket {bucket}", 10)
 
-    def _command(self) -> list[str | Path]:
-        raise NotImplementedError
 
-    def _environment(self) -> dict[str, str]:
-        return {}
-
-    def _answers(self) -> bool:
-        try:
-            urllib.request.urlopen(self.endpoint, timeout=2).close()  # noqa: S310
-        except urllib.error.HTTPError:
-            return True  # nobody may list buckets without a signature
-        except OSError:
-            return False
-        return True
-
-
-class S3Proxy(ObjectStore):
+class S3Proxy(S3Server):
     """Java's S3Proxy over a folder: 0.35 GB, ready in 1.2 s."""
 
     name = "s3proxy"
@@ -168,7 +210,7 @@ class S3Proxy(ObjectStore):
         return [*java, "org.gaul.s3proxy.Main", "--properties", file]
 
 
-class VersityGateway(ObjectStore):
+class VersityGateway(S3Server):
     """Versity's gateway over a folder: 40 MB, ready in 0.2 s; its program is built with Go."""
 
     name = "versitygw"

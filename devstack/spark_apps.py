@@ -17,6 +17,7 @@ from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.programs import DECODE, FOLD, INGEST, application_for
 from tideline.launch.submit import class_paths, configuration
+from tideline.model.addresses import StoreKind, store_of
 from tideline.model.spark_job import DecodeResult, FoldResult, SparkResult
 
 if TYPE_CHECKING:
@@ -41,15 +42,15 @@ class InProcessSpark:
     Args:
         is_small: Whether the session has the settings of a small batch, as spark-submit would
             choose them.
-        s3a: Whether it can read and write `s3a://`, for which more jars are fetched.
+        store: A kind of object store that it can read and write, for which more jars are fetched.
 
     `submits` counts the applications.
     """
 
-    def __init__(self, *, is_small: bool = True, s3a: bool = False) -> None:
+    def __init__(self, *, is_small: bool = True, store: StoreKind | None = None) -> None:
         self.submits = 0
         self._is_small = is_small
-        self._is_s3a = s3a or "TIDELINE_TEST_BUCKET" in os.environ
+        self._store = store or store_of(os.environ.get("TIDELINE_TEST_BUCKET", ""))
         self._session: SparkSession | None = None
 
     @property
@@ -63,7 +64,7 @@ class InProcessSpark:
         from tideline.spark.session import build_session  # imports pyspark
 
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs to closed files at the end
-        jars = [*spark_jars(s3a=self._is_s3a), *delta_jars()]
+        jars = [*spark_jars(self._store), *delta_jars()]
         properties = {
             **class_paths(jars),
             **configuration(_MASTER, is_small=self._is_small),
@@ -106,11 +107,11 @@ class ConnectSpark(InProcessSpark):
 
     Args:
         server: It runs, and goes on when this is stopped.
-        s3a: Whether the session in this process can read and write `s3a://`.
+        store: As above, of the session in this process.
     """
 
-    def __init__(self, server: ConnectServer, *, s3a: bool = False) -> None:
-        super().__init__(s3a=s3a)
+    def __init__(self, server: ConnectServer, *, store: StoreKind | None = None) -> None:
+        super().__init__(store=store)
         self.server = server
 
     def submit(self, job_path: str) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 _HOLD_SECONDS = 120
 _SPARK = "hadoop"
 """In lower case, in the user agent of Hadoop's client."""
+_AZURE = "x-ms-version"
 _numbers = itertools.count(1)
 
 
@@ -40,7 +41,8 @@ class StoreRequest:
         """The object's key, without the bucket; of a listing, its prefix."""
         if self.operation == "LIST":
             return self.query.get("prefix", [""])[0]
-        return unquote(urlsplit(self.target).path).lstrip("/").partition("/")[2]
+        depth = 2 if _AZURE in self.headers else 1  # an account is before the container
+        return "/".join(unquote(urlsplit(self.target).path).lstrip("/").split("/")[depth:])
 
     @property
     def query(self) -> dict[str, list[str]]:
@@ -50,12 +52,14 @@ class StoreRequest:
     @property
     def operation(self) -> str:
         """GET, HEAD, PUT, DELETE, LIST, or POST for what deletes many and for parts."""
-        return "LIST" if self.method == "GET" and "list-type" in self.query else self.method
+        is_list = "list-type" in self.query or self.query.get("comp") == ["list"]
+        return "LIST" if self.method == "GET" and is_list else self.method
 
     @property
     def is_conditional(self) -> bool:
         """Whether it may only create an object."""
-        return self.headers.get("if-none-match") == "*"
+        google = self.headers.get("x-goog-if-generation-match")
+        return self.headers.get("if-none-match") == "*" or google == "0"
 
     @property
     def is_spark(self) -> bool:
@@ -78,6 +82,8 @@ class StoreAnswer:
 
 
 Forward = Callable[[], StoreAnswer]
+Adapter = Callable[[StoreRequest, Callable[[StoreRequest], StoreAnswer]], StoreAnswer]
+"""Answers a request by others that the store understands; the second argument sends one."""
 
 
 class Fault(Protocol):
@@ -169,24 +175,25 @@ def events(name: str) -> tuple[threading.Event, threading.Event]:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreCondition:
-    """The store puts what was to be created only, as if it did not know `If-None-Match`.
+    """The store puts what was to be created only, as if it did not know conditions.
 
     The condition is signed, so the request itself cannot be passed on without it.
 
     Args:
-        bucket: Its name.
-        arguments: Of obstore's `S3Store`, without a proxy.
+        uri: An address in the bucket.
+        options: delta-rs', without a proxy.
     """
 
-    bucket: str
-    arguments: Mapping[str, object]
+    uri: str
+    options: Mapping[str, str]
 
     def __call__(self, request: StoreRequest, forward: Forward) -> StoreAnswer:
         """Put the object in a request of our own."""
         import obstore
-        from obstore.store import S3Store
 
-        store = S3Store(self.bucket, **self.arguments)  # type: ignore[arg-type]
+        from tideline.store.files import object_store
+
+        store, _ = object_store(self.uri, self.options)
         obstore.put(store, request.key, request.body)
         return StoreAnswer(200, (("ETag", '"put"'),), b"")
 

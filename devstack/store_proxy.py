@@ -20,7 +20,7 @@ from multiprocessing.managers import BaseManager
 from typing import Any
 
 from devstack.process import HOST, free_ports, wait_until
-from devstack.store_faults import Hold, Rule, StoreAnswer, StoreRequest, events
+from devstack.store_faults import Adapter, Hold, Rule, StoreAnswer, StoreRequest, events
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"}
 """Headers of one connection, in lower case."""
@@ -33,13 +33,18 @@ class StoreProxy:
     Args:
         target_port: The store's port.
         port: Port of the proxy; a free one when None.
+        adapter: Makes of each request what the store understands; see `devstack.store_faults`.
     """
 
-    def __init__(self, target_port: int, port: int | None = None) -> None:
+    def __init__(
+        self, target_port: int, port: int | None = None, adapter: Adapter | None = None
+    ) -> None:
         self.port = port or free_ports(1)[0]
         self._manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         self._manager.start()
-        self._inside: Any = self._manager.Inside(target_port, self.port)  # type: ignore[attr-defined]
+        self._inside: Any = self._manager.Inside(  # type: ignore[attr-defined]
+            target_port, self.port, adapter
+        )
 
     @property
     def endpoint(self) -> str:
@@ -107,8 +112,9 @@ class StoreProxy:
 class _Inside:
     """What the other process does."""
 
-    def __init__(self, target_port: int, port: int) -> None:
+    def __init__(self, target_port: int, port: int, adapter: Adapter | None) -> None:
         self._target_port = target_port
+        self._adapter = adapter
         self._lock = threading.Lock()
         self._rules: tuple[Rule, ...] = ()
         self._requests: list[StoreRequest] = []
@@ -155,7 +161,9 @@ class _Inside:
             rule = next((r for r in self._rules if self._takes(r, request)), None)
 
         def forward() -> StoreAnswer:
-            return self._forward(request)
+            if self._adapter is None:
+                return self._forward(request)
+            return self._adapter(request, self._forward)
 
         answer = forward() if rule is None else rule.fault(request, forward)
         with self._lock:

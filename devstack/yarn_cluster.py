@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from devstack.object_store import REGION, ObjectStore
+from devstack.object_store import REGION, S3Server
 from devstack.other_user import USERS, OtherUser
 from devstack.process import HOST, Server, free_ports, wait_until
 from devstack.spark_cluster import java_for, python_for
@@ -59,7 +59,7 @@ class YarnCluster:
         BadInput: We are not root, so that containers cannot be another user's.
     """
 
-    def __init__(self, folder: Path, store: ObjectStore, bucket: str) -> None:
+    def __init__(self, folder: Path, store: S3Server, bucket: str) -> None:
         self.user = OtherUser(USERS[0])
         self._folder, self._store, self._bucket = folder, store, bucket
         self._servers: list[Server] = []
@@ -140,7 +140,7 @@ class YarnCluster:
 
     def _start(self) -> None:
         jars = self.user.copy("yarn", fetch("yarn"))
-        s3a = self.user.copy("s3a", spark_jars(s3a=True))
+        s3a = self.user.copy("s3a", spark_jars("s3a"))
         self._write_settings(s3a)
         ours = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home)}
         self._run("resourcemanager.ResourceManager", self._folder / "hadoop", (jars,), ours)

@@ -1,6 +1,6 @@
 """A warm Spark driver: runs the applications for one run after the other, or several at once.
 
-Usage: local_driver.py LISTENER_FD ADDRESS MASTER [s3a]
+Usage: local_driver.py LISTENER_FD ADDRESS MASTER [s3a | azure | google]
 
 `tideline.launch.local_driver` starts it and describes what is said. It ends when nobody has asked
 for anything for as long as the last run wished, when nobody can find it any more, when its JVM has
@@ -31,6 +31,7 @@ from typing import Any
 from tideline.launch.gateway import Jvm
 from tideline.launch.programs import INGEST, application_for
 from tideline.launch.runtime import BEAT_SECONDS, SILENCE_SECONDS, identity, locked, remove
+from tideline.model.addresses import STORES, StoreKind
 
 _START_SECONDS = 300
 _STOP_SECONDS = 10
@@ -49,14 +50,16 @@ class Driver:
         listener: A listening Unix socket.
         address: Its path.
         master: Spark master URL.
-        s3a: Whether tables are in an object store.
+        store: The object store that tables are in; None for file systems.
     """
 
-    def __init__(self, listener: socket.socket, address: Path, master: str, *, s3a: bool) -> None:
+    def __init__(
+        self, listener: socket.socket, address: Path, master: str, store: StoreKind | None
+    ) -> None:
         self._listener = listener
         self._address = address
         self._identity = identity(address)
-        self._jvm = Jvm(master, s3a=s3a)
+        self._jvm = Jvm(master, store)
         self._session: Future[Any] = Future()
         self._lock = threading.Lock()
         self._running = 1  # whoever started this comes first
@@ -275,9 +278,10 @@ def _is_readable(connection: socket.socket, seconds: float) -> bool:
 
 if __name__ == "__main__":
     try:
-        descriptor, path, spark_master, *stores = sys.argv[1:]
+        descriptor, path, spark_master, *named = sys.argv[1:]
+        kind = next((kind for kind in STORES.values() if kind in named), None)
         opened = socket.socket(fileno=int(descriptor))
-        Driver(opened, Path(path), spark_master, s3a="s3a" in stores).serve()
+        Driver(opened, Path(path), spark_master, kind).serve()
     except Exception:
         _log_error()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from devstack.broker import Broker
+from devstack.cloud_emulators import FAKE_GCS_SERVER, Azurite, FakeGcs
 from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy, VersityGateway
@@ -20,6 +22,7 @@ from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.worlds.object_stores import BUCKET, Bucket, Fronted, fronted
 from tests.worlds.postgres import Postgres
 from tests.worlds.secured_broker import SecuredBroker, secured_broker
+from tideline.model.addresses import StoreKind
 
 _numbers = itertools.count(1)
 
@@ -73,18 +76,23 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
         yield store
 
 
+STORES = {"s3": "object_store", "azure": "azurite", "google": "fake_gcs"}
+"""Fixtures, by what TIDELINE_TEST_STORE may say."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def lakes_in_a_store(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With TIDELINE_TEST_STORE=s3 every harness has its lake in the store, without a connection."""
-    if os.environ.get("TIDELINE_TEST_STORE") != "s3":
+    """With TIDELINE_TEST_STORE every harness has its lake in that store, without a connection."""
+    if (kind := os.environ.get("TIDELINE_TEST_STORE")) is None:
         yield
         return
-    server = request.getfixturevalue("object_store").store
+    server = request.getfixturevalue(STORES[kind]).store
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server.options().items():
             patch.setenv(name, value)
-        patch.setenv("TIDELINE_TEST_BUCKET", f"s3a://{BUCKET}")
-        patch.setenv("TIDELINE_TEST_OBJECTS", str(server.folder / "objects" / BUCKET))
+        patch.setenv("TIDELINE_TEST_BUCKET", server.address(BUCKET, "").rstrip("/"))
+        if (objects := server.objects(BUCKET)) is not None:
+            patch.setenv("TIDELINE_TEST_OBJECTS", str(objects))
         yield
 
 
@@ -97,13 +105,36 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
         yield store
 
 
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
+    """What stands in for Azure's store, on a free port."""
+    if shutil.which("npm") is None:
+        pytest.skip("azurite comes by npm, and there is no npm")
+    with fronted(Azurite(tmp_path_factory.mktemp("azurite"))) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
+    """What stands in for Google's store, on a free port."""
+    if not FAKE_GCS_SERVER.can_be_had:
+        pytest.skip("fake-gcs-server is built with Go, and there is no Go")
+    with fronted(FakeGcs(tmp_path_factory.mktemp("gcs"))) as store:
+        yield store
+
+
 @pytest.fixture
 def bucket(object_store: Fronted) -> Bucket:
     """A folder of its own in the store's bucket, behind a proxy that counts and makes faults."""
     return object_store.bucket(f"t{os.getpid()}-{next(_numbers)}")
 
 
-@pytest.fixture(params=["object_store", pytest.param("gateway", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "object_store",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gateway", "azurite", "fake_gcs")),
+    ]
+)
 def any_bucket(request: pytest.FixtureRequest) -> Bucket:
     """The same on each kind of store."""
     fronted: Fronted = request.getfixturevalue(request.param)
@@ -113,7 +144,7 @@ def any_bucket(request: pytest.FixtureRequest) -> Bucket:
 @pytest.fixture(scope="session")
 def in_process_spark(request: pytest.FixtureRequest) -> Iterator[InProcessSpark]:
     """A Spark session in this process."""
-    app = InProcessSpark(s3a=_needs_s3a(request))
+    app = InProcessSpark(store=_store_of(request))
     yield app
     app.stop()
 
@@ -123,14 +154,15 @@ def connect_spark(
     request: pytest.FixtureRequest, connect_server: ConnectServer
 ) -> Iterator[ConnectSpark]:
     """A client of the Spark Connect server."""
-    app = ConnectSpark(connect_server, s3a=_needs_s3a(request))
+    app = ConnectSpark(connect_server, store=_store_of(request))
     yield app
     app.stop()
 
 
-def _needs_s3a(request: pytest.FixtureRequest) -> bool:
-    """Whether any test of this process has Spark in it read or write `s3a://`."""
-    return any(item.get_closest_marker("s3a") for item in request.session.items)
+def _store_of(request: pytest.FixtureRequest) -> StoreKind | None:
+    """Where any test of this process has Spark in it read or write `s3a://`: that."""
+    has = any(item.get_closest_marker("s3a") for item in request.session.items)
+    return "s3a" if has else None
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ A pytest process for each file, two at a time, each with its own broker, Spark a
 takes one of them away spoils one line of the result. The faults are the whole catalogue, as in
 `make test-faults`, but for ledgers in a database, which are in no store.
 
-Usage: python -m tests.in_store [FILE ...] [PYTEST_OPTION ...]
+What stands in for Azure's and Google's stores keeps no objects as files: tests that look at such,
+or damage them, are skipped there, and say so.
+
+Usage: python -m tests.in_store [s3|azure|google] [FILE ...] [PYTEST_OPTION ...]
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import sys
 
 from tests.__main__ import ROOT, main
 
+STORES = ("s3", "azure", "google")
 FAULTS = ("-m", "", "-k", "not airflow")
 """Options for tests/faults."""
 
@@ -36,8 +40,9 @@ def parts(chosen: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    os.environ["TIDELINE_TEST_STORE"] = "s3"
     given = sys.argv[1:]
+    store = given.pop(0) if given and given[0] in STORES else "s3"
+    os.environ["TIDELINE_TEST_STORE"] = store
     chosen = [argument for argument in given if argument.startswith("tests/")]
     options = [argument for argument in given if argument not in chosen]
     sys.exit(main(options, parts(chosen or files())))

@@ -16,6 +16,7 @@ from packageurl import PackageURL
 from tideline.errors import BadInput
 from tideline.launch.jars import digest_of_file, fetch_for_runs
 from tideline.launch.java import PREFIX
+from tideline.model.addresses import STORES
 
 LOCK = Path(__file__).parents[2] / "requirements.txt"
 _LICENSE_KEYS = ("License-Expression", "License")
@@ -94,7 +95,7 @@ def components() -> list[Component]:
         ServiceAway: Jars cannot be fetched.
     """
     spark = Path(pyspark.__file__).parent / "jars"
-    files = {*spark.glob("*.jar"), *fetch_for_runs("s3a")}
+    files = {*spark.glob("*.jar"), *fetch_for_runs(*dict.fromkeys(STORES.values()))}
     jars = (part for file in files for part in parts_of(file))
     return sorted({*_packages(), *jars})
 

@@ -91,10 +91,11 @@ def has_backend() -> bool:
     )
 
 
-def required(connection_id: str, conn_type: str, *, key: str, example: str) -> Connection:
-    """A connection that has to be there, and of one type.
+def required(connection_id: str, *conn_types: str, key: str, example: str) -> Connection:
+    """A connection that has to be there, and of one of some types.
 
     Args:
+        conn_types: Which ones.
         key: Of the stream file that names it.
         example: A connection in Airflow's JSON form.
 
@@ -108,10 +109,10 @@ def required(connection_id: str, conn_type: str, *, key: str, example: str) -> C
             f" AIRFLOW_CONN_{connection_id.upper()}='{example}'",
             connection=connection_id,
         )
-    if connection.conn_type != conn_type:
+    if connection.conn_type not in conn_types:
         raise ConnectionMissing(
             f"connection {connection_id}: type {without_login(repr(connection.conn_type))};"
-            f" allowed: {conn_type}",
+            f" allowed: {', '.join(conn_types)}",
             connection=connection_id,
         )
     return connection
@@ -140,6 +141,28 @@ def refuse_others(
     """
     if others := sorted(set(extra) - set(allowed)):
         raise refused(connection_id, f"extra {others[0]}", word, f"one of {', '.join(allowed)}")
+
+
+def refuse_variables(connection_id: str, names: Sequence[str]) -> None:
+    """Refuse variables of this process that a client would take beside a connection's parts.
+
+    Args:
+        names: Of the variables.
+
+    Raises:
+        ConnectionMissing: One is set.
+    """
+    if mixed := sorted(name for name in names if os.environ.get(name)):
+        raise ConnectionMissing(
+            f"connection {connection_id}: {mixed[0]} is set for this process as well, and the"
+            " store's client would take it; unset it, or remove table.connection",
+            connection=connection_id,
+        )
+
+
+def given_only(settings: Mapping[str, str | None]) -> dict[str, str]:
+    """Settings without those that are None."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def refuse_missing_files(

@@ -35,7 +35,7 @@ from tideline.delta_checkpoint import (
     refuse_unknown,
     write_checkpoint,
 )
-from tideline.model.addresses import is_in_object_store
+from tideline.model.addresses import bucket_of, is_in_object_store
 from tideline.store.files import object_store
 
 STORE_ERRORS = (BaseError, OSError)
@@ -70,13 +70,11 @@ class DeltaLog:
     """
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        address = urlsplit(uri)
-        if is_in_object_store(uri):
-            self._store, self._prefix = object_store(uri, options)
-        else:
-            self._prefix = ""
-            self._root = Path(address.path if address.scheme == "file" else uri)
-            self._store = None  # of a folder that may not be there yet
+        self._uri, self._options = uri, options
+        self._is_in_store = is_in_object_store(uri)
+        self._store: Any = None  # made when it is asked: what makes it may refuse the options
+        self._prefix = f"{bucket_of(uri)[1]}/" if self._is_in_store else ""
+        self._root = Path(urlsplit(uri).path if uri.startswith("file:") else uri)
 
     def newest(
         self, known: LogState | None = None, read: dict[int, tuple[Action, ...]] | None = None
@@ -166,15 +164,17 @@ class DeltaLog:
 
     def _is_there(self) -> bool:
         """Whether a folder has a log; an object store has to be asked."""
-        if self._store is not None or (self._root / _LOG).is_dir():
+        if self._is_in_store or (self._root / _LOG).is_dir():
             return True
         if self._root.exists() and not self._root.is_dir():
             raise NotADirectoryError(str(self._root))
         return False
 
     def _objects(self) -> Any:
+        if not self._is_in_store:
+            return LocalStore(self._root)  # of a folder that may not have been there before
         if self._store is None:
-            return LocalStore(self._root)
+            self._store, _ = object_store(self._uri, self._options)
         return self._store
 
     def _path(self, version: int) -> str:

@@ -12,7 +12,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_SECRET_KEY = re.compile(r"pass|secret|token|keytab|jaas|credential|private", re.IGNORECASE)
+_SECRET_KEY = re.compile(
+    r"pass|secret|token|keytab|jaas|credential|private|(?:account|access)_key|keyfile",
+    re.IGNORECASE,
+)
 _SHORTEST_LINE = 16
 """Characters; a shorter line of a key says nothing, and may stand anywhere."""
 _SHORTEST = 5
@@ -23,7 +26,11 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """A key and its value, as properties, addresses and JSON have them."""
-_LOGIN = re.compile(r"://[^/\s'\"]*@|-----BEGIN ")
+_LOGIN = re.compile(
+    r"(?<!abfs)(?<!abfss)://[^/\s'\"]*@|abfss?://[^/\s'\"@]*:|://[^/\s'\"]*@[^/\s'\"]*@"
+    r"|-----BEGIN "
+)
+"""What may be a login. A container stands before the account in an address of Azure's."""
 
 
 def mask(secrets: Iterable[str | None]) -> None:

@@ -50,6 +50,14 @@ S3A_EXCLUDES = (
     "org.xerial.snappy:*",
 )
 """The bundle has 558 MB; the others are Spark's. What is left has 10 MB."""
+AZURE_JARS = (("org.apache.hadoop", "hadoop-azure", "3.4.2"),)
+"""Spark's file system for `abfss://`, 0.8 MB. 3.4.1 knows no Blob endpoint, 3.5.0 asks for classes
+that Hadoop 3.4 lacks."""
+GOOGLE_JARS = (("com.google.cloud.bigdataoss", "gcs-connector", "3.1.3", "shaded"),)
+"""Spark's file system for `gs://`, 37 MB with all that it needs. 2.2 knows no way to authenticate
+that we use."""
+ALONE = ("*:*",)
+"""In place of modules to leave out: all that a jar says it needs. Spark has it, or nobody asks."""
 DELTA_JARS = (("io.delta", f"delta-spark_{SPARK_LINE}_{SCALA}", DELTA),)
 """Delta's own engine: tests and benchmarks let it read and change tables; no run needs it."""
 SPARK_EXCLUDES = (
@@ -92,6 +100,10 @@ S3PROXY_JARS = (("org.gaul", "s3proxy", "4.1.0"),)
 """An S3-compatible server, for tests; 2.6.0 refuses the checksums of newer clients."""
 VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 """A second one, for slow tests: a program of a Go module, and the version."""
+AZURITE = "3.35.0"
+"""Azure's own emulator of its blob store, for tests: a package of npm."""
+FAKE_GCS = ("github.com/fsouza/fake-gcs-server", "v1.56.1")
+"""Stands in for Google's store, for tests: as the program above."""
 PROMTOOL = ("github.com/prometheus/prometheus/cmd/promtool", "v0.316.0", ("remove_all_sd",))
 """Prometheus' own judge of alert rules, for tests: as above, and build tags."""
 YARN_JARS = (
@@ -114,9 +126,11 @@ DEBEZIUM_JARS = (
 )
 """A real source of changes, for tests (`make test-cdc`)."""
 
-JAR_SETS = {
+JAR_SETS: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
     "spark": (SPARK_JARS, SPARK_EXCLUDES),
     "s3a": (S3A_JARS, S3A_EXCLUDES),
+    "azure": (AZURE_JARS, ALONE),
+    "google": (GOOGLE_JARS, ALONE),
     "delta": (DELTA_JARS, SPARK_EXCLUDES),
     "broker": (BROKER_JARS, BROKER_EXCLUDES),
     "bench": (BENCH_JARS, BROKER_EXCLUDES),
@@ -124,4 +138,5 @@ JAR_SETS = {
     "yarn": (YARN_JARS, YARN_EXCLUDES),
     "debezium": (DEBEZIUM_JARS, ()),
 }
-"""What is asked for, and which modules are left out; `launch/jars.sha256` names what comes."""
+"""What is asked for (organisation, module, version, perhaps a classifier), and which modules are
+left out; `launch/jars.sha256` names what comes."""

@@ -49,7 +49,8 @@ def find_store(stream: Stream) -> StoreSettings | None:
     Raises:
         ConnectionMissing: Its `table.connection` cannot be used.
     """
-    return store_settings(stream.table.connection) if stream.store_addresses else None
+    addresses = stream.store_addresses
+    return store_settings(stream.table.connection, addresses[0]) if addresses else None
 
 
 def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> LedgerStore:
@@ -93,7 +94,7 @@ def _options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
     """delta-rs options for an address; none for a file system's."""
     if not is_in_object_store(uri):
         return {}
-    store = store or StoreSettings()
+    store = store or store_settings(None, uri)
     return with_limits(store.for_delta(), store.connection)
 
 

@@ -26,7 +26,7 @@ class Installed:
         for name in ("plugins", "spark_jobs"):
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         (folder / "jars").mkdir()
-        for jar in spark_jars(s3a=True):
+        for jar in spark_jars("s3a"):
             shutil.copy(jar, folder / "jars")
 
     @property

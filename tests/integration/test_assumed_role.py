@@ -51,7 +51,7 @@ def keys(bucket, *, of_spark):
 
 
 def ledger(bucket):
-    options = with_limits(store_settings("lake").for_delta())
+    options = with_limits(store_settings("lake", "s3a://lake/orders").for_delta())
     return Ledger(DeltaLedgerStore(bucket.uri("ledger"), options), "s")
 
 

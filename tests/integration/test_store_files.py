@@ -1,15 +1,19 @@
 """A table's files in an object store, as Arrow reads them: the same bytes, by fewer requests."""
 
 import random
+import urllib.request
+from urllib.parse import urlencode
 
 import obstore
 import pytest
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
-from devstack.store_faults import Answer, Rule, counted
-from tideline.delta_io import files_of
+from devstack.store_faults import counted
+from tests.worlds.object_stores import BUCKET
+from tideline.delta_io import discard_folder, files_of
 from tideline.store.files import SMALL_TAIL, object_store
+from tideline.table.delta_table import TargetTable
 
 SIZES = (0, 1, SMALL_TAIL - 1, SMALL_TAIL, SMALL_TAIL + 1, 5 * SMALL_TAIL + 7)
 
@@ -62,17 +66,45 @@ def test_folders_are_listed_with_all_below_them(place):
         assert found == {(p, s) for p, s in sizes.items() if p.startswith(f"{folder}/")}
         if folder != "none":
             assert found == {(f.path, f.size) for f in theirs.get_file_info(selector) if f.is_file}
+    assert {(f.path, f.is_file) for f in ours.get_file_info(FileSelector("f"))} == {
+        ("f/a", True),
+        ("f/x=1", False),
+    }
 
 
-def test_what_is_not_there_and_what_is_refused_are_told_apart(place):
-    bucket, ours, _ = place
-    put(bucket, "f", b"x")
-    with pytest.raises(FileNotFoundError):
-        ours.open_input_file("g")
-    bucket.proxy.add(Rule(Answer(403, "AccessDenied")))
-    for ask in (
-        lambda: ours.open_input_file("f").read(),
-        lambda: ours.get_file_info(FileSelector("", recursive=True)),
-    ):
-        with pytest.raises(OSError, match="AccessDenied"):
-            ask()
+def mark(bucket, path):
+    """As Google's client for Hadoop marks a folder, and as Hadoop's own does on Azure."""
+    if bucket.store.kind == "azure":
+        put(bucket, path, b"")
+        return
+    _, prefix = object_store(bucket.uri(), bucket.options)
+    name = f"{prefix}{path}".rstrip("/") + "/"
+    query = urlencode({"uploadType": "media", "name": name})
+    url = f"{bucket.store.endpoint}/upload/storage/v1/b/{BUCKET}/o?{query}"
+    urllib.request.urlopen(urllib.request.Request(url, b"", method="POST")).close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["azurite", "fake_gcs"])
+def test_what_marks_a_folder_is_no_file(request, server):
+    """A folder with nothing but its mark is as empty as one that nobody has made."""
+    bucket = request.getfixturevalue(server).bucket("marks")
+    uri, options = bucket.uri(), bucket.options
+    ours = files_of(uri, options)
+    mark(bucket, "")
+    assert ours.get_file_info(FileSelector("", allow_not_found=True)) == []
+    TargetTable(uri, options).create("orders", "ledger", ["topic_id"])
+    mark(bucket, "landed-1")
+    mark(bucket, "landed-1/topic_id=a.b")
+    attempt = FileSelector("landed-1", recursive=True, allow_not_found=True)
+    assert ours.get_file_info(attempt) == []
+    put(bucket, "landed-1/topic_id=a.b/part-1.parquet", b"rows")
+    put(bucket, "landed-1/topic_id=a.b/part-2.parquet", b"")
+    found = {f.path.rsplit("/", 1)[1] for f in ours.get_file_info(attempt)}
+    assert found == {"part-1.parquet", "part-2.parquet"}, "a file whose writer died is one"
+    discard_folder(uri, options, "landed-1")
+    assert ours.get_file_info(attempt) == []
+    store, prefix = object_store(uri, options)
+    left = [entry["path"] for page in obstore.list(store, prefix) for entry in page]
+    is_gone = not any("landed-1" in path for path in left)
+    assert is_gone == (server == "azurite"), "no client here deletes a name that ends in a slash"

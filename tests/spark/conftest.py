@@ -66,7 +66,7 @@ def spark_in_store(in_process_spark, bucket, monkeypatch):
     connection = bucket.store.connection(bucket.proxy.endpoint)
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
     properties = {
-        **store_settings("lake").for_spark(),
+        **store_settings("lake", "s3a://lake/orders").for_spark(),
         "fs.s3a.access.key": bucket.store.access_key,
         "fs.s3a.secret.key": bucket.store.secret_key,
         "fs.s3a.impl.disable.cache": "true",

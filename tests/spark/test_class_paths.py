@@ -112,8 +112,6 @@ def test_what_comes_first_is_no_other_version_of_spark_s_own_classes():
     for jar in (spark_home() / "jars").glob("*.jar"):
         of_spark |= dict.fromkeys(classes(jar), jar.name)
     both = {
-        (jar.name, of_spark[c])
-        for jar in spark_jars(s3a=True)
-        for c in of_spark.keys() & classes(jar)
+        (jar.name, of_spark[c]) for jar in spark_jars("s3a") for c in of_spark.keys() & classes(jar)
     }
     assert {pair for pair in both if pair[0] != pair[1]} == {(JAR, "lz4-java-1.8.0.jar")}

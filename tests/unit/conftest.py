@@ -24,7 +24,7 @@ def fake(tmp_path, monkeypatch, sockets):
     monkeypatch.setattr(local_driver, "find_java", lambda: None)
     (tmp_path / "a.jar").touch()
     command = [sys.executable, "-cp", f"{tmp_path}/a.jar"]
-    monkeypatch.setattr(local_driver, "base_command", lambda _, **__: command)
+    monkeypatch.setattr(local_driver, "base_command", lambda *_: command)
     monkeypatch.setattr(local_driver, "source_digest", lambda: "source")
     driver = Fake(tmp_path)
     yield driver

@@ -13,6 +13,7 @@ from tideline.launch import jars
 from tideline.launch import jars as checksums
 from tideline.launch.jars import pinned
 from tideline.launch.java import PREFIX, our_jar
+from tideline.model.addresses import STORES
 from tideline.versions import JAR_SETS
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,8 @@ def sums(texts):
 def folder(monkeypatch, tmp_path):
     """Two jars that are pinned, and ours."""
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(checksums, "pinned", lambda: {"spark": sums(TEXTS), "s3a": sums(STORE)})
+    sets = {"spark": sums(TEXTS), "s3a": sums(STORE), "azure": {}, "google": {}}
+    monkeypatch.setattr(checksums, "pinned", lambda: sets)
     place = jars._spark_folder()
     place.mkdir(parents=True)
     for name, text in TEXTS.items():
@@ -109,10 +111,10 @@ def test_a_cache_that_cannot_be_written_costs_time_only(folder, hashed, monkeypa
 def test_a_folder_of_the_site_may_hold_those_for_object_stores(folder, monkeypatch):
     """As `tideline fetch --s3a --into` makes it; Spark may have them as well."""
     monkeypatch.setenv("TIDELINE_SPARK_JARS", str(folder))
-    assert [jar.name for jar in jars.spark_jars(s3a=True)] == loaded()
+    assert [jar.name for jar in jars.spark_jars("s3a")] == loaded()
     (folder / "s3a.jar").write_bytes(b"s3a")
     assert "s3a.jar" not in loaded()
-    assert "s3a.jar" in [jar.name for jar in jars.spark_jars(s3a=True)]
+    assert "s3a.jar" in [jar.name for jar in jars.spark_jars("s3a")]
     (folder / "evil.jar").touch()
     with pytest.raises(BadInput, match=r"evil\.jar"):
         loaded()
@@ -153,9 +155,9 @@ def test_every_jar_that_is_fetched_is_pinned():
     fetched = {name for text in texts for name in re.findall(r'\bfetch\("([a-z0-9-]+)"', text)}
     for names in re.findall(r"\$\(JARS\) (.*?);", (ROOT / "Makefile").read_text()):
         fetched |= {*names.split()}
-    assert fetched == JAR_SETS.keys()
+    assert fetched | {*STORES.values()} == JAR_SETS.keys()
     for name, (wanted, _) in JAR_SETS.items():
-        assert {f"{module}-{version}.jar" for _, module, version in wanted} <= pinned()[name].keys()
+        assert {"-".join(parts[1:]) + ".jar" for parts in wanted} <= pinned()[name].keys()
 
 
 def test_a_pin_has_the_coordinate_that_leads_to_the_file(tmp_path):
@@ -165,10 +167,13 @@ def test_a_pin_has_the_coordinate_that_leads_to_the_file(tmp_path):
     jar.write_bytes(b"one")
     digest = hashlib.sha256(b"one").hexdigest()
     assert line_of("spark", jar) == f"{digest}  spark/one-1.jar  org.a:one:1"
-    with pytest.raises(BadInput, match=r"one-1-linux\.jar: expected one-1\.jar"):
-        line_of("spark", jar.with_name("one-1-linux.jar"))
+    other = jar.with_name("one-1-linux.jar")
+    other.write_bytes(b"one")
+    assert line_of("spark", other) == f"{digest}  spark/one-1-linux.jar  org.a:one:1:linux"
+    with pytest.raises(BadInput, match=r"one-2\.jar: expected one-1\.jar"):
+        line_of("spark", jar.with_name("one-2.jar"))
 
 
 def test_each_coordinate_is_that_of_its_file():
-    for _, _, file, (_, module, version) in jars._pins():
-        assert file == f"{module}-{version}.jar"
+    for _, _, file, (_, *named) in jars._pins():
+        assert file == f"{'-'.join(named)}.jar"

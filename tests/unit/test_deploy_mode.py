@@ -18,7 +18,7 @@ from tideline.launch.submit import submit_command
 from tideline.launch.target import target_of
 from tideline.model.spark_job import SparkJob
 from tideline.spark.application import with_secrets
-from tideline.store.settings import StoreSettings
+from tideline.store.s3 import S3Settings
 from tideline.stream.landing import Spark
 
 PASSWORD = "hidden-password"
@@ -52,7 +52,7 @@ def on_yarn(monkeypatch, tmp_path):
     """A connection with deploy mode cluster."""
     found = Connection("spark", "yarn", extra={"deploy-mode": "cluster", "queue": "night"})
     monkeypatch.setattr(launcher, "find_connection", lambda _: found)
-    monkeypatch.setattr(submit, "spark_jars", lambda **_: [])
+    monkeypatch.setattr(submit, "spark_jars", lambda *_: [])
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / "spark-defaults.conf").write_text("spark.of.the.site 1\n")
@@ -78,7 +78,7 @@ def submitted(job_path, answer=None, **options):
 
 def test_a_driver_on_yarn_gets_a_job_without_secrets(on_yarn, job_path):
     """They are in a file that spark-submit alone reads, beside the site's own properties."""
-    store = StoreSettings("store", access_key="id", secret_key="store-secret")
+    store = S3Settings("store", access_key="id", secret_key="store-secret")
     submission, job, properties = submitted(job_path, store=store)
     command = " ".join(submit_command(submission))
     assert "--deploy-mode cluster" in command
@@ -116,7 +116,7 @@ def test_a_driver_on_yarn_gets_a_job_without_secrets(on_yarn, job_path):
 )
 def test_any_secret_is_one_line_of_the_properties(on_yarn, job_path, secret):
     """Java reads back what was given, and no property that the secret spells."""
-    store = StoreSettings("store", access_key="id", secret_key=secret)
+    store = S3Settings("store", access_key="id", secret_key=secret)
     _, _, properties = submitted(job_path, store=store)
     names = [line.partition("=")[0] for line in properties if "=" in line]
     assert all(name.startswith("spark.yarn.appMasterEnv.") for name in names)

@@ -53,6 +53,6 @@ def test_an_archive_is_waited_for_where_that_is_asked_for(monkeypatch, tmp_path,
         listener.bind(str(address))
         listener.listen()
         client.start()
-        Driver(listener, address, "local[1]", s3a=False).serve()
+        Driver(listener, address, "local[1]", None).serve()
     assert jvm.was_waited_for is archived
     client.join()

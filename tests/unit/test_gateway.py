@@ -78,7 +78,7 @@ def java(tmp_path, monkeypatch):
     for module in (gateway, jvm):
         monkeypatch.setattr(module, "find_java", lambda: found)
     monkeypatch.setattr(
-        gateway, "base_command", lambda _, **__: [str(binary), "-cp", f"{tmp_path}/a.jar"]
+        gateway, "base_command", lambda *_: [str(binary), "-cp", f"{tmp_path}/a.jar"]
     )
     with monkeypatch.context() as patch:
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME", "JAVA_HOME"):

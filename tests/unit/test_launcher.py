@@ -18,7 +18,7 @@ from tideline.launch.connect import SparkConnect
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import Child, SparkSubmit, Submission, submit_command
-from tideline.store.settings import StoreSettings
+from tideline.store.s3 import S3Settings
 from tideline.stream.landing import Spark
 
 SUBMISSION = Submission(
@@ -51,7 +51,7 @@ def connections(monkeypatch, tmp_path):
         return known.get(connection_id)
 
     monkeypatch.setattr(launcher, "find_connection", find)
-    monkeypatch.setattr(submit, "spark_jars", lambda *, s3a: [Path("/s3a.jar")] if s3a else [])
+    monkeypatch.setattr(submit, "spark_jars", lambda kind: [Path(f"/{kind}.jar")] if kind else [])
     monkeypatch.setattr(launcher, "is_plain", lambda: True)
     monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
     return known, asked
@@ -61,7 +61,7 @@ def test_secrets_of_a_store_reach_a_submission_by_the_environment_only(connectio
     """An argument, a property or a file would show or keep them."""
     known, _ = connections
     known["spark"] = Connection("spark", "spark://master", 7077)
-    store = StoreSettings("lake", "AKIA", "hidden", endpoint="http://127.0.0.1:9000")
+    store = S3Settings("lake", "AKIA", "hidden", endpoint="http://127.0.0.1:9000")
     submissions = []
     Launcher(Spark(connection="spark"), submissions.append, store=store).submit(job_path)
     (submission,) = submissions

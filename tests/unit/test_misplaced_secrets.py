@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from tideline.stream.files import parse_stream
 from tideline.stream.stream import Stream
 
 SECRET = "hunter2canary"
+in_s3 = partial(store_settings, uri="s3a://lake/orders")
+in_azure = partial(store_settings, uri="abfss://lake@data.dfs.core.windows.net/orders")
+in_google = partial(store_settings, uri="gs://lake/orders")
 GOOD = """\
 stream: orders
 kafka:
@@ -176,16 +180,54 @@ CONNECTIONS = {
         {"conn_type": "http", "host": "https://host", "extra": {"key": f"-----BEGIN {SECRET}"}},
     ),
     "a login before a store": (
-        store_settings,
+        in_s3,
         {"conn_type": "aws", "extra": {"endpoint_url": f"me:{SECRET}@store"}},
     ),
     "a key behind a store": (
-        store_settings,
+        in_s3,
         {"conn_type": "aws", "extra": {"endpoint_url": f"https://store/{SECRET}"}},
     ),
     "a key for a region": (
-        store_settings,
+        in_s3,
         {"conn_type": "aws", "extra": {"region_name": f"{SECRET}/+"}},
+    ),
+    "a login before Azure's store": (
+        in_azure,
+        {"conn_type": "wasb", "login": "data", "host": f"https://me:{SECRET}@store"},
+    ),
+    "a SAS in Azure's host": (
+        in_azure,
+        {
+            "conn_type": "wasb",
+            "login": "data",
+            "host": f"https://data.blob.core.windows.net/?sig={SECRET}",
+        },
+    ),
+    "Azure's key for an account": (
+        in_azure,
+        {"conn_type": "wasb", "login": f"me:{SECRET}@data", "password": "a2V5"},
+    ),
+    "a text that is no key for Azure's": (
+        in_azure,
+        {"conn_type": "wasb", "login": "data", "password": SECRET + "!"},
+    ),
+    "a connection string for Azure": (
+        in_azure,
+        {"conn_type": "wasb", "extra": {"connection_string": f"AccountKey={SECRET}"}},
+    ),
+    "Google's key for its path": (
+        in_google,
+        {
+            "conn_type": "google_cloud_platform",
+            "extra": {"key_path": f'{{"private_key": "{SECRET}"}}'},
+        },
+    ),
+    "Google's key that is cut off": (
+        in_google,
+        {
+            "conn_type": "google_cloud_platform",
+            "extra": {"keyfile_dict": f'{{"private_key": "{SECRET}'},
+        },
     ),
     "a login before a database": (
         ledger_url,

@@ -4,7 +4,8 @@ import pytest
 
 from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
-from tideline.store.settings import StoreSettings, read_settings, store_settings
+from tideline.store.s3 import S3Settings, read_settings
+from tideline.store.settings import store_settings
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 
@@ -57,7 +58,7 @@ def test_a_role_is_assumed_on_both_sides():
 def test_without_a_connection_each_side_looks_for_itself(monkeypatch):
     """The endpoint alone comes from the environment: Spark would not find it."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
-    found = store_settings(None)
+    found = store_settings(None, "s3a://lake/orders")
     assert found.for_delta() == {"AWS_ALLOW_HTTP": "true"}
     assert found.environment() == {}
     assert found.within({"AWS_SESSION_TOKEN": "mine"}) == {"AWS_SESSION_TOKEN": "mine"}
@@ -111,7 +112,7 @@ def test_a_connection_that_is_none_is_refused(monkeypatch, defined, said):
     if defined:
         monkeypatch.setenv("AIRFLOW_CONN_STORE", defined)
     with pytest.raises(ConnectionMissing) as refused:
-        store_settings("store")
+        store_settings("store", "s3a://lake/orders")
     assert said in str(refused.value)
 
 
@@ -119,9 +120,9 @@ def test_the_example_in_the_error_is_a_connection(monkeypatch):
     """Whoever copies it gets no second error."""
     monkeypatch.setattr("tideline.connections._from_airflow", lambda _: None)
     with pytest.raises(ConnectionMissing) as refused:
-        store_settings("store")
+        store_settings("store", "s3a://lake/orders")
     example = str(refused.value).partition("AIRFLOW_CONN_STORE='")[2].removesuffix("'")
     monkeypatch.setenv("AIRFLOW_CONN_STORE", example)
-    assert store_settings("store") == StoreSettings(
+    assert store_settings("store", "s3a://lake/orders") == S3Settings(
         "store", "ACCESS_KEY", "SECRET_KEY", region="eu-central-1"
     )

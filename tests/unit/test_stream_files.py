@@ -66,7 +66,7 @@ BROKEN = {
         GOOD + "  connection: lake\n",
         4,
         "table",
-        "connection: only with s3a:// addresses",
+        "connection: only with addresses in an object store",
     ),
     "a policy that not every class allows": (
         GOOD + "on_reset: accept_loss\n",

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qs
 
+import obstore
+import pytest
+
 from devstack.object_store import ObjectStore
 from devstack.store_faults import (
     Answer,
@@ -22,7 +25,7 @@ from devstack.store_faults import (
     StoreRequest,
 )
 from devstack.store_proxy import StoreProxy
-from tideline.store.settings import for_obstore
+from tideline.store.files import object_store
 
 BUCKET = "lake"
 Result = TypeVar("Result")
@@ -44,7 +47,7 @@ class Bucket:
 
     def uri(self, table: str = "orders") -> str:
         """Address of a table."""
-        return f"s3a://{BUCKET}/{self.folder}/{table}"
+        return self.store.address(BUCKET, f"{self.folder}/{table}")
 
     @property
     def options(self) -> dict[str, str]:
@@ -52,8 +55,11 @@ class Bucket:
         return self.store.options(self.proxy.endpoint)
 
     def path(self, table: str = "orders") -> Path:
-        """Where the server keeps a table's objects."""
-        return self.store.folder / "objects" / BUCKET / self.folder / table
+        """Where the server keeps a table's objects, if it keeps them as files."""
+        objects = self.store.objects(BUCKET)
+        if objects is None:
+            pytest.skip(f"{self.store.name} keeps no objects as files that a test could look at")
+        return objects / self.folder / table
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,12 @@ def while_held(
 
 
 def ignoring_conditions(bucket: Bucket) -> Rule:
-    """The store ignores `If-None-Match`."""
-    arguments = for_obstore(bucket.store.options())
-    return Rule(IgnoreCondition(BUCKET, arguments), "PUT", conditional=True)
+    """The store ignores `If-None-Match`, and what Google has in its place."""
+    fault = IgnoreCondition(bucket.uri(), bucket.store.options())
+    return Rule(fault, "PUT", conditional=True)
+
+
+def left_in(bucket: Bucket, table: str) -> list[str]:
+    """What objects the store has below a table's address."""
+    store, prefix = object_store(bucket.uri(table), bucket.store.options())
+    return [entry["path"] for page in obstore.list(store, prefix) for entry in page]

@@ -21,6 +21,7 @@ from openlineage.client.generated.output_statistics_output_dataset import (
 from tideline.contract.events import build_decoded_event, build_landed_event
 from tideline.contract.shapes import Coordinates
 from tideline.kafka.settings import kafka_settings
+from tideline.model.addresses import is_in_object_store
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.run import RunRecord
@@ -106,15 +107,20 @@ def folded_lineage(stream: Stream, record: FoldRecord) -> OperatorLineage:
     )
 
 
+_SCHEMES = {"s3a": "s3", "abfs": "abfss"}
+"""Where OpenLineage's naming has another scheme."""
+
+
 def dataset_name(uri: str) -> tuple[str, str]:
     """Namespace and name of a table, by OpenLineage's naming (spec/Naming.md).
 
     Args:
-        uri: As in the stream file: a path, `file:///...` or `s3a://bucket/...`.
+        uri: As in the stream file: a path, `file:///...` or an address in an object store.
     """
-    if uri.startswith("s3a://"):
-        bucket, _, key = uri.removeprefix("s3a://").partition("/")
-        return f"s3://{bucket}", key.rstrip("/")
+    if is_in_object_store(uri):
+        scheme, _, rest = uri.partition("://")
+        bucket, _, key = rest.partition("/")
+        return f"{_SCHEMES.get(scheme, scheme)}://{bucket}", key.rstrip("/")
     return "file", uri.removeprefix("file://").rstrip("/")
 
 

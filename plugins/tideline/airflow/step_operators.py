@@ -32,12 +32,14 @@ from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import spark_variables
+from tideline.launch.runtime import PrivateFolder
 from tideline.launch.submit import Submission
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.request import RunRequest, make_window, read_form
 from tideline.model.run import RunRecord
+from tideline.store.google import with_key_file
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
@@ -229,8 +231,9 @@ def _variables(submission: Submission) -> Iterator[None]:
     if submission.store is not None:
         wanted = submission.store.within(wanted)
     try:
-        _set_variables(wanted)
-        yield
+        with PrivateFolder() as folder:
+            _set_variables(with_key_file(wanted, folder))
+            yield
     finally:
         _set_variables(before)
 

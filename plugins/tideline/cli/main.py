@@ -16,6 +16,7 @@ from tideline import __version__
 from tideline.cli import reading, starting, tables, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
+from tideline.model.addresses import STORES
 from tideline.model.wording import did_you_mean, not_among, shown
 
 Answer = Callable[[argparse.Namespace, Output], int]
@@ -120,7 +121,11 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("--buckets", type=int, default=0, metavar="N", help=text)
     _add_operation_commands(add_for_stream)
     fetch = add("fetch", starting.fetch, "fetch the jars that Spark needs, once")
-    fetch.add_argument("--s3a", action="store_true", help="also those for tables at s3a://")
+    text = "also those for tables in such a store; may be repeated"
+    kinds = tuple(dict.fromkeys(STORES.values()))
+    fetch.add_argument("--for", dest="stores", action="append", choices=kinds, help=text)
+    text = "the same as --for s3a"
+    fetch.add_argument("--s3a", dest="stores", action="append_const", const="s3a", help=text)
     text = "copy them into this folder, for TIDELINE_SPARK_JARS"
     fetch.add_argument("--into", metavar="FOLDER", help=text)
     add("demo", starting.demo, "land sample events with a real broker, Airflow and Spark")
@@ -223,7 +228,7 @@ def _add_operation_commands(add: AddCommand) -> None:
     move.add_argument(
         "--connection",
         metavar="ID",
-        help="Airflow connection of type aws for an s3a:// address, if FILE names none",
+        help="Airflow connection for an address in an object store, if FILE names none",
     )
 
 

@@ -119,7 +119,7 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
 
     Those that are there are kept. --into copies them into a folder for TIDELINE_SPARK_JARS.
     """
-    jars = fetch_for_runs(*(["s3a"] if options.s3a else []))
+    jars = fetch_for_runs(*dict.fromkeys(options.stores or []))
     if options.into is not None:
         folder = Path(options.into).absolute()
         try:

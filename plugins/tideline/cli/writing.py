@@ -31,7 +31,13 @@ from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.progress import working
 from tideline.ledger.move import move_ledger
-from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
+from tideline.model.addresses import (
+    LedgerKind,
+    LedgerLocation,
+    account_of,
+    is_in_object_store,
+    store_of,
+)
 from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
@@ -41,7 +47,7 @@ from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.secrecy import without_login
-from tideline.store.settings import store_settings
+from tideline.store.settings import StoreSettings, store_settings
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
@@ -216,7 +222,7 @@ def move(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)
-    store = store_settings(connection)
+    store = _store_of_both(stream.ledger_location, target, connection)
     moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store), os_user())
     summary = f"the ledger is in {moved.target} already"
     if moved.is_empty:
@@ -252,7 +258,8 @@ def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLo
 def _connection(stream: Stream, named: str | None) -> str | None:
     """The object store's connection: of the stream file, or the one named for this move.
 
-    A file without an s3a:// address may not name one, and the ledger may be about to get there.
+    A file without an address in an object store may not name one, and the ledger may be about to
+    get there.
 
     Raises:
         BadInput: They are two.
@@ -261,6 +268,28 @@ def _connection(stream: Stream, named: str | None) -> str | None:
     if named is not None and in_file not in (None, named):
         raise BadInput(f"--connection {named}: the stream file's table.connection is {in_file}")
     return named or in_file
+
+
+def _store_of_both(
+    source: LedgerLocation, target: LedgerLocation, connection: str | None
+) -> StoreSettings | None:
+    """How the object store is reached that one of them is in, or both.
+
+    Raises:
+        BadInput: They are in two.
+    """
+    places = {
+        (store_of(place.address), account_of(place.address)): place.address
+        for place in (source, target)
+        if place.kind == "delta" and is_in_object_store(place.address)
+    }
+    if len(places) > 1:
+        one, other = places.values()
+        raise BadInput(
+            f"--at {other}: the ledger is at {one}, and one connection reaches one store; move it"
+            " to a file system or a database first"
+        )
+    return next((store_settings(connection, uri) for uri in places.values()), None)
 
 
 def _about_the_connection(
@@ -272,5 +301,5 @@ def _about_the_connection(
     ledger = target.kind == "delta" and is_in_object_store(target.address)
     others = stream.model_copy(update={"ledger": "airflow"}).store_addresses
     if not ledger and not others:
-        return ["also remove `table.connection`: no s3a:// address is left"]
+        return ["also remove `table.connection`: no address in an object store is left"]
     return [] if stream.table.connection else [f"also set `table.connection: {connection}`"]

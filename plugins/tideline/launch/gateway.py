@@ -14,6 +14,8 @@ from tideline.launch.java import find_java
 from tideline.launch.jvm import ClassArchive, base_command, gateway_command, gateway_environment
 from tideline.launch.programs import ASKING, LOCAL, log_settings
 from tideline.launch.runtime import SPILLS, spill_folders
+from tideline.model.addresses import StoreKind
+from tideline.store.google import with_key_file
 
 _END_SECONDS = 30
 _ENDING_SECONDS = 1
@@ -30,11 +32,11 @@ class Jvm:
 
     Args:
         master: Spark master URL.
-        s3a: Whether tables are in an object store.
+        store: The object store that tables are in; None for file systems.
     """
 
-    def __init__(self, master: str, *, s3a: bool = False) -> None:
-        base = base_command(find_java(), s3a=s3a)
+    def __init__(self, master: str, store: StoreKind | None = None) -> None:
+        base = base_command(find_java(), store)
         self._archive = ClassArchive(base)
         self._base = base
         self._properties = {
@@ -78,6 +80,7 @@ class Jvm:
         command = gateway_command(self._base, archive, self._properties)
         spills = ",".join(str(folder.path) for folder in self._folders)
         variables = {**os.environ, **gateway_environment(self._told), SPILLS: spills}
+        variables = with_key_file(variables, self._folders[0].path)
         return Popen(command, env=variables, stdin=PIPE)
 
     def open_gateway(self) -> None:

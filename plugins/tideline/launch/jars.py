@@ -9,7 +9,7 @@ resolves nothing: `jars.sha256` has the coordinate of each file, so all sets com
 it, without reading any description. Java's own settings for proxies and certificates hold.
 
 Those for object stores are an exception: the first run that needs them fetches them.
-`tideline fetch --s3a` does it before.
+`tideline fetch --for azure` does it before.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from tideline.launch.java import PREFIX, build_jar, download_options, find_java,
 from tideline.launch.programs import spark_variables
 from tideline.launch.progress import working
 from tideline.launch.runtime import cache_folder, own_folder, refuse_foreign, replaced
-from tideline.versions import JAR_SETS, LZ4
+from tideline.model.addresses import STORES, StoreKind
+from tideline.versions import ALONE, JAR_SETS, LZ4
 
 MANIFEST = Path(__file__).with_name("jars.sha256")
 """Lines of a SHA-256, a path, a Maven coordinate, with two spaces between. A path is the name of a
 set of jars, and that of a file."""
 _Proofs = dict[str, list[int | str]]
-Coordinate = tuple[str, str, str]
-"""Organisation, module, version."""
+Coordinate = tuple[str, ...]
+"""Organisation, module, version; behind them a classifier where the jar has one."""
 
 
 @cache
@@ -59,8 +60,7 @@ def _pins() -> Iterator[tuple[str, str, str, Coordinate]]:
     for line in MANIFEST.read_text().splitlines():
         digest, path, coordinate = line.split("  ")
         jars, file = path.split("/")
-        organisation, module, version = coordinate.split(":")
-        yield digest, jars, file, (organisation, module, version)
+        yield digest, jars, file, tuple(coordinate.split(":"))
 
 
 def digest_of_file(file: Path) -> str:
@@ -174,14 +174,14 @@ server's own. Where two sets have two versions of a module, both come."""
 _DRAFT = "draft-"
 
 
-def spark_jars(*, s3a: bool = False) -> list[Path]:
+def spark_jars(store: StoreKind | None = None) -> list[Path]:
     """The jars that Tideline's Spark application needs besides Spark's own.
 
     `TIDELINE_SPARK_JARS` names a folder that holds them. If it is empty, Spark has them already.
 
     Args:
-        s3a: Whether tables are in an object store. The jars for it are fetched when they are first
-            asked for.
+        store: The object store that tables are in; its name is that of a set. The jars for it are
+            fetched when they are first asked for.
 
     Raises:
         BadInput: The jars have not been fetched yet, ours is another version's, or there is one
@@ -192,7 +192,7 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
     if configured == "":
         return []
     folder = Path(configured) if configured else _spark_folder()
-    sets = ("spark", "s3a") if configured else ("spark",)
+    sets = ("spark", *STORES.values()) if configured else ("spark",)
     committers = [jar.name for jar in folder.glob(f"{PREFIX}*.jar")]  # of other versions, too
     refuse_strangers(folder, sets, committers)
     fetched = verified(folder, "spark")
@@ -203,10 +203,10 @@ def spark_jars(*, s3a: bool = False) -> list[Path]:
             folder=str(folder),
         )
     refuse_foreign(ours)
-    if s3a and configured:
-        fetched += verified(folder, "s3a", may_lack=True)  # Spark may have them
-    elif s3a:
-        fetched += fetch("s3a")
+    if store and configured:
+        fetched += verified(folder, store, may_lack=True)  # Spark may have them
+    elif store:
+        fetched += fetch(store)
     return [*fetched, ours]
 
 
@@ -290,19 +290,34 @@ def _jars_of(name: str) -> list[Path]:
 
 def module_of(name: str, wanted: Sequence[Coordinate], excludes: Sequence[str]) -> str:
     """Ivy's description. Names and versions are ours, so nothing in them is escaped for XML."""
-    dependencies = "".join(
-        f'<dependency org="{org}" name="{module}" rev="{revision}" conf="default->default"/>'
-        for org, module, revision in wanted
-    )
+    is_alone = tuple(excludes) == ALONE
+    dependencies = "".join(_dependency(one, "default", is_alone=is_alone) for one in wanted)
     left_out = "".join(
         f'<exclude org="{org}" module="{module}"/>'
-        for org, module in (item.split(":") for item in excludes)
+        for org, module in (item.split(":") for item in excludes if not is_alone)
     )
     return (
         f'<ivy-module version="2.0"><info organisation="tideline" module="{name}"/>'
         f'<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}{left_out}</dependencies></ivy-module>"
     )
+
+
+def _dependency(wanted: Coordinate, configuration: str, *, is_alone: bool) -> str:
+    """Ivy's line for one jar.
+
+    Args:
+        is_alone: Whether what it says that it needs is left out.
+    """
+    organisation, module, version, *classifiers = wanted
+    alone = ' transitive="false"' if is_alone else ""
+    line = f'<dependency org="{organisation}" name="{module}" rev="{version}"{alone}'
+    line += f' conf="{configuration}->default"'
+    if not classifiers:
+        return f"{line}/>"
+    artifact = f'name="{module}" type="jar" ext="jar" m:classifier="{classifiers[0]}"'
+    maven = 'xmlns:m="http://ant.apache.org/ivy/maven"'
+    return f"{line}><artifact {artifact} {maven}/></dependency>"
 
 
 def _pinned_module(names: Sequence[str]) -> str:
@@ -321,9 +336,8 @@ def _pinned_module(names: Sequence[str]) -> str:
             )
     configurations = "".join(f'<conf name="{name}"/>' for name in names)
     dependencies = "".join(
-        f'<dependency org="{org}" name="{module}" rev="{revision}" transitive="false"'
-        f' conf="{jars}->default"/>'
-        for _, jars, _, (org, module, revision) in _pins()
+        _dependency(coordinate, jars, is_alone=True)
+        for _, jars, _, coordinate in _pins()
         if jars in names
     )
     return (
@@ -364,7 +378,7 @@ def retrieve(
     types: Sequence[str],
     scratch: Path,
     settings: str | None = None,
-    names: str = "[conf]/[artifact]-[revision].[ext]",
+    names: str = "[conf]/[artifact]-[revision](-[classifier]).[ext]",
 ) -> None:
     """Let Ivy download what a module needs, from Maven Central unless its settings say otherwise.
 

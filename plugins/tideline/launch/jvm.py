@@ -27,6 +27,7 @@ from tideline.errors import BadInput
 from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import Java, find_java
 from tideline.launch.runtime import cache_folder, foreign, own_folder
+from tideline.model.addresses import StoreKind
 
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 """Opens a port for PySpark, says which, and ends when its standard input does."""
@@ -109,29 +110,29 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def class_path(*, s3a: bool = False) -> list[Path]:
+def class_path(store: StoreKind | None = None) -> list[Path]:
     """Spark's jars and ours, in the same order each time; first what stands in for Spark's.
 
     Args:
-        s3a: Whether tables are in an object store.
+        store: The object store that tables are in; None for file systems.
 
     Raises:
         BadInput: Our jars have not been fetched yet.
     """
-    ours = spark_jars(s3a=s3a)
+    ours = spark_jars(store)
     first = ahead_of_spark(ours)
     last = [jar for jar in ours if jar not in first]
     return [*first, *sorted((spark_home() / "jars").glob("*.jar")), *last]
 
 
-def base_command(java: Java, *, s3a: bool = False) -> list[str]:
+def base_command(java: Java, store: StoreKind | None = None) -> list[str]:
     """The JVM with Spark's options and class path; archive, properties and class come behind it.
 
     Args:
         java: Which one.
-        s3a: Whether tables are in an object store.
+        store: The object store that tables are in; None for file systems.
     """
-    jars = ":".join(map(str, class_path(s3a=s3a)))
+    jars = ":".join(map(str, class_path(store)))
     modules = [o for o in MODULES if not (java.brings_own_trust and o.startswith("--add-modules"))]
     return [str(java.binary), "-cp", jars, *_HEAP, *_COMPILERS, *_DEATH, *modules]
 

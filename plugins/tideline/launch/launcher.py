@@ -79,6 +79,8 @@ class Launcher:
             self._run(driver, job_path)
             return
         if not target.master.startswith("local"):
+            if self._store is not None:
+                self._store.refuse_cluster()
             _warn_in_clear(connection_id)
         run, self._stop = self._run_submission, self._stop_submission
         if run is None:

@@ -82,7 +82,7 @@ class LocalDriver:
             BadInput: Java or the jars are missing.
             ServiceAway: The driver could not be started, has ended meanwhile, or the job failed.
         """
-        base = base_command(find_java(), s3a=self._store is not None)
+        base = base_command(find_java(), None if self._store is None else self._store.kind)
         variables = _environment(self._store)
         shared = runtime.runtime_folder()
         keep_seconds = self._keep_seconds if shared else 0  # nobody else would find it
@@ -157,7 +157,7 @@ class LocalDriver:
         """Start a driver that takes over a socket; clients may connect before it is ready."""
         program = os.path.abspath(jobs_folder() / "local_driver.py")
         paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
-        jars = ["s3a"] if self._store is not None else []
+        jars = [] if self._store is None else [self._store.kind]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         output = os.open(address.with_suffix(".log"), flags, 0o600)
         descriptor = listener.fileno()

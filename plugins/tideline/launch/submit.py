@@ -31,9 +31,16 @@ from tideline.launch.programs import (
     log_settings,
     spark_variables,
 )
-from tideline.launch.runtime import SPILLS, own_folder, refuse_foreign, replaced
+from tideline.launch.runtime import (
+    SPILLS,
+    PrivateFolder,
+    own_folder,
+    refuse_foreign,
+    replaced,
+)
 from tideline.launch.target import SPARK_SUBMIT, Target
 from tideline.model.spark_job import FoldJob, SparkJob
+from tideline.store.google import with_key_file
 from tideline.store.settings import StoreSettings
 
 log = logging.getLogger("tideline")
@@ -127,7 +134,7 @@ def build_submission(
         java_class: Main class; None for a Python application.
         store: How the object store is reached; None for file systems.
     """
-    jars = spark_jars(s3a=store is not None)
+    jars = spark_jars(None if store is None else store.kind)
     return Submission(
         master=master,
         application=application,
@@ -264,7 +271,9 @@ class SparkSubmit:
         if submission.store is not None:
             variables = submission.store.within(variables)
         try:
-            status = self._child.run(submit_command(submission), variables)
+            with PrivateFolder() as folder:
+                variables = with_key_file(variables, folder)
+                status = self._child.run(submit_command(submission), variables)
         except OSError as error:
             raise ServiceAway(f"spark-submit cannot be started: {error}") from error
         if status != 0:

@@ -6,9 +6,30 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
+from urllib.parse import urlsplit
 
 LedgerKind = Literal["delta", "airflow"]
 DEFAULT_CONNECTION = "tideline_ledger"
+StoreKind = Literal["s3a", "azure", "google"]
+STORES: dict[str, StoreKind] = {"s3a": "s3a", "abfss": "azure", "abfs": "azure", "gs": "google"}
+"""Schemes of addresses in an object store. Spark and delta-rs both know them."""
+_EXAMPLES: dict[StoreKind, str] = {
+    "s3a": "s3a://lake/orders",
+    "azure": "abfss://lake@account.dfs.core.windows.net/orders",
+    "google": "gs://lake/orders",
+}
+_ALLOWED = f"an absolute path, file:///..., or an address as in {', '.join(_EXAMPLES.values())}"
+_OTHERS = {
+    **dict.fromkeys(("s3", "s3n"), "write s3a://bucket/path, which Spark knows as well"),
+    **dict.fromkeys(("gcs",), "write gs://bucket/path, which Spark knows as well"),
+    **dict.fromkeys(
+        ("wasb", "wasbs", "az", "azure", "adl", "https"),
+        f"not supported; Azure's stores are {_EXAMPLES['azure']}, which Spark and delta-rs know",
+    ),
+}
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}\.dfs\.core\.windows\.net")
+_CONTAINER = re.compile(r"(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*")
+"""Azure's rules for names of accounts and containers ("Naming and referencing containers")."""
 
 
 def safe_uri(value: str) -> str:
@@ -18,26 +39,26 @@ def safe_uri(value: str) -> str:
         The address, unchanged.
 
     Raises:
-        ValueError: A scheme other than file and s3a, a login, a relative path, a bucket without a
-            path, an empty part of a store's path, `..`, or a character that is not allowed in a
-            path.
+        ValueError: Another scheme than file and those of `STORES`, a login, a relative path, a
+            store's address without a bucket or a path, an empty part of a store's path, `..`, or a
+            character that is not allowed in a path.
     """
     scheme, separator, rest = value.partition("://")
     path = rest if separator else value
-    if separator and scheme not in ("file", "s3a"):
-        raise ValueError("allowed are an absolute path, file:///... and s3a://bucket/...")
-    if scheme != "s3a" and not path.startswith("/"):
-        raise ValueError("needs an absolute path, file:///... or s3a://bucket/...")
-    if separator and re.search("[@:]", rest.partition("/")[0]):
+    if separator and scheme not in ("file", *STORES):
+        raise ValueError(_OTHERS.get(scheme, f"allowed are {_ALLOWED}"))
+    store = STORES.get(scheme) if separator else None
+    if store is None and not path.startswith("/"):
+        raise ValueError(f"needs {_ALLOWED}")
+    authority, _, key = path.removesuffix("/").partition("/")
+    if store == "azure":
+        _check_account(authority)
+    elif separator and re.search("[@:]", authority):
         raise ValueError(
             "a login or a port does not belong into an address; credentials come from a connection"
         )
-    if scheme == "s3a":
-        bucket, _, key = path.removesuffix("/").partition("/")
-        if not bucket or not all(key.split("/")):
-            raise ValueError(
-                "needs a bucket and a path without empty parts, as in s3a://lake/orders"
-            )
+    if store is not None and (not authority or not all(key.split("/"))):
+        raise ValueError(f"needs a bucket and a path without empty parts, as in {_EXAMPLES[store]}")
     # two spellings of one folder would pass for two tables
     if ".." in PurePosixPath(path).parts:
         raise ValueError("'..' is not allowed")
@@ -46,9 +67,42 @@ def safe_uri(value: str) -> str:
     return value
 
 
+def _check_account(authority: str) -> None:
+    """Refuse what is not a container and an account of Azure's own cloud."""
+    container, _, host = authority.rpartition("@")
+    if host.endswith(".fabric.microsoft.com"):
+        raise ValueError("OneLake is not supported: it lists no folder from a name on")
+    if re.search(r"\.(chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)$", host):
+        raise ValueError(f"{host}: only Azure's public cloud is supported")
+    if not _ACCOUNT.fullmatch(host) or not _CONTAINER.fullmatch(container):
+        raise ValueError(f"needs a container and an account, as in {_EXAMPLES['azure']}")
+
+
+def store_of(uri: str) -> StoreKind | None:
+    """The kind of object store that an address is in; None in a file system."""
+    scheme, separator, _ = uri.partition("://")
+    return STORES.get(scheme) if separator else None
+
+
 def is_in_object_store(uri: str) -> bool:
-    """Whether an address is `s3a://...`, and no folder of a file system."""
-    return uri.startswith("s3a://")
+    """Whether an address is in an object store, and no folder of a file system."""
+    return store_of(uri) is not None
+
+
+def bucket_of(uri: str) -> tuple[str, str]:
+    """Of a store's address the bucket, or Azure's container, and the path in it, without slashes.
+
+    What the address says of Azure's account is `account_of`.
+    """
+    address = urlsplit(uri)
+    return address.netloc.partition("@")[0], address.path.strip("/")
+
+
+def account_of(uri: str) -> str | None:
+    """Azure's account of an address; None for other stores."""
+    if store_of(uri) != "azure":
+        return None
+    return urlsplit(uri).netloc.partition("@")[2].partition(".")[0]
 
 
 def one_inside_the_other(one: str, other: str) -> bool:
@@ -62,9 +116,9 @@ def one_inside_the_other(one: str, other: str) -> bool:
 
 
 def _parts(uri: str) -> tuple[str, ...]:
-    """Scheme and folders, each once: `/a//b/./c/` is `/a/b/c`."""
-    scheme, _, path = uri.removeprefix("file://").rpartition("://")
-    return (scheme, *PurePosixPath("/", path.lstrip("/")).parts)
+    """Kind of store and folders, each once: `/a//b/./c/` is `/a/b/c`."""
+    path = uri.removeprefix("file://").rpartition("://")[2]
+    return (store_of(uri) or "", *PurePosixPath("/", path.lstrip("/")).parts)
 
 
 @dataclass(frozen=True, slots=True)

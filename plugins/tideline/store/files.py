@@ -2,32 +2,38 @@
 
 delta-rs' own handler asks for a file's size before it reads, and lists each folder by itself. Here
 the last bytes of a file come first, with its size: a Parquet file's footer, or all of a small one.
-Folders are listed with all that is below them.
+Folders are listed with all that is below them, and without what only marks a folder.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import obstore
 import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
-from obstore.exceptions import BaseError
-from obstore.store import S3Store
+from obstore.exceptions import BaseError, NotSupportedError
+from obstore.store import AzureStore, GCSStore, S3Store
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
-from tideline.model.addresses import is_in_object_store
+from tideline.model.addresses import account_of, bucket_of, is_in_object_store, store_of
 from tideline.store.settings import ROLE, for_obstore
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 SMALL_TAIL = 64 * 1024
 """Bytes that come when a file is opened: so many Arrow asks for when it looks for a footer."""
 
 _NO_TAIL = ("416", "non-partial response")
 """How obstore says that a store gives no last bytes: of an empty object, each in its way."""
+
+
+_CLIENTS = {"s3a": S3Store, "azure": AzureStore, "google": GCSStore}
 
 
 def handler_of(uri: str, options: Mapping[str, str]) -> DeltaStorageHandler | None:
@@ -49,16 +55,25 @@ def _handler(uri: str, options: tuple[tuple[str, str], ...]) -> DeltaStorageHand
 
 def object_store(uri: str, options: Mapping[str, str]) -> tuple[Any, str]:
     """A client of an address' bucket, and what the keys of the objects below it begin with."""
-    address = urlsplit(uri)
-    return S3Store(address.netloc, **for_obstore(options)), f"{address.path.strip('/')}/"
+    bucket, path = bucket_of(uri)
+    given = for_obstore(options)
+    kind, account = store_of(uri), account_of(uri)
+    assert kind is not None, uri
+    if kind == "azure":
+        given["config"]["azure_storage_account_name"] = account
+    client: Any = _CLIENTS[kind]
+    return client(bucket, **given), f"{path}/"
 
 
 class _ObjectFiles(DeltaStorageHandler):
-    """delta-rs' handler, but for reading and listing."""
+    """delta-rs' handler, but for reading and listing, and what else Azure leaves of a folder."""
 
     def __init__(self, uri: str, options: dict[str, str]) -> None:
         super().__init__(uri, options)
-        self._store, self._prefix = object_store(uri, options)
+        try:
+            self._store, self._prefix = object_store(uri, options)
+        except BaseError as error:
+            raise OSError(str(error)) from error
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         try:
@@ -72,20 +87,45 @@ class _ObjectFiles(DeltaStorageHandler):
     open_input_stream = open_input_file
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
-        if not selector.recursive:
-            found: list[FileInfo] = super().get_file_info_selector(selector)
-            return found
         below = f"{self._prefix}{selector.base_dir.strip('/')}".rstrip("/")
         try:
+            pages: Iterable[Sequence[ObjectMeta]]
+            folders: Sequence[str] = ()
+            if selector.recursive:
+                pages = obstore.list(self._store, below)
+            else:
+                listed = obstore.list_with_delimiter(self._store, below)
+                pages, folders = [listed["objects"]], listed["common_prefixes"]
             sizes = {
                 entry["path"].removeprefix(self._prefix): entry["size"]
-                for page in obstore.list(self._store, below)
+                for page in pages
                 for entry in page
-                if not entry["path"].endswith("/")  # some programs mark folders so
+                if not _marks_folder(entry["path"], entry["size"], below)
             }
-            return [FileInfo(path, FileType.File, size=size) for path, size in sizes.items()]
         except BaseError as error:
             raise OSError(str(error)) from error
+        names = [folder.removeprefix(self._prefix).rstrip("/") for folder in folders]
+        return [
+            *(FileInfo(name, FileType.Directory) for name in names),
+            *(FileInfo(path, FileType.File, size=size) for path, size in sizes.items()),
+        ]
+
+    def delete_dir(self, path: str) -> None:
+        super().delete_dir(path)
+        # What marks the folder lies beside it. A real folder of Azure's may hold others: it stays.
+        if isinstance(self._store, AzureStore):
+            with suppress(BaseError, FileNotFoundError):
+                obstore.delete(self._store, f"{self._prefix}{path.strip('/')}")
+
+
+def _marks_folder(path: str, size: int, below: str) -> bool:
+    """Whether an object stands for a folder: some programs leave one for each.
+
+    Google's has the folder's name and a slash, which obstore leaves out; Hadoop's on Azure has the
+    name alone. None of ours is empty, and a file that its writer died over has an ending.
+    """
+    name = path.rsplit("/", 1)[-1]
+    return size == 0 and (path == below or path.endswith("/") or "=" in name or "." not in name)
 
 
 class _ObjectFile(io.RawIOBase):
@@ -94,9 +134,14 @@ class _ObjectFile(io.RawIOBase):
     def __init__(self, store: Any, key: str) -> None:
         super().__init__()
         self._store, self._key, self._at = store, key, 0
-        found = obstore.get(store, key, options={"range": {"suffix": SMALL_TAIL}})
+        try:
+            found = obstore.get(store, key, options={"range": {"suffix": SMALL_TAIL}})
+        except NotSupportedError:  # Azure's stores give no last bytes: the first ones tell its size
+            found = obstore.get(store, key, options={"range": (0, SMALL_TAIL)})
         self._tail = bytes(found.bytes())
         self._size = int(found.meta["size"])
+        if found.range[1] < self._size:
+            self._tail = self._read(self._size - SMALL_TAIL, self._size)
 
     def readable(self) -> bool:
         return True
@@ -131,6 +176,9 @@ class _ObjectFile(io.RawIOBase):
         first = self._size - len(self._tail)
         if start >= first:
             return self._tail[start - first : end - first]
+        return self._read(start, end)
+
+    def _read(self, start: int, end: int) -> bytes:
         try:
             return bytes(obstore.get_range(self._store, self._key, start=start, end=end))
         except BaseError as error:

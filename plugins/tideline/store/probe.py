@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, build_opener
 
 from tideline.errors import ServiceAway
-from tideline.model.addresses import is_in_object_store
+from tideline.model.addresses import is_in_object_store, store_of
 from tideline.store.refusals import endpoint_of, plain_text, refusal, refused
-from tideline.store.settings import ROLE, for_obstore
+from tideline.store.settings import ROLE
 
 log = logging.getLogger("tideline")
 
@@ -49,13 +49,13 @@ def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
     # Imported here: most runs create nothing.
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
-    from obstore.store import S3Store
 
-    address = urlsplit(uri)
-    # Below the log: it is no foreign file there, whatever becomes of this process.
-    key = f"{address.path.strip('/')}/_delta_log/.tideline-probe-{uuid.uuid4().hex}"
+    from tideline.store.files import object_store
+
     try:
-        store = S3Store(address.netloc, **for_obstore(options))
+        store, prefix = object_store(uri, options)
+        # Below the log: it is no foreign file there, whatever becomes of this process.
+        key = f"{prefix}_delta_log/.tideline-probe-{uuid.uuid4().hex}"
         try:
             obstore.put(store, key, b"first", mode="create")
             obstore.put(store, key, b"second", mode="create")
@@ -86,8 +86,8 @@ def refuse_web_pages(uri: str, options: Mapping[str, str]) -> None:
     Raises:
         StoreRefused: A web server answers.
     """
-    endpoint = endpoint_of(options) or ""
-    if not is_in_object_store(uri) or urlsplit(endpoint).scheme not in ("http", "https"):
+    endpoint = endpoint_of(uri, options) or ""
+    if store_of(uri) != "s3a" or urlsplit(endpoint).scheme not in ("http", "https"):
         return
     address = f"{endpoint.rstrip('/')}/{urlsplit(uri).netloc}?list-type=2&max-keys=0"
     try:

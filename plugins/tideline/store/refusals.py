@@ -1,8 +1,8 @@
-"""Why an object store refuses: what is final, and what may pass.
+"""Why an object store refuses: what is final, and what may pass, in the words of three clouds.
 
     authentication   unknown key, wrong secret, expired token, no credentials at all
     authorization    the key lacks a right
-    bucket           there is no such bucket
+    bucket           there is no such bucket, or Azure's container
     region           the bucket is in another region
     endpoint         its name does not resolve, or what answers there is no S3 store
     certificate      the endpoint's certificate does not verify
@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from tideline.errors import StoreRefused
-from tideline.model.addresses import is_in_object_store
+from tideline.model.addresses import StoreKind, account_of, bucket_of, store_of
+from tideline.store import azure
 from tideline.store.settings import CONNECTION
 
 Cause = Literal[
@@ -38,8 +39,7 @@ Cause = Literal[
     "conditional_put",
 ]
 _ADVICE: dict[Cause, str] = {
-    "authentication": "correct login (the access key), password (its secret) and aws_session_token"
-    " in the connection",
+    "authentication": "correct the connection's login, password and extra",
     "authorization": "grant the key the rights to list, read, write and delete below the address",
     "bucket": "correct the address in the stream file, or create the bucket",
     "region": "correct region_name in the connection",
@@ -49,6 +49,22 @@ _ADVICE: dict[Cause, str] = {
     "conditional_put": "two writers could both believe that they have committed; use a store, or a"
     " version of it, that honours If-None-Match",
 }
+_OF_STORE: dict[tuple[StoreKind, Cause], str] = {
+    ("s3a", "authentication"): "correct login (the access key), password (its secret) and"
+    " aws_session_token in the connection",
+    ("azure", "authentication"): "correct the account's key, the SAS or the client's secret in the"
+    " connection; without one, give this machine an identity",
+    ("azure", "authorization"): "grant the SAS or the identity the rights to list, read, write and"
+    " delete (for an identity: Storage Blob Data Contributor), and let this machine through the"
+    " account's firewall",
+    ("azure", "bucket"): "correct the container in the stream file, or create it",
+    ("azure", "endpoint"): "correct the account in the address, or the connection's host",
+    ("google", "authentication"): "correct the key in the connection; without one, give this"
+    " machine an identity",
+    ("google", "authorization"): "grant the account the rights to list, read, write and delete"
+    " (Storage Object User)",
+}
+"""Where a store's own words say more."""
 _BY_CODE: dict[str, Cause] = {
     "InvalidAccessKeyId": "authentication",
     "SignatureDoesNotMatch": "authentication",
@@ -65,12 +81,39 @@ _BY_CODE: dict[str, Cause] = {
     "IllegalLocationConstraintException": "region",
     "PermanentRedirect": "region",
     "XAdminUserNotFound": "authentication",
+    "AuthenticationFailed": "authentication",
+    "InvalidAuthenticationInfo": "authentication",
+    "NoAuthenticationInformation": "authentication",
+    "AuthenticationRequired": "authentication",
+    "AccountIsDisabled": "authorization",
+    "AuthorizationFailure": "authorization",
+    "AuthorizationPermissionMismatch": "authorization",
+    "AuthorizationProtocolMismatch": "authorization",
+    "AuthorizationResourceTypeMismatch": "authorization",
+    "AuthorizationServiceMismatch": "authorization",
+    "AuthorizationSourceIPMismatch": "authorization",
+    "InsufficientAccountPermissions": "authorization",
+    "UserProjectAccountProblem": "authorization",
+    "ContainerNotFound": "bucket",
+    "FilesystemNotFound": "bucket",
+    "InvalidResourceName": "bucket",
 }
-"""S3's error codes that another try does not change, and those of others for the same."""
+"""Error codes of S3, of Azure ("Common REST API error codes", "Blob service error codes") and of
+Google ("HTTP status and error codes for XML") that another try does not change."""
+_NO_LOGIN = "failed to authenticate"
+"""Azure's words, also with a code that means a right elsewhere."""
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
 _MESSAGE = re.compile(r"<Message>\s*([^<]*?)\s*</Message>")
 _STATUS = re.compile(r"status(?: code)?:? (\d{3})\b")
-_NO_CREDENTIALS = ("169.254.169.254", "IMDS", "no providers in chain", "no credentials found")
+_NO_CREDENTIALS = (
+    *("169.254.169.254", "metadata.google.internal", "IMDS"),
+    *("no providers in chain", "no credentials found"),
+)
+_BAD_CREDENTIALS = (
+    *("Invalid Access Key", "token request", "invalid_grant", "invalid_client"),
+    *("service account", "Unable to decode", "missing field `"),
+)
+"""Signs that what was configured is none, or that whoever gives out tokens refuses it."""
 """Signs that nothing was configured: the machine's own role is asked for last."""
 _NO_REGION = "missing signing region"
 _NOT_SENT = "error sending request"
@@ -84,24 +127,28 @@ _LONGEST_TEXT = 300
 
 def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefused | None:
     """The refusal that an error of delta-rs or obstore stands for; None if it may pass."""
-    if not is_in_object_store(uri):
+    if store_of(uri) is None:
         return None
     text = plain_text(error)
     code = _CODE.search(text)
     if code is not None:
-        cause = _BY_CODE.get(code[1])
+        cause = "authentication" if _NO_LOGIN in text else _BY_CODE.get(code[1])
         message = _MESSAGE.search(text)
         said = f"{code[1]}: {unescape(message[1])}" if message and message[1] else code[1]
         return None if cause is None else refused(uri, options, cause, said)
     if any(sign in text for sign in _NO_CREDENTIALS):
         return refused(uri, options, "authentication", "there are no credentials for it")
+    status = _STATUS.search(text)
+    if any(sign in text for sign in _BAD_CREDENTIALS) and (
+        status is None or status[1] in ("400", "401", "403")
+    ):
+        return refused(uri, options, "authentication", text)
     if _NO_REGION in text:
         return refused(uri, options, "authentication", "assuming a role needs AWS_REGION as well")
-    status = _STATUS.search(text)
     if status is not None and status[1] in ("401", "403"):
         return refused(uri, options, "authorization", f"HTTP status {status[1]}")
     if any(sign in text.lower() for sign in map(str.lower, _NOT_S3)):
-        return refused(uri, options, "endpoint", "what answers there is no S3 store")
+        return refused(uri, options, "endpoint", "what answers there is no such store")
     if _REDIRECT in text:
         return refused(uri, options, "region", "it redirects to another region")
     if _NOT_SENT in text:
@@ -122,13 +169,16 @@ def refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> St
         options: delta-rs options of the object store; secrets among them are never shown.
         said: What the store has said; without a secret.
     """
-    bucket, endpoint = urlsplit(uri).netloc, endpoint_of(options)
+    bucket, endpoint = bucket_of(uri)[0], endpoint_of(uri, options)
+    kind = store_of(uri)
+    assert kind is not None
+    advice = _OF_STORE.get((kind, cause), _ADVICE[cause])
     connection = options.get(CONNECTION)
     via = "" if connection is None else f"connection {connection}: "
     at = "" if endpoint is None else f" at {endpoint}"
     return StoreRefused(
         f"{via}the object store{at} refuses {uri}, bucket {bucket}: {cause}:"
-        f" {' '.join(said.split())[:_LONGEST_TEXT]}; {_ADVICE[cause]}, then run again."
+        f" {' '.join(said.split())[:_LONGEST_TEXT]}; {advice}, then run again."
         " Nothing has moved",
         connection=connection,
         endpoint=endpoint,
@@ -143,7 +193,7 @@ def _looked_at(uri: str, options: Mapping[str, str]) -> StoreRefused | None:
 
     The library says no more than that it could not send them.
     """
-    endpoint = urlsplit(endpoint_of(options) or "")
+    endpoint = urlsplit(endpoint_of(uri, options) or "")
     host, is_https = endpoint.hostname, endpoint.scheme == "https"
     if host is None or (endpoint.scheme in getproxies() and not proxy_bypass(host)):
         return None
@@ -164,8 +214,14 @@ def _looked_at(uri: str, options: Mapping[str, str]) -> StoreRefused | None:
     return None
 
 
-def endpoint_of(options: Mapping[str, str]) -> str | None:
-    """The store's URL; None means Amazon's own."""
+def endpoint_of(uri: str, options: Mapping[str, str]) -> str | None:
+    """The store's URL; None means Amazon's or Google's own."""
+    kind = store_of(uri)
+    if kind == "google":
+        return None
+    if kind == "azure":
+        found = options.get(azure.ENDPOINT) or os.environ.get(azure.ENDPOINT)
+        return found or f"https://{account_of(uri)}.blob.core.windows.net"
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         if found := options.get(name) or os.environ.get(name):
             return found

@@ -19,8 +19,8 @@ class CurrentTable(Section):
 
     uri: Address = Field(
         default_factory=str,  # until `Current.beside` has filled it in
-        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
-        " <table.uri>_current",
+        description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
+        " table. Default: <table.uri>_current",
     )
     buckets: int = Field(
         16,

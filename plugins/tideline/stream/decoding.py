@@ -206,8 +206,8 @@ class DecodedTable(Section):
 
     uri: Address = Field(
         default_factory=str,  # until `Decode.beside` has filled it in
-        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
-        " <table.uri>_decoded",
+        description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
+        " table. Default: <table.uri>_decoded",
     )
     partition_by: list[ColumnName] = Field(
         default_factory=list,
@@ -241,8 +241,8 @@ class Quarantine(Section):
 
     uri: Address = Field(
         default_factory=str,  # until `Decode.beside` has filled it in
-        description="Absolute path, file:// or s3a:// address of the Delta table. Default:"
-        " <table.uri>_quarantine",
+        description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
+        " table. Default: <table.uri>_quarantine",
     )
     max_share: float = Field(
         0.05, ge=0, le=1, description="A larger share of a run's records halts the decoding."

@@ -79,11 +79,15 @@ class Kafka(Section):
 class Table(Section):
     """Where the rows go."""
 
-    uri: Address = Field(description="Absolute path, file:// or s3a:// address of the Delta table.")
+    uri: Address = Field(
+        description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
+        " table."
+    )
     connection: ConnectionId | None = Field(
         None,
-        description="Airflow connection of type aws for every s3a:// address of the stream. Without"
-        " one, delta-rs and Spark find credentials as they do by default.",
+        description="Airflow connection for every address of the stream in an object store: of type"
+        " aws for s3a://, wasb or adls for abfss://, google_cloud_platform for gs://. Without one,"
+        " delta-rs and Spark find credentials as they do by default.",
     )
     partition_by: list[PartitionColumn] = Field(
         default=["topic_id"], description="Partition columns of the table, in order."

@@ -20,8 +20,10 @@ from tideline.model.addresses import (
     DEFAULT_CONNECTION,
     LedgerKind,
     LedgerLocation,
+    account_of,
     is_in_object_store,
     one_inside_the_other,
+    store_of,
 )
 from tideline.model.maintenance import TableRole
 from tideline.stream.current import Current
@@ -186,7 +188,20 @@ class Stream(Section):
     def _connection_is_for_a_store(self) -> Stream:
         if self.table.connection is not None and not self.store_addresses:
             raise PydanticCustomError(
-                "table", "connection: only with s3a:// addresses; this stream has none"
+                "table", "connection: only with addresses in an object store; this stream has none"
+            )
+        return self
+
+    @whole(mode="after")
+    def _one_store(self) -> Stream:
+        places = {(store_of(uri), account_of(uri)): uri for uri in self.store_addresses}
+        if len(places) > 1:
+            one, other, *_ = sorted(places.values())
+            raise PydanticCustomError(
+                "table",
+                "all addresses of a stream are in one kind of store, and one account: they are"
+                " reached by one connection; got {one} and {other}",
+                {"one": one, "other": other},
             )
         return self
 
