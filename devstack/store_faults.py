@@ -14,8 +14,8 @@ from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 _HOLD_SECONDS = 120
-_SPARK = "hadoop"
-"""In lower case, in the user agent of Hadoop's client."""
+_SPARK = ("hadoop", "azure blob fs", "ghfs")
+"""In lower case, in the user agents of Hadoop's clients."""
 _AZURE = "x-ms-version"
 _numbers = itertools.count(1)
 
@@ -64,7 +64,8 @@ class StoreRequest:
     @property
     def is_spark(self) -> bool:
         """Whether Spark has sent it, and not the run."""
-        return _SPARK in self.headers.get("user-agent", "").lower()
+        agent = self.headers.get("user-agent", "").lower()
+        return any(name in agent for name in _SPARK)
 
 
 def counted(requests: Iterable[StoreRequest]) -> Counter[str]:

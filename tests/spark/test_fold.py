@@ -268,6 +268,19 @@ def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(spark, tmp_pa
     assert folds.table()["3"]["v"] == "x"
 
 
+def test_a_topic_may_have_thousands_of_partitions(spark, tmp_path):
+    """What is dropped is known for each of them."""
+    folds = Folds(spark.session, tmp_path, keeps=False)
+    partitions = range(0, 3000, 2)
+    folds.has(*(change(0, str(n), "c", "x", partition=n) for n in partitions))
+    folds.has(*(change(1, str(n), "d", partition=n) for n in partitions if n % 4))
+    folds.fold([at(0, 2, n) for n in partitions])
+    folds.has(change(2, "0", "u", "y", partition=0))
+    folds.fold([at(2, 3)])
+    holds(folds)
+    assert (folds.head.live, folds.head.deleted) == (750, 0)
+
+
 LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "150"))
 """In each of the four ways."""
 

@@ -12,12 +12,14 @@ import pytest
 from tests.worlds.build import planned, spark_job
 from tideline.connections import Connection
 from tideline.documents import dump
-from tideline.errors import ServiceAway
+from tideline.errors import ConnectionMissing, ServiceAway
 from tideline.launch import jvm, launcher, submit
 from tideline.launch.connect import SparkConnect
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import TOKEN
 from tideline.launch.submit import Child, SparkSubmit, Submission, submit_command
+from tideline.store.azure import AzureSettings
+from tideline.store.google import GoogleSettings
 from tideline.store.s3 import S3Settings
 from tideline.stream.landing import Spark
 
@@ -69,6 +71,23 @@ def test_secrets_of_a_store_reach_a_submission_by_the_environment_only(connectio
     assert "hidden" not in " ".join(submit_command(submission))
     assert "hidden" not in {**submission.conf, **submission.environment}.values()
     assert submission.store.within({})["AWS_SECRET_ACCESS_KEY"] == "hidden"
+
+
+@pytest.mark.parametrize(
+    "store",
+    [AzureSettings("lake", key="a2V5"), GoogleSettings("lake", key='{"private_key": "hidden"}')],
+)
+def test_a_secret_that_reaches_no_executor_is_refused_before_spark(connections, job_path, store):
+    """On this machine it does."""
+    known, _ = connections
+    known["spark"] = Connection("spark", "spark://master", 7077)
+    submissions = []
+    with pytest.raises(ConnectionMissing, match=r"connection lake: .* reaches no executor"):
+        Launcher(Spark(connection="spark"), submissions.append, store=store).submit(job_path)
+    assert submissions == []
+    known["spark"] = Connection("spark", "local-cluster[1,1,1024]")
+    Launcher(Spark(connection="spark"), submissions.append, store=store).submit(job_path)
+    assert "hidden" not in " ".join(submit_command(submissions[0]))
 
 
 def test_a_master_leads_to_spark_submit(connections, job_path):

@@ -5,7 +5,7 @@ A change whose key is null in every column belongs to no row: it is counted, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -94,14 +94,24 @@ def is_below(plan: FoldPlan, floors: tuple[Floor, ...], of: Callable[[str], Colu
         of: Gives a coordinate of it.
     """
     found = F.lit(False)
-    for floor in floors:
-        is_older = of("generation") < floor.generation
-        is_older |= (of("generation") == floor.generation) & (of("offset") < floor.offset)
-        is_here = (of("topic_id") == floor.topic_id) & (of("partition") == floor.partition)
-        found |= is_here & is_older
+    for topic_id in sorted({floor.topic_id for floor in floors}):
+        here = {floor.partition: floor for floor in floors if floor.topic_id == topic_id}
+        partitions = range(max(here) + 1)
+        # A topic may have thousands of partitions: a condition for each would overflow the stack.
+        generation = _looked_up([here[n].generation if n in here else -1 for n in partitions], of)
+        offset = _looked_up([here[n].offset if n in here else -1 for n in partitions], of)
+        is_older = of("generation") < generation
+        is_older |= (of("generation") == generation) & (of("offset") < offset)
+        found |= (of("topic_id") == topic_id) & is_older
     if eras := plan.eras_below(floors):
         found |= of("topic_id").isin(*eras)
     return F.coalesce(found, F.lit(False))
+
+
+def _looked_up(numbers: Sequence[int], of: Callable[[str], Column]) -> Column:
+    """The number of a row's partition, of a constant list; null behind its end."""
+    listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<bigint>")
+    return F.get(listed, of("partition"))
 
 
 def is_unordered(plan: FoldPlan) -> Column:
