@@ -5,6 +5,7 @@ What stands in for the stores is real software of other people (`devstack.cloud_
 
 import json
 import os
+from datetime import UTC, datetime
 
 import pytest
 from deltalake import DeltaTable
@@ -12,19 +13,23 @@ from deltalake import DeltaTable
 from devstack.command_line import finished, tideline
 from tests.faults.processes import processes
 from tests.worlds.drivers import drivers, jvms
-from tests.worlds.object_stores import left_in
+from tests.worlds.object_stores import BUCKET, left_in
 
 pytestmark = pytest.mark.slow
 REWIND = ("--to-run", "one", "--reason", "test", "--json")
 KEY = "-----BEGIN PRIVATE KEY-----\ncanary-of-googles-key\n-----END PRIVATE KEY-----\n"
 
 
-@pytest.fixture(params=["azurite", "fake_gcs"])
+@pytest.fixture(params=["azurite", "azurite by a SAS", "fake_gcs"])
 def place(request, monkeypatch):
     """A bucket, its connection `lake`, and what is secret in it."""
-    bucket = request.getfixturevalue(request.param).bucket(f"runs-{os.getpid()}")
+    name, _, is_signed = request.param.partition(" ")
+    bucket = request.getfixturevalue(name).bucket(f"runs-{name}-{len(is_signed)}")
     connection = bucket.store.connection(bucket.proxy.endpoint)
-    secret = connection.get("password")
+    secret = connection.pop("password") if is_signed else connection.get("password")
+    if is_signed:
+        secret = bucket.store.sas(BUCKET, "racwdl", datetime(2099, 1, 1, tzinfo=UTC))
+        connection["extra"] = {"sas_token": secret}
     if bucket.store.kind == "google":
         connection["extra"]["keyfile_dict"]["private_key"] = KEY
         secret = "canary-of-googles-key"
@@ -84,7 +89,7 @@ def test_a_key_that_is_wrong_ends_before_spark(harness, sockets, place, monkeypa
     harness.send(10)
     connection = json.loads(os.environ["AIRFLOW_CONN_LAKE"])
     if bucket.store.kind == "azure":
-        connection["password"] = "d3Jvbmc="
+        connection |= {"password": "d3Jvbmc=", "extra": {}}
     else:
         connection["extra"]["keyfile_dict"] = {"client_email": "x"}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
