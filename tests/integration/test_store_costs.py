@@ -23,6 +23,7 @@ BUDGETS = {
     "landing": 80,
     "replay": 80,
     "head": 15,
+    "page": 1,
     "status": 20,
     "audit": 65,
     "maintain": 130,
@@ -101,6 +102,9 @@ def test_requests_do_not_grow_with_the_history(harness, bucket, stream):
         found["landing", runs] = land(f"l{runs}")
         found["replay", runs] = cost(bucket, lambda r=runs: harness.run(stream, f"l{r}", spark))
         found["head", runs] = cost(bucket, lambda: open_ledger(stream).read())
+        kept = open_ledger(stream)
+        kept.read()
+        found["page", runs] = cost(bucket, kept.read)
         found["status", runs] = cost(bucket, lambda: command("status"))
         found["audit", runs] = cost(bucket, lambda: command("audit"))
         land(f"m{runs}")

@@ -86,6 +86,20 @@ class _ObjectFiles(DeltaStorageHandler):
 
     open_input_stream = open_input_file
 
+    def get_file_info(self, paths: list[str]) -> list[FileInfo]:
+        return [self._info(path) for path in paths]
+
+    def _info(self, path: str) -> FileInfo:
+        """Of a file by one request; of what is none, as delta-rs finds it, by more."""
+        try:
+            found = obstore.head(self._store, self._prefix + path)
+        except FileNotFoundError:
+            info: FileInfo = super().get_file_info([path])[0]
+            return info
+        except BaseError as error:
+            raise OSError(str(error)) from error
+        return FileInfo(path, FileType.File, size=found["size"])
+
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         below = f"{self._prefix}{selector.base_dir.strip('/')}".rstrip("/")
         try:
