@@ -107,6 +107,10 @@ class Azurite(Emulator):
     name = "azurite"
     kind = "azure"
 
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        super().__init__(folder, port)
+        self.key = _KEY
+
     def address(self, bucket: str, path: str) -> str:
         """As `ObjectStore.address`."""
         return f"abfs://{bucket}@{ACCOUNT}.dfs.core.windows.net/{path}"
@@ -115,7 +119,7 @@ class Azurite(Emulator):
         """As `ObjectStore.options`."""
         return {
             "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
-            "AZURE_STORAGE_ACCOUNT_KEY": _KEY,
+            "AZURE_STORAGE_ACCOUNT_KEY": self.key,
             "AZURE_STORAGE_ENDPOINT": f"{endpoint or self.endpoint}/{ACCOUNT}",
             "AZURE_ALLOW_HTTP": "true",
         }
@@ -123,7 +127,7 @@ class Azurite(Emulator):
     def connection(self, endpoint: str | None = None) -> dict[str, Any]:
         """As `ObjectStore.connection`."""
         host = f"{endpoint or self.endpoint}/{ACCOUNT}"
-        return {"conn_type": "wasb", "host": host, "login": ACCOUNT, "password": _KEY}
+        return {"conn_type": "wasb", "host": host, "login": ACCOUNT, "password": self.key}
 
     def sas(self, bucket: str, rights: str, until: datetime) -> str:
         """A signature for a container (Microsoft's "Create a service SAS").
@@ -135,7 +139,7 @@ class Azurite(Emulator):
         version, end = "2020-12-06", f"{until:%Y-%m-%dT%H:%M:%SZ}"
         lines = [rights, "", end, f"/blob/{ACCOUNT}/{bucket}", "", "", "", version, "c"]
         text = "\n".join([*lines, *[""] * 7])
-        digest = hmac.digest(base64.b64decode(_KEY), text.encode(), "sha256")
+        digest = hmac.digest(base64.b64decode(self.key), text.encode(), "sha256")
         signed = base64.b64encode(digest).decode()
         return urlencode({"sv": version, "sr": "c", "sp": rights, "se": end, "sig": signed})
 
@@ -146,7 +150,7 @@ class Azurite(Emulator):
         headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
         named = "".join(f"{name}:{value}\n" for name, value in headers.items())
         text = "PUT" + "\n" * 12 + named + f"/{ACCOUNT}{path}\n{query.replace('=', ':')}"
-        digest = hmac.digest(base64.b64decode(_KEY), text.encode(), "sha256")
+        digest = hmac.digest(base64.b64decode(self.key), text.encode(), "sha256")
         headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
         url = f"{self.endpoint}{path}?{query}"
         request = urllib.request.Request(url, headers=headers, method="PUT")  # noqa: S310
@@ -162,7 +166,7 @@ class Azurite(Emulator):
         return [azurite_program(), "--disableTelemetry", "--skipApiVersionCheck", *where, *place]
 
     def _environment(self) -> dict[str, str]:
-        return {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{_KEY}"}
+        return {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.key}"}
 
 
 def azurite_program() -> Path:
@@ -287,6 +291,10 @@ class FakeGcs(Emulator):
     name = "fake-gcs-server"
     kind = "google"
 
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        super().__init__(folder, port)
+        self.private_key = ""
+
     def address(self, bucket: str, path: str) -> str:
         """As `ObjectStore.address`."""
         return f"gs://{bucket}/{path}"
@@ -303,7 +311,7 @@ class FakeGcs(Emulator):
 
     def _key(self, endpoint: str | None) -> dict[str, Any]:
         """A service account's key, as object_store has it for a server that asks for none."""
-        nobody = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        nobody = {"client_email": "", "private_key": self.private_key, "private_key_id": ""}
         return {"gcs_base_url": endpoint or self.endpoint, "disable_oauth": True, **nobody}
 
     def create_bucket(self, bucket: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from kafka import KafkaProducer
 from sqlalchemy import create_engine, inspect, text
 
 from devstack.airflow_harness import AirflowHarness, started
+from devstack.cloud_emulators import Azurite, FakeGcs
 from devstack.connect_server import ConnectServer
 from devstack.object_store import S3Proxy
 from devstack.process import wait_until
@@ -35,6 +37,8 @@ from tideline.stream.stream import Stream
 
 WRONG = "wrong-canary-5c8f41"
 STORE = "store-canary-81bd0e"
+AZURE = base64.b64encode(b"azure-canary-50cc27").decode()
+GOOGLE = "google-canary-9e14d3"
 REGISTRY = "registry-canary-c77a2d"
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 _FRAME = b"\0\0\0\0\1"
@@ -59,6 +63,9 @@ class Scene:
         self.connect = ConnectServer(folder / "connect")
         self.store = S3Proxy(folder / "store")
         self.store.secret_key = STORE
+        self.clouds = {"azure": Azurite(folder / "azure"), "google": FakeGcs(folder / "google")}
+        self.clouds["azure"].key = AZURE
+        self.clouds["google"].private_key = GOOGLE
         self.registry = HttpStub()
         self.registry.answer = json_answer(
             {"id": 1, "version": 1, "subject": "orders-value", "schemaType": "JSON"}
@@ -75,6 +82,8 @@ class Scene:
                 "Kafka's client key": key.splitlines()[1],
                 "a wrong password of Kafka's": WRONG,
                 "the store's secret": STORE,
+                "Azure's key": AZURE,
+                "Google's key": GOOGLE,
                 "the registry's password": REGISTRY,
                 "the database's password": postgres.password,
                 "OAuth's client secret": SECRET,
@@ -104,6 +113,10 @@ class Scene:
             ),
             "AIRFLOW_CONN_SPARK_SERVER": json.dumps(self.connect.connection),
             "AIRFLOW_CONN_LAKE": json.dumps(self.store.connection()),
+            **{
+                f"AIRFLOW_CONN_{name.upper()}": json.dumps(cloud.connection())
+                for name, cloud in self.clouds.items()
+            },
             "AIRFLOW_CONN_SCHEMAS": json.dumps(registry),
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "DEBUG",
             "AIRFLOW__LOGGING__FAB_LOGGING_LEVEL": "DEBUG",
@@ -116,6 +129,9 @@ class Scene:
         self.store.start()
         self.connect.start()
         self.store.create_bucket(BUCKET)
+        for cloud in self.clouds.values():
+            cloud.start()
+            cloud.create_bucket(BUCKET)
         self.stack.start()
         self.client = self.stack.airflow.client()
         self.harness = AirflowHarness(self.stack, self.folder / "lake", "canary")
@@ -129,6 +145,8 @@ class Scene:
         self.registry.close()
         self.connect.stop()
         self.store.stop()
+        for cloud in self.clouds.values():
+            cloud.stop()
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     def stream(self, name: str, **changes: Any) -> Stream:
@@ -138,9 +156,10 @@ class Scene:
         return started(self.harness, self.client, name, **(usual | keys | changes))
 
     def _in_the_store(self, name: str) -> dict[str, Any]:
-        base = f"s3a://{BUCKET}/{name}"
+        cloud = self.clouds.get(name)
+        base = f"s3a://{BUCKET}/{name}" if cloud is None else cloud.address(BUCKET, name)
         return {
-            "table": {"uri": f"{base}/raw", "connection": "lake"},
+            "table": {"uri": f"{base}/raw", "connection": "lake" if cloud is None else name},
             "registry": {"connection": "schemas"},
             "decode": {
                 "value": {"format": "json", "subject": "orders-value"},
@@ -232,6 +251,8 @@ class Scene:
             self.canaries, findings, "folder of the warm driver", self.stack.folder / "spark"
         )
         search_folder(self.canaries, findings, "tables in the store", self.store.folder / "objects")
+        blobs = self.clouds["azure"].folder / "objects" / "__blobstorage__"
+        search_folder(self.canaries, findings, "tables in Azure's store", blobs)
         search_folder(self.canaries, findings, "Spark's event logs", self.event_logs)
         search_folder(self.canaries, findings, "tables in folders", self.harness.folder)
         search_folder(self.canaries, findings, "log of Spark Connect", self.folder / "connect")

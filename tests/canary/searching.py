@@ -162,7 +162,7 @@ def _is_below_us(process: psutil.Process) -> bool:
 
 
 _KINDS = (
-    ("the services themselves", rb"s3proxy|kafka\.Kafka|kafka\.server|/postgres"),
+    ("the services themselves", rb"s3proxy|azurite|fake-gcs|kafka\.Kafka|kafka\.server|/postgres"),
     ("Spark Connect's server", rb"SparkConnectServer"),
     ("Spark's driver", rb"org\.apache\.spark|spark-class|spark-submit"),
     ("Spark's Python", rb"local_driver|ingest_range|decode_rows|pyspark"),

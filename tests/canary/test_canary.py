@@ -13,10 +13,13 @@ from tests.worlds.neighbour import listeners, table, tries
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 HANDED_OVER = {
-    "the services themselves": {"the store's secret"},
+    "the services themselves": {"the store's secret", "Azure's key"},
     "Spark Connect's server": {"the token of Spark Connect"},
-    "Spark's driver": {"the store's secret"},
-    "Spark's Python": {"the store's secret", "the token of Spark Connect"},
+    "Spark's driver": {"the store's secret", "Azure's key"},
+    "Spark's Python": {
+        *("the store's secret", "Azure's key", "Google's key"),
+        "the token of Spark Connect",
+    },
     "other processes": set(),
 }
 """What stands in environments by design. Airflow and a person have their connections there."""
@@ -54,6 +57,11 @@ def test_no_secret_is_anywhere(stage, capsys):
         assert stage.run("canary", "one") == "success"
         stage.send(20)
         assert stage.run("canary", "killed", dies=True) == "success"
+        for cloud in stage.clouds:
+            stage.stream(cloud)
+            assert stage.run(cloud, "one") == "success"
+        stage.send(20)
+        assert stage.run("google", "killed", dies=True) == "success"
         wrong = {"connection": "kafka_wrong", "topics": [stage.harness.topic()]}
         stage.stream("wrong", kafka=wrong)
         assert stage.run("wrong", "one") == "failed"
