@@ -5,9 +5,10 @@ import os
 
 import pytest
 
+from tideline.cli import writing
 from tideline.connections import Connection
-from tideline.errors import ConnectionMissing
-from tideline.model.addresses import account_of, bucket_of, safe_uri, store_of
+from tideline.errors import BadInput, ConnectionMissing
+from tideline.model.addresses import LedgerLocation, account_of, bucket_of, safe_uri, store_of
 from tideline.store import azure, google
 from tideline.store.settings import for_obstore, store_settings
 
@@ -343,3 +344,15 @@ def test_an_address_that_one_side_does_not_know_is_refused(uri, said):
     with pytest.raises(ValueError, match=said.replace(".", r"\.")) as refused:
         safe_uri(uri)
     assert "secret" not in str(refused.value)
+
+
+def test_a_ledger_is_not_moved_from_one_store_to_another():
+    """One connection reaches one of them."""
+    source = LedgerLocation("delta", "s3a://lake/orders.ledger", "orders")
+    target = LedgerLocation("delta", f"{URI}.ledger", "orders")
+    with pytest.raises(BadInput, match="move it to a file system or a database first"):
+        writing._store_of_both(source, target, None)
+    database = LedgerLocation("airflow", "tideline_ledger", "orders")
+    assert writing._store_of_both(source, database, None).kind == "s3a"
+    assert writing._store_of_both(database, target, None).kind == "azure"
+    assert writing._store_of_both(database, LedgerLocation("delta", "/l", "orders"), "x") is None

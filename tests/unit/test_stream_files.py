@@ -68,6 +68,19 @@ BROKEN = {
         "table",
         "connection: only with addresses in an object store",
     ),
+    "two kinds of store": (
+        GOOD.replace("/data/lake", "s3a://lake") + "ledger_uri: gs://lake/orders.ledger\n",
+        4,
+        "table",
+        "all addresses of a stream are in one kind of store, and one account",
+    ),
+    "two accounts of Azure's": (
+        GOOD.replace("/data/lake", "abfss://lake@one.dfs.core.windows.net")
+        + "ledger_uri: abfss://lake@two.dfs.core.windows.net/orders.ledger\n",
+        4,
+        "table",
+        "got abfss://lake@one.dfs.core.windows.net/orders and abfss://lake@two",
+    ),
     "a policy that not every class allows": (
         GOOD + "on_reset: accept_loss\n",
         6,

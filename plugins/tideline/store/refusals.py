@@ -105,17 +105,28 @@ _NO_LOGIN = "failed to authenticate"
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
 _MESSAGE = re.compile(r"<Message>\s*([^<]*?)\s*</Message>")
 _STATUS = re.compile(r"status(?: code)?:? (\d{3})\b")
-_NO_CREDENTIALS = (
-    *("169.254.169.254", "metadata.google.internal", "IMDS"),
-    *("no providers in chain", "no credentials found"),
+_BY_WORDS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        # The machine's own identity is asked for last: nothing was configured.
+        (
+            *("169.254.169.254", "metadata.google.internal", "IMDS"),
+            *("no providers in chain", "no credentials found"),
+        ),
+        "there are no credentials for it",
+    ),
+    (
+        ("Invalid Access Key", "service account", "Unable to decode", "missing field `"),
+        "what is configured is no key",
+    ),
+    (
+        ("invalid_grant", "invalid_client", "unauthorized_client"),
+        "who gives out tokens knows no such login",
+    ),
+    (("missing signing region",), "assuming a role needs AWS_REGION as well"),
 )
-_BAD_CREDENTIALS = (
-    *("Invalid Access Key", "token request", "invalid_grant", "invalid_client"),
-    *("service account", "Unable to decode", "missing field `"),
-)
-"""Signs that what was configured is none, or that whoever gives out tokens refuses it."""
-"""Signs that nothing was configured: the machine's own role is asked for last."""
-_NO_REGION = "missing signing region"
+"""Signs that another login is needed, where no code says so, and what is said of them."""
+_TOKEN = "token request"  # noqa: S105  (words of object_store's)
+_REFUSING = ("400", "401", "403")
 _NOT_SENT = "error sending request"
 _NOT_S3 = ("invalid list response", "Error parsing", "<html", "<!doctype html")
 _REDIRECT = "redirect without LOCATION"
@@ -136,17 +147,21 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
         message = _MESSAGE.search(text)
         said = f"{code[1]}: {unescape(message[1])}" if message and message[1] else code[1]
         return None if cause is None else refused(uri, options, cause, said)
-    if any(sign in text for sign in _NO_CREDENTIALS):
-        return refused(uri, options, "authentication", "there are no credentials for it")
-    status = _STATUS.search(text)
-    if any(sign in text for sign in _BAD_CREDENTIALS) and (
-        status is None or status[1] in ("400", "401", "403")
-    ):
-        return refused(uri, options, "authentication", text)
-    if _NO_REGION in text:
-        return refused(uri, options, "authentication", "assuming a role needs AWS_REGION as well")
-    if status is not None and status[1] in ("401", "403"):
-        return refused(uri, options, "authorization", f"HTTP status {status[1]}")
+    status = found[1] if (found := _STATUS.search(text)) else ""
+    if status == "429" or status >= "500":
+        return None  # who gives out tokens, too, may be busy for a moment
+    return _by_words(uri, options, text, status)
+
+
+def _by_words(uri: str, options: Mapping[str, str], text: str, status: str) -> StoreRefused | None:
+    """The same of an answer without a code; `status` is HTTP's, or empty."""
+    for signs, said in _BY_WORDS:
+        if any(sign in text for sign in signs):
+            return refused(uri, options, "authentication", said)
+    if _TOKEN in text and status in _REFUSING:
+        return refused(uri, options, "authentication", f"no token is given out: {status}")
+    if status in ("401", "403"):
+        return refused(uri, options, "authorization", f"HTTP status {status}")
     if any(sign in text.lower() for sign in map(str.lower, _NOT_S3)):
         return refused(uri, options, "endpoint", "what answers there is no such store")
     if _REDIRECT in text:
