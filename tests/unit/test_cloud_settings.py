@@ -140,6 +140,7 @@ def test_a_connection_of_azures_replaces_what_the_environment_says():
         ),
         ({"login": "", "password": KEY}, "login: missing; allowed: data"),
         ({"kind": "adls", "host": "x", "password": KEY}, "host: 'x'; allowed: data"),
+        ({**PRINCIPAL, "kind": "adls", "host": "x"}, "host: 'x'; allowed: data"),
         ({"password": "secret!"}, "password: another form; allowed: an account key, in base64"),
         ({"sas_token": "secret"}, "extra sas_token: another form; allowed: a shared access"),
         ({"password": KEY, "sas_token": SAS}, "extra sas_token: given; allowed: none beside passw"),
@@ -197,6 +198,8 @@ def test_an_emulator_is_named_by_the_connection():
         ({"sas_token": SAS}, "AZURE_FEDERATED_TOKEN_FILE"),
         ({"sas_token": SAS}, "AZURE_STORAGE_ACCOUNT_KEY"),
         (PRINCIPAL, "AZURE_STORAGE_ENDPOINT"),
+        ({"login": ""}, "AZURE_STORAGE_SAS_TOKEN"),
+        ({"login": ""}, "AZURE_CLIENT_SECRET"),
     ],
 )
 def test_a_variable_that_the_client_would_take_first_is_refused(monkeypatch, parts, variable):
@@ -204,6 +207,14 @@ def test_a_variable_that_the_client_would_take_first_is_refused(monkeypatch, par
     monkeypatch.setenv(variable, "theirs")
     with pytest.raises(ConnectionMissing, match=f"{variable} is set for this process as well"):
         in_azure(**parts)
+
+
+def test_an_identity_that_the_environment_names_is_both_sides(monkeypatch):
+    """delta-rs would find it by itself, and Spark would not."""
+    monkeypatch.setenv("AZURE_CLIENT_ID", "c-3")
+    found = in_azure(login="")
+    assert found.for_delta() == {"AZURE_CLIENT_ID": "c-3"}
+    assert found.for_spark()["fs.azure.account.oauth2.client.id"] == "c-3"
 
 
 def test_a_variable_that_comes_behind_is_passed_over(monkeypatch):
@@ -287,8 +298,9 @@ def test_a_part_of_googles_of_the_wrong_form_is_refused_by_name(parts, said):
 def test_two_keys_of_googles_are_refused(monkeypatch):
     """object_store takes one only, and cannot be told to pass over the environment's."""
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", "/theirs.json")
-    with pytest.raises(ConnectionMissing, match="GOOGLE_SERVICE_ACCOUNT is set for this process"):
-        in_google(keyfile_dict=JSON_KEY)
+    for parts in ({"keyfile_dict": JSON_KEY}, {}):
+        with pytest.raises(ConnectionMissing, match="GOOGLE_SERVICE_ACCOUNT is set for this"):
+            in_google(**parts)
 
 
 @pytest.mark.parametrize(

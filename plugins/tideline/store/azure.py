@@ -197,6 +197,8 @@ def read_settings(connection: str, given: Connection, uri: str) -> AzureSettings
     for name, value in extra.items():
         if not isinstance(value, str):
             raise refused(connection, f"extra {name}", "no text", "a text")
+    if given.conn_type == "adls" and given.host:
+        _check_account(connection, given, uri)
     tenant = extra.get("tenant_id")
     endpoint = _endpoint(connection, given, extra, uri)
     secrets = {
@@ -220,10 +222,10 @@ def read_settings(connection: str, given: Connection, uri: str) -> AzureSettings
             found = AzureSettings(connection, key=secret, endpoint=endpoint)
     else:
         found = _identity(connection, extra, endpoint)
-    environment = found.environment()
-    form = next((name for name in _ORDER if name in environment), None)
-    if form not in (None, TOKEN_FILE):
-        refuse_variables(connection, (*_BEFORE, *_ORDER[: _ORDER.index(form)], ENDPOINT))
+    given_here = found.environment()
+    form = next((name for name in _ORDER if name in given_here), None)
+    earlier = _ORDER if form is None else _ORDER[: _ORDER.index(form)]
+    refuse_variables(connection, [n for n in (*_BEFORE, *earlier, ENDPOINT) if n not in given_here])
     return found
 
 
@@ -259,8 +261,9 @@ def _identity(connection: str, extra: Mapping[str, Any], endpoint: str | None) -
             "given",
             f"only where {TOKEN_FILE} names the workload's token",
         )
+    client = client or os.environ.get(CLIENT) or None  # delta-rs would find it there
     if token_file is not None:
-        client, tenant = client or os.environ.get(CLIENT), tenant or os.environ.get(TENANT)
+        tenant = tenant or os.environ.get(TENANT)
     return AzureSettings(
         connection, client=client, tenant=tenant, token_file=token_file, endpoint=endpoint
     )

@@ -140,8 +140,8 @@ def read_settings(connection: str, given: Connection, uri: str = "") -> GoogleSe
     if path is not None:
         _check_key(connection, "key_path", _content(connection, path))
     found = GoogleSettings(connection, path, None if text is None else _text(connection, text))
-    if path or text:
-        refuse_variables(connection, (PATH, KEY, *_OTHERS))
+    others = _OTHERS if path or text else [name for name in _OTHERS if name != _DEFAULT]
+    refuse_variables(connection, (PATH, KEY, *others))
     return found
 
 
