@@ -148,6 +148,11 @@ def test_a_connection_of_azures_replaces_what_the_environment_says():
         ({**PRINCIPAL, "password": ""}, "password: missing; allowed: the client's secret"),
         ({"tenant_id": "t", "sas_token": SAS}, "extra sas_token: given; allowed: the client's"),
         ({**PRINCIPAL, "tenant_id": "a/b"}, "extra tenant_id: another form; allowed: an id"),
+        (
+            {"password": KEY, "managed_identity_client_id": "c"},
+            "given; allowed: only for the machine",
+        ),
+        ({**PRINCIPAL, "workload_identity_tenant_id": "t"}, "given; allowed: only for the machine"),
         ({"connection_string": "secret"}, "extra connection_string: unknown; allowed: one of"),
         (
             {"host": "https://data.blob.core.chinacloudapi.cn"},

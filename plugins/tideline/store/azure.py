@@ -28,9 +28,10 @@ from tideline.secrecy import without_login
 
 EXAMPLE = '{"conn_type": "wasb", "login": "ACCOUNT", "password": "ACCOUNT_KEY"}'
 _KEYS = ("shared_access_key", "account_key")
+_IDENTITY = ("managed_identity_client_id", "workload_identity_tenant_id")
 ALLOWED = (
     *(*_KEYS, "sas_token", "tenant_id", "account_url"),
-    *("managed_identity_client_id", "workload_identity_tenant_id"),
+    *_IDENTITY,
 )
 KEY, SAS = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"
 CLIENT, SECRET, TENANT = "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"
@@ -208,7 +209,11 @@ def read_settings(connection: str, given: Connection, uri: str) -> AzureSettings
     forms = [name for name, value in secrets.items() if value]
     if len(forms) > 1:
         raise refused(connection, forms[1], "given", f"none beside {forms[0]}")
-    found = AzureSettings(connection, endpoint=endpoint)
+    if forms or tenant is not None:
+        others = [name for name in _IDENTITY if name in extra]
+        if others:
+            allowed = "only for the machine's identity, which has neither key nor SAS"
+            raise refused(connection, f"extra {others[0]}", "given", allowed)
     if tenant is not None:
         found = _principal(connection, given, tenant, forms, endpoint)
     elif forms:
@@ -247,13 +252,10 @@ def _principal(
 
 def _identity(connection: str, extra: Mapping[str, Any], endpoint: str | None) -> AzureSettings:
     """Of the workload, where a token's file is named, as in Kubernetes; else of the machine."""
-    tenant = extra.get("workload_identity_tenant_id")
+    for name in _IDENTITY:
+        _check_form(connection, f"extra {name}", _ID.fullmatch(extra.get(name, "none")), "an id")
+    client, tenant = map(extra.get, _IDENTITY)
     token_file = os.environ.get(TOKEN_FILE) or None
-    client = extra.get("managed_identity_client_id")
-    for part, value in (("managed_identity_client_id", client), ("tenant", tenant)):
-        _check_form(
-            connection, f"extra {part}", value is None or bool(_ID.fullmatch(value)), "an id"
-        )
     if tenant is not None and token_file is None:
         raise refused(
             connection,
