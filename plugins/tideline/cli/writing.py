@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 from pydantic import ValidationError
 
@@ -31,13 +31,8 @@ from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.progress import working
 from tideline.ledger.move import move_ledger
-from tideline.model.addresses import (
-    LedgerKind,
-    LedgerLocation,
-    account_of,
-    is_in_object_store,
-    store_of,
-)
+from tideline.ledger.port import LedgerStore
+from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
@@ -47,7 +42,7 @@ from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.secrecy import without_login
-from tideline.store.settings import StoreSettings, store_settings
+from tideline.store.settings import store_settings
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
@@ -222,8 +217,7 @@ def move(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file)
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)
-    store = _store_of_both(stream.ledger_location, target, connection)
-    moved = move_ledger(stream.ledger_location, target, partial(open_store, store=store), os_user())
+    moved = move_ledger(stream.ledger_location, target, _opens(connection), os_user())
     summary = f"the ledger is in {moved.target} already"
     if moved.is_empty:
         summary = f"there is no ledger in {moved.source} yet, so nothing had to be moved"
@@ -270,26 +264,16 @@ def _connection(stream: Stream, named: str | None) -> str | None:
     return named or in_file
 
 
-def _store_of_both(
-    source: LedgerLocation, target: LedgerLocation, connection: str | None
-) -> StoreSettings | None:
-    """How the object store is reached that one of them is in, or both.
+def _opens(connection: str | None) -> Callable[[LedgerLocation], LedgerStore]:
+    """Opens each location that a move meets, also one that only an unfinished move's mark names."""
 
-    Raises:
-        BadInput: They are in two.
-    """
-    places = {
-        (store_of(place.address), account_of(place.address)): place.address
-        for place in (source, target)
-        if place.kind == "delta" and is_in_object_store(place.address)
-    }
-    if len(places) > 1:
-        one, other = places.values()
-        raise BadInput(
-            f"--at {other}: the ledger is at {one}, and one connection reaches one store; move it"
-            " to a file system or a database first"
+    def open_at(location: LedgerLocation) -> LedgerStore:
+        in_store = location.kind == "delta" and is_in_object_store(location.address)
+        return open_store(
+            location, store_settings(connection, location.address) if in_store else None
         )
-    return next((store_settings(connection, uri) for uri in places.values()), None)
+
+    return open_at
 
 
 def _about_the_connection(
