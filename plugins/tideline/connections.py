@@ -16,7 +16,7 @@ from configparser import RawConfigParser
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tideline.errors import ConnectionMissing
 from tideline.secrecy import mask, secrets_in, without_login
@@ -158,6 +158,24 @@ def refuse_variables(connection_id: str, names: Sequence[str]) -> None:
             " store's client would take it; unset it, or remove table.connection",
             connection=connection_id,
         )
+
+
+def refuse_on_cluster(connection_id: str | None, secret: str, allowed: str) -> NoReturn:
+    """Refuse a secret that only the driver's machine would have.
+
+    Args:
+        connection_id: None where it comes from the environment.
+        secret: Which kind, in words.
+        allowed: What could stand there.
+
+    Raises:
+        ConnectionMissing: Always.
+    """
+    named = "" if connection_id is None else f"connection {connection_id}: "
+    raise ConnectionMissing(
+        f"{named}{secret} reaches no executor on another machine; allowed on a cluster: {allowed}",
+        connection=connection_id,
+    )
 
 
 def given_only(settings: Mapping[str, str | None]) -> dict[str, str]:

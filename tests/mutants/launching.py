@@ -197,8 +197,8 @@ MUTANTS = (
     ),
     Mutant(
         "spark-submit does not get the task's environment",
-        "spark_variables({**os.environ, **submission.environment})",
-        "{**os.environ, **submission.environment}",
+        "submission_variables(submission, spark_variables(os.environ))",
+        "submission_variables(submission, os.environ)",
         f"{ENVIRONMENT}::test_spark_submit_gets_none",
     ),
     Mutant(

@@ -32,14 +32,12 @@ from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import spark_variables
-from tideline.launch.runtime import PrivateFolder
-from tideline.launch.submit import Submission
+from tideline.launch.submit import Submission, submission_variables
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.request import RunRequest, make_window, read_form
 from tideline.model.run import RunRecord
-from tideline.store.google import with_key_file
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
@@ -227,12 +225,9 @@ def _variables(submission: Submission) -> Iterator[None]:
     The provider's own way, `env_vars`, puts them into arguments for YARN and Kubernetes.
     """
     before = dict(os.environ)
-    wanted = {**before, **submission.environment}
-    if submission.store is not None:
-        wanted = submission.store.within(wanted)
     try:
-        with PrivateFolder() as folder:
-            _set_variables(with_key_file(wanted, folder))
+        with submission_variables(submission, before) as wanted:
+            _set_variables(wanted)
             yield
     finally:
         _set_variables(before)

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -255,6 +255,22 @@ def package_zip() -> str:
     return str(target)
 
 
+@contextmanager
+def submission_variables(
+    submission: Submission, variables: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """What spark-submit's process gets, secrets of the store included, for a block.
+
+    Args:
+        variables: Of this process, those that it gets as well.
+    """
+    wanted = {**variables, **submission.environment}
+    if submission.store is not None:
+        wanted = submission.store.within(wanted)
+    with PrivateFolder() as folder:
+        yield with_key_file(wanted, folder)
+
+
 class SparkSubmit:
     """Runs submissions by spark-submit in a child process."""
 
@@ -267,12 +283,8 @@ class SparkSubmit:
         Raises:
             ServiceAway: It could not be started, or ended with another status than 0.
         """
-        variables = spark_variables({**os.environ, **submission.environment})
-        if submission.store is not None:
-            variables = submission.store.within(variables)
         try:
-            with PrivateFolder() as folder:
-                variables = with_key_file(variables, folder)
+            with submission_variables(submission, spark_variables(os.environ)) as variables:
                 status = self._child.run(submit_command(submission), variables)
         except OSError as error:
             raise ServiceAway(f"spark-submit cannot be started: {error}") from error

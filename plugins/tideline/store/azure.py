@@ -18,21 +18,18 @@ from urllib.parse import urlsplit
 from tideline.connections import (
     Connection,
     given_only,
+    refuse_on_cluster,
     refuse_others,
     refuse_variables,
     refused,
 )
-from tideline.errors import ConnectionMissing
 from tideline.model.addresses import StoreKind, account_of
 from tideline.secrecy import without_login
 
 EXAMPLE = '{"conn_type": "wasb", "login": "ACCOUNT", "password": "ACCOUNT_KEY"}'
 _KEYS = ("shared_access_key", "account_key")
 _IDENTITY = ("managed_identity_client_id", "workload_identity_tenant_id")
-ALLOWED = (
-    *(*_KEYS, "sas_token", "tenant_id", "account_url"),
-    *_IDENTITY,
-)
+ALLOWED = (*_KEYS, "sas_token", "tenant_id", "account_url", *_IDENTITY)
 KEY, SAS = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"
 CLIENT, SECRET, TENANT = "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"
 TOKEN_FILE, ENDPOINT = "AZURE_FEDERATED_TOKEN_FILE", "AZURE_STORAGE_ENDPOINT"
@@ -153,12 +150,10 @@ class AzureSettings:
             ConnectionMissing: There is a key, a SAS or a client's secret.
         """
         if self.key or self.sas or self.secret:
-            named = "" if self.connection is None else f"connection {self.connection}: "
-            raise ConnectionMissing(
-                f"{named}an account key, a SAS or a client's secret reaches no executor on another"
-                " machine; allowed on a cluster: the machines' identity, which is a connection"
-                " without secrets",
-                connection=self.connection,
+            refuse_on_cluster(
+                self.connection,
+                "an account key, a SAS or a client's secret",
+                "the machines' identity, which is a connection without secrets",
             )
 
 

@@ -17,11 +17,11 @@ from tideline.connections import (
     Connection,
     given_only,
     refuse_missing_files,
+    refuse_on_cluster,
     refuse_others,
     refuse_variables,
     refused,
 )
-from tideline.errors import ConnectionMissing
 from tideline.model.addresses import StoreKind
 
 EXAMPLE = '{"conn_type": "google_cloud_platform", "extra": {"key_path": "/etc/keys/lake.json"}}'
@@ -103,12 +103,8 @@ class GoogleSettings:
             ConnectionMissing: There is one.
         """
         if self.key is not None and self._emulator is None:
-            named = "" if self.connection is None else f"connection {self.connection}: "
-            raise ConnectionMissing(
-                f"{named}a key's text reaches no executor on another machine; allowed on a cluster:"
-                " key_path, a file on each machine, or the machines' identity",
-                connection=self.connection,
-            )
+            allowed = "key_path, a file on each machine, or the machines' identity"
+            refuse_on_cluster(self.connection, "a key's text", allowed)
 
 
 def from_environment() -> GoogleSettings:
