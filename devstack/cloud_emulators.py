@@ -7,7 +7,6 @@ Each is real, and lacks something that clients ask for. A proxy that belongs to 
 from __future__ import annotations
 
 import base64
-import fcntl
 import hmac
 import json
 import re
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from devstack.go_programs import GoProgram
+from devstack.go_programs import GoProgram, made_once
 from devstack.object_store import ObjectStore
 from devstack.process import HOST, free_ports
 from devstack.store_faults import Adapter, StoreAnswer, StoreRequest
@@ -178,13 +177,7 @@ def azurite_program() -> Path:
     """
     folder = cache_folder() / "npm" / f"azurite-{AZURITE}"
     program = folder / "node_modules" / ".bin" / "azurite-blob"
-    if program.exists():
-        return program
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.exists():
-            _install(folder)
+    made_once(program, folder, _install)
     return program
 
 
@@ -194,7 +187,8 @@ def _install(folder: Path) -> None:
         raise BadInput("azurite needs npm; install Node.js 20 or newer, then run again")
     print(f"fetching azurite into {folder}", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", draft]
+        ready = Path(draft, "ready")
+        command: list[str | Path] = [npm, "install", "--no-audit", "--no-fund", "--prefix", ready]
         done = subprocess.run(
             [*command, f"azurite@{AZURITE}"],
             capture_output=True,
@@ -205,7 +199,7 @@ def _install(folder: Path) -> None:
         if done.returncode != 0:
             tail = "\n".join(done.stderr.splitlines()[-15:])
             raise ServiceAway(f"npm did not fetch azurite {AZURITE}:\n{tail}")
-        shutil.copytree(draft, folder, symlinks=True)
+        shutil.move(ready, folder)
 
 
 class OfGoogle:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,23 @@ from tideline.errors import BadInput, ServiceAway
 from tideline.launch.runtime import cache_folder, refuse_foreign
 
 _BUILD_SECONDS = 1500
+
+
+def made_once(program: Path, folder: Path, make: Callable[[Path], None]) -> None:
+    """Make a program in the cache unless it is there; who comes second waits for the first.
+
+    Args:
+        program: Its file.
+        folder: The program's own folder.
+        make: Puts the folder there, whole at once.
+    """
+    if program.exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            make(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +71,12 @@ class GoProgram:
             BadInput: There is no Go.
             ServiceAway: Go cannot build it, or cannot reach its module proxy.
         """
-        folder = self.file.parent
-        if not self.file.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with open(folder.parent / "lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not self.file.exists():
-                    print(f"building {self.name} into {folder}", file=sys.stderr)
-                    self._build(folder)
+        made_once(self.file, self.file.parent, self._build)
         refuse_foreign(self.file)
         return self.file
 
     def _build(self, folder: Path) -> None:
+        print(f"building {self.name} into {folder}", file=sys.stderr)
         go = shutil.which("go")
         if go is None:
             raise BadInput(
