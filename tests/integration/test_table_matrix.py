@@ -110,12 +110,9 @@ def test_the_log_says_nothing_that_a_footer_does_not(tmp_path, columns):
     rows = Rows(at(0, 6), value=filled(5_000))
     doing = change(rows.at)
     world.port.commit(doing, world.write(doing, rows).files, 0)
-    (line,) = [
-        json.loads(line)["add"]
-        for line in Path(world.folder, "_delta_log", f"{1:020}.json").read_text().splitlines()
-        if "add" in line
-    ]
-    assert json.loads(line["stats"]) == {
+    commit = Path(world.folder, "_delta_log", f"{1:020}.json").read_text()
+    (add,) = [a["add"] for a in map(json.loads, commit.splitlines()) if "add" in a]
+    assert json.loads(add["stats"]) == {
         "numRecords": 6,
         "minValues": {"offset": 0},
         "maxValues": {"offset": 5},
