@@ -9,6 +9,7 @@ from devstack.reference import answers, api, commands, entries, stream_file, tab
 PAGES: Mapping[str, Callable[[], str]] = {
     "incidents-and-errors.md": entries.build_page,
     "reference/stream-file.md": stream_file.build_page,
+    "reference/fleet-file.md": stream_file.build_fleet_page,
     "reference/commands.md": commands.build_page,
     "reference/json.md": answers.build_page,
     "reference/api.md": api.build_page,

@@ -1,4 +1,4 @@
-"""The page about the stream file's keys, from the JSON Schema of the models."""
+"""The pages about the keys of stream files and fleet files, from the JSON Schema of the models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from devstack.reference.markdown import code, codes, one_line, page, table
 from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS
+from tideline.stream.fleet import Fleet
 from tideline.stream.stream import Stream
 
 _NAMES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
@@ -74,6 +75,20 @@ def build_page() -> str:
         *table(_HEADINGS, sections.rare),
     ]
     return page("Stream file", "`stream/stream.py`", *lines)
+
+
+def build_fleet_page() -> str:
+    """The text of docs/reference/fleet-file.md."""
+    schema = Fleet.model_json_schema()
+    lines = [
+        "One YAML file for many topics, beside stream files; what it is for and how it behaves:",
+        "[many topics](../how-to/many-topics.md). Editors check it with",
+        "[`fleet.schema.json`](../fleet.schema.json). It is refused as a",
+        "[stream file](stream-file.md) is; a problem of the template is told with its line here.",
+        "",
+        *_Sections(schema.get("$defs", {})).lines("The file", schema, ""),
+    ]
+    return page("Fleet file", "`stream/fleet.py`", *lines)
 
 
 class _Sections:
@@ -142,6 +157,8 @@ class _Sections:
             return "keys, below"
         if value["type"] == "array":
             return f"list of {self._allowed(self._resolved(value['items']))}"
+        if value.get("additionalProperties") is True:
+            return "mapping, as in a [stream file](stream-file.md)"
         if value["type"] == "object":
             named = value.get("patternProperties") or {"": value["additionalProperties"]}
             (inner,) = (self._allowed(self._resolved(form)) for form in named.values())

@@ -9,9 +9,39 @@ EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
     Mutant(
         "of two files of one stream the one that is named like it counts",
-        "key=lambda item: (item[0].stem != item[1].stream, item[0])",
-        "key=lambda item: item[0]",
+        "return contents.fleet is not None, path.stem != stream.stream, path",
+        "return contents.fleet is not None, False, path",
         "tests/dags/test_dags.py",
+    ),
+    Mutant(
+        "a stream whose own file is refused is not landed by its fleet",
+        "if known is None and not (fleet is not None and name in refused_ones):",
+        "if known is None:",
+        "tests/unit/test_fleet_files.py",
+    ),
+    Mutant(
+        "of two topics that meet the one that was seen first goes on",
+        "return (one,) if mine.first_seen > theirs.first_seen else (other,)",
+        "return one, other",
+        "tests/unit/test_fleet_files.py",
+    ),
+    Mutant(
+        "a topic that is gone stays in its fleet",
+        "    for name in sorted({*before, *found}):",
+        "    for name in sorted(found):",
+        "tests/unit/test_fleet_files.py",
+    ),
+    Mutant(
+        "a batch that is run again lands only what is left",
+        "record = self._closed(run) if self._only_left else None",
+        "record = None",
+        "tests/unit/test_fleet_batch.py",
+    ),
+    Mutant(
+        "hundreds of streams do not wait for the same broker one by one",
+        "if len(self._in_vain) >= _IN_VAIN * self._threads:",
+        "if False:",
+        "tests/unit/test_fleet_batch.py",
     ),
     Mutant(
         "a run that halts keeps how long retention leaves what is unread",

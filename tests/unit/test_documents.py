@@ -17,6 +17,7 @@ from tideline.errors import NewerFormat, UnreadableDocument
 from tideline.ledger.state import Control
 from tideline.model.addresses import RelocationMarker
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
+from tideline.model.fleet import TopicList
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.maintenance import ExpiredRows
@@ -42,6 +43,7 @@ KINDS = (
     WriterSchema,
     ExpiredRows,
     Manifest,
+    TopicList,
 )
 SHAPES = Path(__file__).parents[1] / "data" / "formats" / f"{FORMAT}.json"
 WHERE = "ledger /lake/orders.ledger: document x"

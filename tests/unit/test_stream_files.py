@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
 from tideline.model.verdicts import POLICIES
-from tideline.stream.files import parse_stream, read_stream, types_in
+from tideline.stream.files import parse_stream, read_stream
+from tideline.stream.parsing import types_in
 from tideline.stream.stream import Stream, tables_of
 
 GOOD = """\

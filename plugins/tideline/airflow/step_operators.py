@@ -52,7 +52,7 @@ def airflow_run(
     """A task's run: its user may operate, the lane is leased, errors are `translated_errors`."""
     with translated_errors():
         dag_run = context["dag_run"]
-        request = replace(_request(dag_run), by=require_operator(stream, dag_run))
+        request = replace(request_of(dag_run), by=require_operator(stream, dag_run))
         with open_run(stream, dag_run.run_id, request, spark) as run:
             run.can_ask = True  # Airflow has a form: `approve` can wait for its answer
             if plan_only(context):  # stores nothing: no lease, and nothing to measure
@@ -98,7 +98,7 @@ def plan_only(context: Any) -> bool:
     return bool(context["params"].get("plan_only"))
 
 
-def _request(dag_run: Any) -> RunRequest:
+def request_of(dag_run: Any) -> RunRequest:
     """What is asked of a run: its form, or the data interval of a backfill's run.
 
     When a backfill reprocesses a scheduled run, Airflow changes that run's type to `backfill`. The

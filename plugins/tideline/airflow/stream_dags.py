@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, Param, chain
+from airflow.sdk import DAG, BaseOperator, Param, chain
 
 from tideline.airflow.approval import COMMENT
 from tideline.airflow.decode_operators import DecodeRows, VerifyDecoded
+from tideline.airflow.fleet_dags import build_fleet_dag
 from tideline.airflow.fold_operators import FoldChanges, VerifyCurrent
+from tideline.airflow.forms import asset_of, run_form, settings_of, timetable_of
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -27,16 +31,14 @@ from tideline.airflow.operators import (
     VerifyRanges,
 )
 from tideline.errors import StreamFileError
-from tideline.stream.files import by_name, find_stream, read_stream, stream_paths
+from tideline.model.wording import first_few
+from tideline.stream.files import by_name, find_fleet, find_stream, read_files, stream_paths
 from tideline.stream.settings import OPERATION_DAGS
 from tideline.stream.stream import Stream
 
 log = logging.getLogger(__name__)
 _LONGEST = 2000
 """Characters of an error that is not ours, in a Dag's notes."""
-_DRAFT = "http://json-schema.org/draft-07/schema#"
-"""Airflow checks every field's schema at each parse. The newest draft's own schema consists of many
-documents, and checking them took half of the parse time."""
 
 
 def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DAG]:
@@ -51,39 +53,64 @@ def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DA
     """
     if wanted is None:
         return _all_dags(folder)
-    try:
-        return [build_dag(find_stream(wanted, folder))]
-    except Exception:  # its file is refused, or is not found; all files say which
-        return _all_dags(folder)
+    for find in (_dag_of_stream, _dag_of_fleet):
+        with suppress(Exception):  # its file is refused, or is not found; all files say which
+            return [find(wanted, folder)]
+    return _all_dags(folder)
+
+
+def _dag_of_stream(name: str, folder: str | Path | None) -> DAG:
+    return build_dag(find_stream(name, folder))
+
+
+def _dag_of_fleet(name: str, folder: str | Path | None) -> DAG:
+    return build_fleet_dag(*find_fleet(name, folder))
 
 
 def _all_dags(folder: str | Path | None) -> list[DAG]:
-    """A Dag per file; of files that name one stream, `by_name` says which one is its Dag.
+    """A Dag for each stream and fleet; of files that name one stream, `by_name` says which counts.
 
     Good streams come first: a refused file's Dag takes an id that none of them has.
     """
-    streams: list[tuple[Path, Stream]] = []
-    problems: list[tuple[str, str]] = []
-    for path in stream_paths(folder):
-        try:
-            streams.append((path, read_stream(path)))
-        except StreamFileError as error:
-            problems.append((path.stem, str(error)))
+    files, refused = read_files(stream_paths(folder))
+    problems = [(path.stem, str(error)) for path, error in refused.items()]
     dags: dict[str, DAG] = {}
-    for name, file in by_name(streams).items():
+    doubled: dict[Path, list[str]] = {}
+    for name, file in by_name(files, (path.stem for path in refused)).items():
         for path in file.others:
             what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
-            problems.append((f"{path.stem}.refused", what))
-        try:
-            dags[name] = build_dag(file.stream, file.warning)
-        except Exception as error:  # whatever it is, the other streams go on
-            log.exception("%s", file.path)
-            what = f"{file.path}: no Dag can be made of it: {type(error).__name__}: {error}"
-            problems.append((file.path.stem, what[:_LONGEST]))
+            doubled.setdefault(path, []).append(what)
+        if file.dag_id == name:
+            problems += _added(dags, name, file.path, partial(build_dag, file.stream, file.warning))
+    for path, contents in files.items():
+        if contents.problems:
+            problems.append((f"{path.stem}.refused", "\n".join(map(str, contents.problems))))
+        fleet = contents.fleet
+        if fleet is not None and fleet.fleet in dags:
+            what = (
+                f"{path}: fleet {fleet.fleet}: a stream has that name; give the fleet another one"
+            )
+            problems.append((path.stem, what))
+        elif fleet is not None:
+            problems += _added(dags, fleet.fleet, path, partial(build_fleet_dag, contents, path))
+    problems += [(f"{path.stem}.refused", first_few(w, 20, "\n")) for path, w in doubled.items()]
     for name, problem in problems:
         dag = _refused(name, problem, dags)
         dags[dag.dag_id] = dag
     return list(dags.values())
+
+
+def _added(
+    dags: dict[str, DAG], name: str, path: Path, build: Callable[[], DAG]
+) -> list[tuple[str, str]]:
+    """Add a Dag, or say why none can be made, and of which file."""
+    try:
+        dags[name] = build()
+    except Exception as error:  # whatever it is, the other streams go on
+        log.exception("%s", path)
+        what = f"{path}: no Dag can be made of it: {type(error).__name__}: {error}"
+        return [(path.stem, what[:_LONGEST])]
+    return []
 
 
 def _refused(name: str, message: str, taken: Collection[str]) -> DAG:
@@ -116,31 +143,18 @@ def build_dag(stream: Stream, warning: str | None = None) -> DAG:
 
     `warning` stands first in its notes.
     """
-    settings = stream.airflow
-    timetable = None
-    if stream.schedule is not None:
-        timetable = CronDataIntervalTimetable(stream.schedule, timezone=stream.timezone)
     with DAG(
         dag_id=stream.stream,
         description=f"{_topics(stream)} -> {stream.table.uri}",
-        schedule=timetable,
-        start_date=datetime.combine(settings.start_date, time(), UTC),
-        catchup=False,
         # With `proceed`, other runs go on while one waits for an answer.
         max_active_runs=16 if stream.on_incident == "proceed" else 1,
-        tags=sorted({"tideline", *settings.tags}),
-        access_control=_access(settings.access_control),
-        default_args={
-            "owner": settings.owner,
-            "retries": settings.retries,
-            "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
-        },
-        params=_form(),
+        params=run_form(),
+        schedule=timetable_of(stream),
+        **settings_of(stream),
         doc_md=_documentation(stream, warning),
-        # By the module's names alone: of two Dags of one id that register themselves, any may win.
-        auto_register=False,
     ) as dag:
-        table = Asset(name=f"tideline/{stream.stream}", uri=_asset_uri(stream.table.uri))
+        table = asset_of(stream.table.uri, stream.stream)
+        settings = stream.airflow
         chain(
             PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
             DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
@@ -166,7 +180,7 @@ def _decoding(stream: Stream) -> list[BaseOperator]:
     """The tasks that decode; none where the stream has no typed tables."""
     if stream.decode is None:
         return []
-    typed = Asset(name=f"tideline/{stream.stream}/decoded", uri=_asset_uri(stream.decode.table.uri))
+    typed = asset_of(stream.decode.table.uri, stream.stream, "decoded")
     return [
         # A run that lands nothing may have to catch up: run anyway, unless something failed.
         DecodeRows(task_id="decode_rows", stream=stream, trigger_rule="none_failed"),
@@ -178,8 +192,7 @@ def _folding(stream: Stream) -> list[BaseOperator]:
     """The tasks that fold; none where the stream has no current table."""
     if stream.current is None:
         return []
-    uri = _asset_uri(stream.current.table.uri)
-    table = Asset(name=f"tideline/{stream.stream}/current", uri=uri)
+    table = asset_of(stream.current.table.uri, stream.stream, "current")
     return [
         # A run that decodes nothing may have to catch up: run anyway, unless something failed.
         FoldChanges(task_id="fold_changes", stream=stream, trigger_rule="none_failed"),
@@ -187,68 +200,8 @@ def _folding(stream: Stream) -> list[BaseOperator]:
     ]
 
 
-def _form() -> dict[str, Param]:
-    """The form of a manual trigger; a window or ranges make the run a backfill."""
-    offset = {"type": "integer", "minimum": 0}
-    one_range = {
-        "topic": {"type": "string"},
-        "partition": offset,
-        "start_offset": offset,
-        "end_offset": offset,
-    }
-    return {
-        "from": _field(
-            None,
-            "Backfill records written from this time on.",
-            type=["null", "string"],
-            format="date-time",
-        ),
-        "to": _field(
-            None,
-            "End of the backfill, exclusive; a time in the past.",
-            type=["null", "string"],
-            format="date-time",
-        ),
-        "ranges": _field(
-            None,
-            'Or backfill these offsets: [{"topic": "orders", "partition": 0,'
-            ' "start_offset": 0, "end_offset": 100}], the end exclusive.',
-            type=["null", "array", "string"],
-            format="multiline",  # a text field: the page loads its list editor from the internet
-            items={
-                "type": "object",
-                "properties": one_range,
-                "required": list(one_range),
-                "additionalProperties": False,
-            },
-        ),
-        "plan_only": _field(False, "Show what a run would read; store nothing.", type="boolean"),
-        "reason": _field(None, "Why; kept in the ledger.", type=["null", "string"]),
-    }
-
-
-def _field(default: object, description: str, **schema: object) -> Param:
-    return Param(default, description, schema={"$schema": _DRAFT, **schema})
-
-
 def _topics(stream: Stream) -> str:
     return ", ".join(stream.kafka.topics) or f"topics matching {stream.kafka.topic_pattern}"
-
-
-def _access(
-    given: Mapping[str, Mapping[Any, Collection[str]]] | None,
-) -> dict[str, dict[str, set[str]]] | None:
-    """Rights by role, as Airflow's Dags take them."""
-    if given is None:
-        return None
-    return {
-        role: {resource: set(actions) for resource, actions in resources.items()}
-        for role, resources in given.items()
-    }
-
-
-def _asset_uri(table_uri: str) -> str:
-    return f"file://{table_uri}" if table_uri.startswith("/") else table_uri
 
 
 def _documentation(stream: Stream, warning: str | None) -> str:

@@ -119,8 +119,12 @@ def publish_detected(stream: str, state: LedgerState, record: RunRecord) -> None
         return
     if record.status == "nothing_to_do":  # the run ends here
         _publish_success(stream, record)
-    if record.status not in ("planned", "nothing_to_do"):  # cleared, or not measured this time
-        return
+    if record.status in ("planned", "nothing_to_do"):  # otherwise cleared: not measured this time
+        _publish_age(stream, state, record)
+
+
+def _publish_age(stream: str, state: LedgerState, record: RunRecord) -> None:
+    """Publish how old what is unread is, and the headroom."""
     planned = record.plan or record.proposal
     if planned is None or not _unread(planned):
         publish(metrics.LAG_SECONDS, 0, stream=stream)
@@ -183,3 +187,31 @@ def show_position(context: Any, asset: Asset, ledger: Ledger, offset_lag: int) -
         state.set("partitions", len(positions))
     except Exception as error:
         log.warning("the asset's page does not show the new position: %s", error)
+
+
+def publish_run(run: RunContext, record: RunRecord | None) -> None:
+    """Publish all that a run has to tell whose steps are no tasks of their own.
+
+    Args:
+        record: As it was closed; None for a run that halted or failed.
+    """
+    stream = run.stream.stream
+    try:
+        state = run.ledger.read()
+    except TidelineError as error:  # what the run itself ended with says more
+        log.warning("%s: no metrics: %s", stream, error)
+        return
+    publish_incidents(stream, state.open_incidents)
+    if record is None:
+        return
+    publish_unread(stream, record)
+    if record.lane == "live":
+        _publish_age(stream, state, record)
+    if record.status == "nothing_to_do":
+        _publish_success(stream, record)
+    elif record.status == "done" and record.table_commit is not None:
+        publish_landed(stream, record)
+    if run.decoded is not None:
+        publish_decoded(stream, run.decoded)
+    if run.folded is not None:
+        publish_folded(stream, run.folded, state.folding)

@@ -13,7 +13,7 @@ from inspect import getdoc
 from typing import Any, TextIO
 
 from tideline import __version__
-from tideline.cli import reading, starting, tables, writing
+from tideline.cli import fleets, reading, starting, tables, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 from tideline.model.addresses import STORES
@@ -98,6 +98,8 @@ def build_parser() -> argparse.ArgumentParser:
     def add_for_stream(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
         command = add(name, answer, text)
         command.add_argument("file", metavar="FILE")
+        text = "of a fleet file: which of its streams"
+        command.add_argument("--stream", metavar="NAME", help=text)
         return command
 
     # In the order in which `tideline --help` lists them.
@@ -112,6 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
     validate = add("validate", reading.validate, "check stream files")
     validate.add_argument("files", nargs="+", metavar="FILE")
     _add_run_commands(add_for_stream)
+    look = add("discover", fleets.discover_topics, "look for the topics of a fleet")
+    look.add_argument("file", metavar="FILE")
     status = add("status", reading.status, "one line for each stream: lag, headroom, incidents")
     status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
     _add_record_commands(add_for_stream)
@@ -137,6 +141,8 @@ def _add_run_commands(add: AddCommand) -> None:
     _add_request(plan)
     run = add("run", writing.run, "execute one run through all steps")
     run.add_argument("--run-id", help="id of the run; the same id again replays its plan")
+    text = "of a fleet file: land so many topics at once; default: its `threads`"
+    run.add_argument("--parallel", type=int, metavar="N", help=text)
     _add_request(run)
     decode = add("decode", tables.decode, "decode what is landed and not decoded yet")
     decode.add_argument("--run-id", help="id of the run; the same id again decodes its plan again")

@@ -45,6 +45,11 @@ class Output:
         for line in _plain(lines):
             self._console.print(line)
 
+    def line(self, text: str) -> None:
+        """Print a line of a long answer as soon as it is there; JSON comes as a whole."""
+        if not self.as_json:
+            self._console.print(Text(text))
+
     @contextmanager
     def meanwhile(self) -> Iterator[Callable[..., None]]:
         """Until the answer is there, show a terminal these lines, each time in place of the last.

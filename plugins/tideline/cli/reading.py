@@ -49,7 +49,8 @@ from tideline.rules.incidents import (
 )
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
-from tideline.stream.files import Problem, read_stream, stream_paths
+from tideline.stream.files import read_file, read_stream, stream_paths, streams_in
+from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run
 
@@ -61,27 +62,38 @@ _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", 
 
 
 def validate(options: argparse.Namespace, output: Output) -> int:
-    """Check stream files; report every problem of every file."""
+    """Check stream files and fleet files; report every problem of every file."""
     names: dict[str, str] = {}
+    fleets: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
     messages: list[str] = []
     for file in options.files:
         try:
-            stream = read_stream(file)
+            contents = read_file(file)
         except StreamFileError as error:
             problems += error.problems
             messages.append(error.message)
             continue
-        if stream.stream in names:
-            first = names[stream.stream]
-            problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
-            problems.append(asdict(problem))
-            messages.append(str(problem))
-        names.setdefault(stream.stream, file)
+        problems += [asdict(problem) for problem in contents.problems]
+        messages += map(str, contents.problems)
+        if contents.fleet is not None and not contents.is_discovered:
+            fleets[contents.fleet.fleet] = file
+        for stream in contents.streams:
+            if stream.stream in names:
+                first = names[stream.stream]
+                problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
+                problems.append(asdict(problem))
+                messages.append(str(problem))
+            names.setdefault(stream.stream, file)
     if messages:
         raise StreamFileError("\n".join(messages), problems=problems)
     answer = Validation(streams=list(names))
-    output.answer(answer, *(f"{file}: {name}" for name, file in names.items()))
+    later = "a fleet whose topics are not known yet: `tideline discover` looks for them"
+    output.answer(
+        answer,
+        *(f"{file}: {name}" for name, file in names.items()),
+        *(f"{file}: {name}, {later}" for name, file in fleets.items()),
+    )
     return 0
 
 
@@ -95,7 +107,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
     ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
     now = datetime.now(UTC)
-    streams = [read_stream(file) for file in options.files or stream_paths()]
+    streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
     states = [open_ledger(stream).read() for stream in streams]
     found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
     silent: dict[str, str] = {}
@@ -208,7 +220,7 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(
             f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
         )
-    with open_run(read_stream(options.file), "explain", RunRequest()) as run:
+    with open_run(read_stream(options.file, options.stream), "explain", RunRequest()) as run:
         found = reading.explain_record(run, place, options.offset)
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
@@ -220,7 +232,7 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
 def _explain_key(options: argparse.Namespace, output: Output) -> int:
     from tideline.folding.explaining import explain_key  # other commands need none
 
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --key")
     if options.topic is not None:
@@ -247,7 +259,7 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
 
 def ledger(options: argparse.Namespace, output: Output) -> int:
     """Show head, plans, coverage, incidents and rewinds."""
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     store = open_ledger(stream)
     state = store.read()
     closed_runs, closed_incidents = list(store.closed_runs()), list(store.closed_incidents())
@@ -278,7 +290,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
     """
     if options.buckets < 0:
         raise BadInput(f"--buckets: got {options.buckets}; allowed: 0 or more")
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if options.buckets and stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --buckets")
     doing = working(f"reading the tables of {stream.stream}, and asking its brokers")
@@ -332,7 +344,7 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
 
 def incident(options: argparse.Namespace, output: Output) -> int:
     """Show the open incidents, or one: what was found, what is at stake, what may be done."""
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
     shown = ledger.read().open_incidents
     if options.id is not None:
@@ -387,7 +399,7 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
 
     The decision takes effect in the stream's next run, or when the halted run is cleared.
     """
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
     by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)

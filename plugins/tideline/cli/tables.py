@@ -32,7 +32,7 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     The id of a run that has decoded decodes its plan again. With --again, rows that were decoded by
     the rules of an older version are made anew by those of now: all of them, or from --since on.
     """
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if stream.decode is None:
         raise BadInput(f"{options.file}: decode: got nothing; required for this command")
     if options.again:
@@ -69,7 +69,7 @@ def redrive(options: argparse.Namespace, output: Output) -> int:
     """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     run_id = options.run_id or new_run_id("redrive")
     with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
         redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
@@ -108,7 +108,7 @@ def fold(options: argparse.Namespace, output: Output) -> int:
     Whatever current.every says. The id of a run that has folded folds its changes once more. With
     --anew every bucket is folded anew, from all that is decoded.
     """
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     run_id = options.run_id or new_run_id()
@@ -152,7 +152,7 @@ def current_view(options: argparse.Namespace, output: Output) -> int:
     """
     from tideline.folding.views import view_of  # other commands need none
 
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     names = None if options.names is None else tuple(options.names)
@@ -169,7 +169,7 @@ def sweep(options: argparse.Namespace, output: Output) -> int:
     """
     from tideline.folding import sweeping  # other commands need none
 
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     request, run_id = RunRequest(by=os_user()), new_run_id("sweep")

@@ -43,7 +43,7 @@ from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.secrecy import without_login
 from tideline.store.settings import store_settings
-from tideline.stream.files import read_stream
+from tideline.stream.files import read_file, read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
 
@@ -66,7 +66,7 @@ def plan(options: argparse.Namespace, output: Output) -> int:
     Shows what a run would read, partition by partition, what speaks against it, and how long
     retention still keeps it.
     """
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     with open_run(stream, "plan", _request(options)) as run:
         result = dry_run(run)
     answer = build_plan(stream.stream, result)
@@ -100,8 +100,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     The same run id again replays its plan: the same offsets, and still one copy. With a window or
     with ranges the run is a backfill, which never moves the live position.
+
+    A fleet file: its topics are looked for, and each is landed, --parallel of them at once. What
+    halts one holds up no other; it is named in the end.
     """
-    stream = read_stream(options.file)
+    if options.stream is None and read_file(options.file).fleet is not None:
+        from tideline.cli.fleets import run_fleet  # most runs are of one stream
+
+        return run_fleet(options, _request(options), output)
+    if options.parallel is not None:
+        raise BadInput(f"--parallel: got {options.parallel}; allowed only with a fleet file")
+    stream = read_stream(options.file, options.stream)
     run_id = options.run_id or new_run_id()
     request = _request(options)
     folding = Folding()
@@ -149,7 +158,7 @@ def rewind(options: argparse.Namespace, output: Output) -> int:
 
     Every later run is undone. The same command again finishes an interrupted rewind.
     """
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     by = os_user(options.by)
     asked = RewindRequest(options.to_run, options.reason, by, options.accept_loss)
     try:
@@ -180,7 +189,7 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     """
     from tideline.operations.maintenance import maintain_stream  # other commands need none
 
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     request = RunRequest(by=os_user())
     doing = working(f"reading and merging files of {stream.stream}'s tables")
     with open_run(stream, "maintain", request) as run, doing:
@@ -214,7 +223,7 @@ def _text(count: FileCount | RowCount) -> str:
 
 def move(options: argparse.Namespace, output: Output) -> int:
     """Move the ledger, or finish an interrupted move; say what to change in the file."""
-    stream = read_stream(options.file)
+    stream = read_stream(options.file, options.stream)
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)
     moved = move_ledger(stream.ledger_location, target, _opens(connection), os_user())

@@ -188,6 +188,60 @@ class RunFailure(Failure, RunFacts):
     offset_lag: None = None
 
 
+class FleetStream(Shape):
+    """One stream of a fleet's run: `busy` where another run holds it, which lands it.
+
+    `closed_before`: this run id had landed it already. `error` and `message` say why it did not
+    end, as a `Failure` does; `offset_lag` is null there.
+    """
+
+    stream: str
+    status: Literal["done", "nothing_to_do", "closed_before", "busy", "halted", "retry", "failed"]
+    rows: int
+    offset_lag: int | None
+    seconds: float
+    error: str | None
+    message: str | None
+    runbook: tuple[str, ...]
+
+
+class FleetRun(Shape):
+    """`tideline run` of a fleet: each of its streams; its `status` is the worst of theirs.
+
+    `problems` are topics that have no stream, and why the topics could not be looked for.
+    """
+
+    status: Literal["done", "nothing_to_do", "halted", "retry", "failed"]
+    fleet: str
+    run_id: str
+    rows: int
+    streams: tuple[FleetStream, ...]
+    problems: tuple[str, ...]
+
+
+class FleetTopic(Shape):
+    """A topic of a fleet; `gone_since` is null while it is there and not hidden from us."""
+
+    name: str
+    topic_id: str
+    first_seen: IsoTime
+    gone_since: IsoTime | None
+
+
+class Discovered(Shape):
+    """`tideline discover`: all topics that are known now, and what this look has changed.
+
+    `problems` are topics that have no stream.
+    """
+
+    fleet: str
+    topics: tuple[FleetTopic, ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    back: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
 class Decoded(Shape):
     """`tideline decode`: what became of raw rows; by error class for those in quarantine."""
 

@@ -15,10 +15,11 @@ from tideline.contract.shapes import Shape
 COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
     "init": (answers.Begun,),
+    "discover": (answers.Discovered,),
     "status": (answers.Statuses,),
     "explain": (answers.Explained,),
     "plan": (answers.Plan,),
-    "run": (answers.Run, answers.RunFailure),
+    "run": (answers.Run, answers.RunFailure, answers.FleetRun),
     "decode": (answers.Decoded, answers.DecodedAgain),
     "fold": (answers.Folded, answers.CurrentChecked),
     "redrive": (answers.Redriven,),

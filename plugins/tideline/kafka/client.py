@@ -69,13 +69,17 @@ class KafkaCluster:
 
     def topics_matching(self, pattern: str) -> list[str]:
         """The names of the topics that match a pattern, without internal ones."""
+        return list(self.topic_ids(pattern))
+
+    def topic_ids(self, pattern: str) -> dict[str, str]:
+        """The id of each topic that matches a pattern, by name and in its order."""
         expression = re.compile(pattern)
         metadata = self._call(self._requests.metadata, None)
-        return sorted(
-            topic["name"]
-            for topic in metadata["topics"]
+        return {
+            topic["name"]: str(topic["topic_id"])
+            for topic in sorted(metadata["topics"], key=lambda topic: str(topic["name"]))
             if not topic["is_internal"] and expression.fullmatch(topic["name"])
-        )
+        }
 
     def observe(self, topics: Iterable[str], epochs: Mapping[TopicPartition, int]) -> Observation:
         """Read the state of every partition of the named topics, once."""

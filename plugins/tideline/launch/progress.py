@@ -33,6 +33,28 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def counted(text: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show how many of many things are done; without a terminal nothing is shown.
+
+    Yields:
+        What is told that one more is done, with its name.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    done = 0
+    with _bar() as bar:
+        task = bar.add_task(f"{text}: 0 of {total}", total=total)
+
+        def told(name: str) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, advance=1, description=f"{text}: {done} of {total}, {name}")
+
+        yield told
+
+
 def _bar(console: Console | None = None) -> Progress:
     """A line of a terminal that is gone when the work has ended."""
     from rich.console import Console

@@ -110,12 +110,12 @@ def one_inside_the_other(one: str, other: str) -> bool:
 
     Links of a file system are not followed: what is there may be another machine's.
     """
-    mine, theirs = _parts(one), _parts(other)
+    mine, theirs = folders_of(one), folders_of(other)
     shorter = min(len(mine), len(theirs))
     return mine[:shorter] == theirs[:shorter]
 
 
-def _parts(uri: str) -> tuple[str, ...]:
+def folders_of(uri: str) -> tuple[str, ...]:
     """Kind of store and folders, each once: `/a//b/./c/` is `/a/b/c`."""
     path = uri.removeprefix("file://").rpartition("://")[2]
     return (store_of(uri) or "", *PurePosixPath("/", path.lstrip("/")).parts)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,8 @@ from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
 from tideline.page.bands import Seen, StreamFacts, StreamView
 from tideline.page.workers import Workers
-from tideline.stream.files import StreamFile, by_name, read_stream, stream_paths
+from tideline.stream.contents import FileContents, topics_file
+from tideline.stream.files import StreamFile, by_name, read_file, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
@@ -182,12 +184,15 @@ def _less_patient(settings: KafkaSettings) -> KafkaSettings:
     return replace(settings, properties=properties)
 
 
+_Stamp = tuple[int, int, int, int]
+
+
 class _StreamFiles:
     """Accepted stream files by the name of their stream; a file is parsed when it has changed."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._parsed: dict[Path, tuple[tuple[int, int], Stream | None]] = {}
+        self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
         self._streams: Mapping[str, StreamFile] = {}
         self._read_at: float | None = None
         self._lock = threading.Lock()
@@ -212,20 +217,41 @@ class _StreamFiles:
     def _read(self) -> Mapping[str, StreamFile]:
         parsed = {}
         for path in self._paths():
+            known = self._parsed.get(path)
+            contents = known[1] if known is not None else None
             try:
-                stat = path.stat()
+                stamp = _stamp(path, contents)
             except FileNotFoundError:
                 continue  # deleted since it was listed
-            stamp = (stat.st_mtime_ns, stat.st_size)
-            known = self._parsed.get(path)
-            parsed[path] = known if known and known[0] == stamp else (stamp, _accepted(path))
+            if known is None or known[0] != stamp:
+                contents = _accepted(path)
+                stamp = _stamp(path, contents)
+            parsed[path] = (stamp, contents)
         self._parsed = parsed
-        return by_name((path, s) for path, (_, s) in parsed.items() if s is not None)
+        accepted = {
+            path: contents for path, (_, contents) in parsed.items() if contents is not None
+        }
+        return by_name(accepted, (path.stem for path in parsed.keys() - accepted.keys()))
 
 
-def _accepted(path: Path) -> Stream | None:
+def _stamp(path: Path, contents: FileContents | None) -> _Stamp:
+    """Changes with a file, and with the topics that were found where it is a fleet's.
+
+    Raises:
+        FileNotFoundError: The file is gone.
+    """
+    own = path.stat()
+    found = (0, 0)
+    if contents is not None and contents.fleet is not None:
+        with suppress(OSError):
+            topics = topics_file(contents.fleet, path).stat()
+            found = (topics.st_mtime_ns, topics.st_size)
+    return own.st_mtime_ns, own.st_size, *found
+
+
+def _accepted(path: Path) -> FileContents | None:
     try:
-        return read_stream(path)
+        return read_file(path)
     except StreamFileError:
         return None  # its Dag shows why
 

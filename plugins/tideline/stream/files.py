@@ -1,66 +1,27 @@
-"""From a file's text to a stream, and all files of a folder.
-
-An error names file, line, key, value and what is allowed. Airflow parses every file again and
-again, all in one process, so no file may take the others' time or end the process. Hence the text
-is bounded before it is parsed: aliases multiply, a pipe has no end, a number like 1:1:1 costs time
-with the square of its length, and libyaml's own composer recurses until it crashes.
-"""
+"""Stream files and fleet files: what is in one, in a folder, and which of several counts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
-
-import yaml
-from pydantic import BaseModel, ValidationError
 
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
-from tideline.secrecy import may_hold_secret, without_login
-from tideline.stream.decoding import FOLDER
-from tideline.stream.schedules import refused_schedule
+from tideline.model.wording import first_few, not_among, shown
+from tideline.stream.contents import FileContents, contents_of
+from tideline.stream.fleet import Fleet
+from tideline.stream.parsing import (
+    Problem,
+    of_file,
+    parse,
+    read_text,
+    refused,
+)
 from tideline.stream.stream import Stream
 
-MOST_BYTES = 1_000_000
-DEEPEST = 20
-"""Levels of lists and mappings; a stream file needs seven."""
-LONGEST = 10_000
-"""Characters of a key or a value. A number of a million characters took a minute to read."""
-MOST_VALUES = 50_000
-"""Keys and values; the first offsets of ten thousand partitions are half as many."""
-_ELSEWHERE = "a login, a password or a key belongs into an Airflow connection"
-_SHOWN = 20
-"""Problems of one file in a message."""
-_MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
-"""pydantic's names of what is wrong with a value that belongs somewhere else."""
 _OF_CHECKOUT = Path(__file__).parents[3] / "dags" / "streams"
-Location = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One error in a stream file.
-
-    Args:
-        file: Path of the file.
-        line: Line number, from 1.
-        key: The key, with dots between levels; `(file)` for the file as a whole.
-        value: What the file says.
-        allowed: What it may say.
-    """
-
-    file: str
-    line: int
-    key: str
-    value: str
-    allowed: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: got {self.value}; {self.allowed}"
 
 
 def streams_folder(folder: str | Path | None = None) -> Path:
@@ -98,11 +59,13 @@ class StreamFile:
     Args:
         stream: As the file has it that counts.
         path: That file.
+        fleet: The fleet that it belongs to; None for a stream with a file of its own.
         others: The other files that name the stream; they count for nothing.
     """
 
     stream: Stream
     path: Path
+    fleet: Fleet | None = None
     others: tuple[Path, ...] = ()
 
     @property
@@ -113,22 +76,41 @@ class StreamFile:
         names = first_few((path.name for path in self.others), 3)
         return f"{names} also says stream: {self.stream.stream}; {self.path.name} is what counts"
 
+    @property
+    def dag_id(self) -> str:
+        """The Dag that lands the stream: its own, or its fleet's where that lands all of them."""
+        if self.fleet is not None and self.fleet.shards is not None:
+            return self.fleet.fleet
+        return self.stream.stream
 
-def by_name(streams: Iterable[tuple[Path, Stream]]) -> dict[str, StreamFile]:
+
+def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dict[str, StreamFile]:
     """The streams of accepted files by name, for Dags, commands and the page alike.
 
-    Where several files name one stream, the one that is named like it counts; without such a one,
-    the first by name, whatever order they come in.
+    A stream with a file of its own has left its fleet, and belongs to it no more. Where else
+    several files name one stream, the one that is named like it counts; without such a one, the
+    first by name, whatever order they come in.
+
+    Args:
+        files: By path.
+        left: Names of streams whose own file is there and refused: their fleet must not land them.
     """
     found: dict[str, StreamFile] = {}
-    for path, stream in sorted(streams, key=lambda item: (item[0].stem != item[1].stream, item[0])):
-        known = found.get(stream.stream)
-        found[stream.stream] = (
-            StreamFile(stream, path)
-            if known is None
-            else replace(known, others=(*known.others, path))
-        )
+    named = [(path, contents, s) for path, contents in files.items() for s in contents.streams]
+    refused_ones = set(left)
+    for path, contents, stream in sorted(named, key=_rank):
+        name, fleet = stream.stream, contents.fleet
+        known = found.get(name)
+        if known is None and not (fleet is not None and name in refused_ones):
+            found[name] = StreamFile(stream, path, fleet)
+        elif known is not None and (fleet is None or known.fleet is not None):
+            found[name] = replace(known, others=(*known.others, path))
     return found
+
+
+def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, bool, Path]:
+    path, contents, stream = named
+    return contents.fleet is not None, path.stem != stream.stream, path
 
 
 def find_stream(name: str, folder: str | Path | None = None) -> Stream:
@@ -144,33 +126,111 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
         BadInput: There is none, or no such folder. The message names no other stream: whoever asks
             may not know of it.
     """
-    refused = 0
-    for path in sorted(stream_paths(folder), key=lambda path: path.stem != name):
-        try:
-            stream = read_stream(path)
-        except StreamFileError:
-            refused += 1
-            continue
-        if stream.stream == name:
-            return stream
-    broken = f"; {refused} files there are refused" if refused else ""
+    paths = stream_paths(folder)
+    for path in (path for path in paths if path.stem == name):  # usually the only one to read
+        with suppress(StreamFileError):
+            contents = read_file(path)
+            if contents.fleet is None and contents.streams[0].stream == name:
+                return contents.streams[0]
+    files, problems = read_files(paths)
+    found = by_name(files, (path.stem for path in problems)).get(name)
+    if found is not None:
+        return found.stream
+    broken = f"; {len(problems)} files there are refused" if problems else ""
     raise BadInput(
         f"stream: got {shown(name)}; allowed: the name of a stream file in the streams folder"
         f"{broken}. Its Dag has that name; `tideline validate FOLDER/*.yaml` lists all names"
     )
 
 
-def read_stream(path: str | Path) -> Stream:
-    """Read one stream file.
+def find_fleet(name: str, folder: str | Path | None = None) -> tuple[FileContents, Path]:
+    """The file of the fleet with that name, and its path.
+
+    Raises:
+        BadInput: There is none, or no such folder.
+    """
+    for path in sorted(stream_paths(folder), key=lambda path: path.stem != name):
+        with suppress(StreamFileError):
+            contents = read_file(path)
+            if contents.fleet is not None and contents.fleet.fleet == name:
+                return contents, path
+    raise BadInput(f"fleet: got {shown(name)}; allowed: the name of a fleet in the streams folder")
+
+
+def read_files(
+    paths: Iterable[Path],
+) -> tuple[dict[Path, FileContents], dict[Path, StreamFileError]]:
+    """The files that are accepted, and why the others are not."""
+    files: dict[Path, FileContents] = {}
+    problems: dict[Path, StreamFileError] = {}
+    for path in paths:
+        try:
+            files[path] = read_file(path)
+        except StreamFileError as error:
+            problems[path] = error
+    return files, problems
+
+
+def read_fleet(path: str | Path) -> FileContents:
+    """A fleet, without the streams that have left it.
+
+    A topic leaves by a file of its own, in the same folder and named like its stream or saying so.
+
+    Raises:
+        StreamFileError: The file is refused, or is no fleet's.
+    """
+    path = Path(path)
+    contents = read_file(path)
+    if contents.fleet is None:
+        what = "a fleet file, which has a key `fleet`"
+        raise refused([of_file(str(path), "a stream file", what)])
+    beside = stream_paths(path.parent)
+    files, problems = read_files(other for other in beside if other.name != path.name)
+    own = {s.stream for c in files.values() if c.fleet is None for s in c.streams}
+    own |= {p.stem for p in problems}
+    named = zip(contents.topics, contents.streams, strict=True)
+    kept = {topic: stream for topic, stream in named if stream.stream not in own}
+    return replace(contents, streams=tuple(kept.values()), topics=tuple(kept))
+
+
+def read_stream(path: str | Path, name: str | None = None) -> Stream:
+    """The stream of a stream file, or one of a fleet's.
+
+    Args:
+        name: Which one of a fleet's; None for the only one of a stream file.
+
+    Raises:
+        StreamFileError: The file is refused, or does not have that stream.
+    """
+    contents = read_file(path)
+    names = [stream.stream for stream in contents.streams]
+    if name is None and contents.fleet is not None:
+        few = first_few(names) or "none yet: `tideline discover` looks for its topics"
+        what = f"name one of its streams with --stream: {few}"
+        raise refused([of_file(str(path), "a fleet of streams", what)])
+    for stream in contents.streams:
+        if name in (None, stream.stream):
+            return stream
+    raise refused([Problem(str(path), 1, "--stream", shown(name), not_among(str(name), names))])
+
+
+def streams_in(path: str | Path) -> tuple[Stream, ...]:
+    """The stream of a stream file, or those of a fleet that are known and have not left it.
+
+    Raises:
+        StreamFileError: The file is refused.
+    """
+    contents = read_file(path)
+    return contents.streams if contents.fleet is None else read_fleet(path).streams
+
+
+def read_file(path: str | Path) -> FileContents:
+    """What is in a stream file, or in a fleet file.
 
     Raises:
         StreamFileError: The file cannot be read, is not YAML, or does not fit the model.
     """
-    try:
-        text = _bounded_text(path)
-    except (OSError, ValueError) as error:
-        raise _refuse([_of_file(str(path), said_by_system(error), _near(Path(path)))]) from error
-    return parse_stream(text, str(path))
+    return contents_of(parse(read_text(path), str(path)))
 
 
 def parse_stream(text: str, file: str) -> Stream:
@@ -183,217 +243,5 @@ def parse_stream(text: str, file: str) -> Stream:
     Raises:
         StreamFileError: The text is not YAML, or does not fit the model.
     """
-    data, lines, problems = _parse(text, file)
-    stream = None
-    try:
-        stream = Stream.model_validate(data, context={FOLDER: Path(file).absolute().parent})
-    except ValidationError as error:
-        problems += [_explain(file, lines, item) for item in error.errors()]
-    except Exception as error:  # whatever it is: other files, and who looks for them, go on
-        what = f"{type(error).__name__}: {shown(str(error))}"
-        problems.append(_of_file(file, "a value that cannot be checked", what))
-    schedule = data.get("schedule")
-    if isinstance(schedule, str) and (allowed := refused_schedule(schedule)):
-        problems.append(
-            Problem(file, lines.get(("schedule",), 1), "schedule", _value("", schedule), allowed)
-        )
-    if problems or stream is None:
-        raise _refuse(sorted(problems, key=lambda p: (p.line, p.key)))
+    (stream,) = contents_of(parse(text, file)).streams
     return stream
-
-
-def _near(path: Path) -> str:
-    """What is allowed instead of a path that cannot be read, and the stream files that are near."""
-    with suppress(OSError):
-        beside = [p for end in ("*.yaml", "*.yml") for p in path.parent.glob(end)]
-        if near := did_you_mean(path.name, sorted(p.name for p in beside if p != path)).strip(";"):
-            return f"{near.removeprefix(', ')} allowed: the path of a stream file"
-    return "allowed: the path of a stream file"
-
-
-def _bounded_text(path: str | Path) -> str:
-    """The text of a file; UnicodeDecodeError is a ValueError, too."""
-    if Path(path).exists() and not Path(path).is_file():
-        raise ValueError("not a regular file")
-    with open(path, "rb") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES:,} bytes")
-    return text.decode()
-
-
-def _parse(text: str, file: str) -> tuple[dict[Any, Any], dict[Location, int], list[Problem]]:
-    """The mapping in a text, the line of each of its keys, and keys that stand there twice."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        _check_structure(text, loader)
-        node = yaml.compose(text, Loader=loader)
-        lines = dict(_lines_by_key(node))
-        twice = list(_keys_given_twice(node))
-        data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
-    except Exception as error:  # likewise
-        position = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        line = position.line + 1 if position is not None else 1
-        raise _refuse([_of_file(file, "invalid YAML", problem, line)]) from error
-    misplaced = [
-        Problem(file, line, _dotted(where) or "(file)", "a text that is not shown", _ELSEWHERE)
-        for where, line in _secrets(node)
-    ]
-    if misplaced:
-        raise _refuse(misplaced)
-    if not isinstance(data, dict):
-        what = f"a {type(data).__name__}"
-        raise _refuse([_of_file(file, what, "a mapping with stream, kafka, ...")])
-    problems = [
-        Problem(file, line, _dotted(where), "the key twice", "each key is allowed once")
-        for where, line in twice
-    ]
-    return data, lines, problems
-
-
-def _check_structure(text: str, loader: Any) -> None:
-    """Look at a YAML text event by event, which recurses nowhere.
-
-    Raises:
-        YAMLError: It is no YAML, has an anchor or an alias, is nested too deeply, or has a value
-            that is too long, or too many of them.
-    """
-    depth = values = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            raise _marked("write it out, without anchors and aliases", event)
-        if isinstance(event, yaml.ScalarEvent):
-            values += 1
-            if values > MOST_VALUES or len(event.value) > LONGEST:
-                most = f"at most {MOST_VALUES:,} keys and values of {LONGEST:,} characters each"
-                raise _marked(most, event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                raise _marked(f"at most {DEEPEST} levels", event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=what.start_mark)
-
-
-def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _marked("a key has to be a word", key)
-            where = (*at, key.value)
-            yield where, key.start_mark.line + 1
-            yield from _lines_by_key(value, where)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield (*at, index), value.start_mark.line + 1
-            yield from _lines_by_key(value, (*at, index))
-
-
-def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if key.value in seen:
-                yield (*at, key.value), key.start_mark.line + 1
-            seen.add(key.value)
-            yield from _keys_given_twice(value, (*at, key.value))
-
-
-def _secrets(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
-    """Where a key or a value is, or holds, what may be a secret."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if may_hold_secret(key.value):
-                yield at, key.start_mark.line + 1
-            else:
-                yield from _secrets(value, (*at, key.value))
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield from _secrets(value, (*at, index))
-    elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
-        yield at, node.start_mark.line + 1
-
-
-def _explain(file: str, lines: dict[Location, int], error: Any) -> Problem:
-    location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
-    given = error["input"]
-    # a check of the whole file says by its type which key it is about
-    if not location and error["type"] in Stream.model_fields:
-        location, given = (error["type"],), given.get(error["type"])
-    line = 1
-    # a key that is missing has no line: that of the section is the nearest one
-    for length in range(len(location), 0, -1):
-        known = lines.get(location[:length]) or lines.get(tuple(map(str, location[:length])))
-        if known is not None:
-            line = known
-            break
-    value = "nothing" if error["type"] == "missing" else _value(error["type"], given)
-    return Problem(file, line, _dotted(location) or "(file)", value, _allowed(error, location))
-
-
-def _allowed(error: Any, location: Location) -> str:
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "missing":
-        return "required"
-    if kind == "extra_forbidden":
-        known = _fields_at(location[:-1])
-        near = did_you_mean(str(location[-1]), known)
-        return f"unknown key{near} allowed: {', '.join(known)}"
-    if kind in ("literal_error", "enum"):
-        return f"allowed: {context['expected']}"
-    if kind == "string_pattern_mismatch":
-        return f"allowed: {context['pattern']}"
-    if kind == "value_error":
-        return str(context["error"])
-    return str(error["msg"])
-
-
-def _fields_at(location: Location) -> list[str]:
-    model: type[BaseModel] = Stream
-    for part in location:
-        if isinstance(part, int):  # of a list, whose field is known already
-            continue
-        field = model.model_fields.get(part)
-        if field is None:
-            break
-        nested = [c for c in types_in(field.annotation) if issubclass(c, BaseModel)]
-        if not nested:
-            break
-        model = nested[0]
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def types_in(annotation: Any) -> Iterator[type]:
-    """A type, and those that it is made of."""
-    if isinstance(annotation, type) and not get_args(annotation):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from types_in(inner)
-
-
-def _dotted(location: Location) -> str:
-    text = ".".join(str(part) for part in location)
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def _value(problem: str, given: Any) -> str:
-    """A value as a message shows it; what stands in the wrong place may be a secret."""
-    if problem in _MISPLACED:
-        return "a value that is not shown"
-    if isinstance(given, dict | list):
-        return "a mapping" if isinstance(given, dict) else "a list"
-    return without_login(shown(given))
-
-
-def _of_file(file: str, value: str, allowed: str, line: int = 1) -> Problem:
-    return Problem(file, line, "(file)", value, allowed)
-
-
-def _refuse(problems: list[Problem]) -> StreamFileError:
-    text = first_few(problems, _SHOWN, "\n")
-    return StreamFileError(text, problems=[asdict(p) for p in problems])

@@ -255,14 +255,14 @@ def tables_of(stream: Stream) -> dict[TableRole, str]:
     return found
 
 
-def stream_schema() -> str:
-    """The schema as JSON text that ends with a newline."""
+def schema_of(model: type[Section]) -> str:
+    """The JSON Schema of a file as text that ends with a newline."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Stream.model_json_schema(),
+        **model.model_json_schema(),
     }
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":
-    print(stream_schema(), end="")
+    print(schema_of(Stream), end="")

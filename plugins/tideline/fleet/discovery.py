@@ -1,0 +1,102 @@
+"""Which topics a fleet has: asked of the cluster by a run, never while Dags are parsed.
+
+A topic that is not there any more stays in the list: its stream, whose run finds out what became of
+it, would be gone otherwise, and its incidents with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.errors import BadInput
+from tideline.kafka.settings import kafka_settings
+from tideline.landing.context import now
+from tideline.model.fleet import TopicList, seen_again
+from tideline.model.wording import first_few
+from tideline.stream.contents import keep_topics, known_topics
+from tideline.stream.files import read_file
+from tideline.stream.fleet import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a look at the cluster has changed.
+
+    Args:
+        topics: All that are known now.
+        new: Topics that were not known.
+        gone: Topics that were there the last time.
+        back: Topics that had gone.
+    """
+
+    topics: TopicList
+    new: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        changes = (("new", self.new), ("gone or hidden", self.gone), ("back", self.back))
+        told = [f"{len(names)} {what}: {first_few(names)}" for what, names in changes if names]
+        return "; ".join([f"{len(self.topics.topics)} topics", *told])
+
+
+def discover(file: str | Path) -> Discovery | None:
+    """Look for a fleet's topics, and keep what was found beside its file.
+
+    Returns:
+        What has changed; None for a fleet that names its topics.
+
+    Raises:
+        StreamFileError: The file is refused.
+        BadInput: It is no fleet's; more topics match than it allows: nothing is kept then; or the
+            list cannot be written.
+        Transient: The brokers cannot be asked.
+    """
+    contents = read_file(file)
+    fleet, template = contents.fleet, contents.template
+    if fleet is None or template is None:
+        raise BadInput(f"{file}: a stream file, which names its topics; a fleet has a key `fleet`")
+    if fleet.topic_pattern is None:
+        return None
+    found = _found(fleet, fleet.topic_pattern, template.kafka.connection)
+    known = known_topics(fleet, file)
+    if len(found) > fleet.max_topics:
+        raise BadInput(
+            f"{file}: topic_pattern: {len(found)} topics match {fleet.topic_pattern!r}, and"
+            f" max_topics is {fleet.max_topics}: correct the pattern, `leave_out` topics, or raise"
+            f" max_topics. Nothing was taken up; among them are {first_few(sorted(found))}"
+        )
+    topics = seen_again(known, fleet.fleet, found, now())
+    keep_topics(fleet, file, topics)
+    return _changes(known, topics)
+
+
+def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:
+    """Id of each topic that is there and meant."""
+    # Imported here: other commands need no client.
+    from tideline.kafka.client import KafkaCluster
+
+    with KafkaCluster(kafka_settings(connection)) as cluster:
+        return {
+            name: topic_id
+            for name, topic_id in cluster.topic_ids(pattern).items()
+            if fleet.means(name)
+        }
+
+
+def _changes(known: TopicList | None, topics: TopicList) -> Discovery:
+    before = {} if known is None else {t.name: t for t in known.topics}
+    there = [t for t in topics.topics if t.gone_since is None]
+    return Discovery(
+        topics,
+        new=tuple(t.name for t in there if t.name not in before),
+        gone=tuple(
+            t.name
+            for t in topics.topics
+            if t.gone_since is not None and before[t.name].gone_since is None
+        ),
+        back=tuple(
+            t.name for t in there if t.name in before and before[t.name].gone_since is not None
+        ),
+    )

@@ -1,0 +1,201 @@
+"""What a file of the streams folder is: a stream, or a fleet with a stream for each topic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.documents import dump, load
+from tideline.errors import BadInput, UnreadableDocument
+from tideline.model.fleet import KnownTopic, TopicList
+from tideline.model.wording import said_by_system, shown
+from tideline.stream.fleet import SAMPLES, Fleet, Template, meetings
+from tideline.stream.parsing import (
+    Location,
+    Parsed,
+    Problem,
+    of_file,
+    refused,
+    value_shown,
+)
+from tideline.stream.schedules import refused_schedule
+from tideline.stream.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class FileContents:
+    """What a file of the streams folder is.
+
+    Args:
+        streams: One of a stream file; of a fleet's one for each topic that is known.
+        fleet: None of a stream file.
+        template: The stream of a topic that is none, for what all of a fleet's have in common.
+        topics: Topic of each stream of a fleet, in their order.
+        problems: What is wrong with topics of a fleet that have no stream for it.
+        is_discovered: Whether topics have been looked for; always of a fleet that names them.
+    """
+
+    streams: tuple[Stream, ...]
+    fleet: Fleet | None = None
+    template: Stream | None = None
+    topics: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    is_discovered: bool = True
+
+
+def contents_of(parsed: Parsed) -> FileContents:
+    """The stream of a parsed file, or its fleet.
+
+    Raises:
+        StreamFileError: It is neither.
+    """
+    if "fleet" in parsed.data:
+        return _fleet_in(parsed)
+    stream, problems = _stream_in(parsed, parsed.data)
+    if parsed.problems or stream is None:
+        raise refused([*parsed.problems, *problems])
+    return FileContents((stream,))
+
+
+def _stream_in(
+    parsed: Parsed, data: Template, places: Sequence[Location] = ((),), told: str = ""
+) -> tuple[Stream | None, list[Problem]]:
+    """A mapping as a stream, or what is wrong with it; arguments as of `Parsed.checked`."""
+    stream, problems = parsed.checked(Stream, data, places, told)
+    schedule = data.get("schedule")
+    if isinstance(schedule, str) and (allowed := refused_schedule(schedule)):
+        lines = [parsed.lines.get((*place, "schedule")) for place in places]
+        line = next(filter(None, lines), 1)
+        given = value_shown("", schedule)
+        problems.append(Problem(parsed.file, line, "schedule", given, f"{allowed}{told}"))
+    return (None if problems else stream), problems
+
+
+def _fleet_in(parsed: Parsed) -> FileContents:
+    """A fleet and its streams; what is wrong with the template or an override refuses the file."""
+    fleet, problems = parsed.checked(Fleet, parsed.data)
+    problems += parsed.problems
+    if fleet is None:
+        raise refused(problems)
+    samples, wrong = _expanded(parsed, fleet, dict.fromkeys(SAMPLES), "")
+    problems += wrong
+    if not wrong:  # of a template that is no stream every topic would say so
+        problems += _expanded(parsed, fleet, dict.fromkeys(fleet.overrides))[1]
+    if fleet.discover is not None and (allowed := refused_schedule(fleet.discover)):
+        problems.append(parsed.problem("discover", value_shown("", fleet.discover), allowed))
+    if problems:
+        raise refused(problems)
+    known = known_topics(fleet, parsed.file)
+    topics: dict[str, KnownTopic | None] = dict.fromkeys(fleet.topics)
+    if known is not None and not fleet.topics:
+        topics |= {topic.name: topic for topic in known.topics if fleet.means(topic.name)}
+    streams, wrong = _expanded(parsed, fleet, topics)
+    is_discovered = known is not None or bool(fleet.topics)
+    return FileContents(
+        tuple(streams.values()),
+        fleet,
+        samples[SAMPLES[0]],
+        tuple(streams),
+        tuple(wrong),
+        is_discovered,
+    )
+
+
+def _expanded(
+    parsed: Parsed,
+    fleet: Fleet,
+    topics: Mapping[str, KnownTopic | None],
+    told: str = " (topic {})",
+) -> tuple[dict[str, Stream], list[Problem]]:
+    """A stream for each topic, and what is wrong with the others.
+
+    Of two that meet, the one that was seen first goes on; both are left out if none was.
+    """
+    streams: dict[str, Stream] = {}
+    problems: list[Problem] = []
+    for topic in topics:
+        places: list[Location] = [("overrides", topic), ("stream",)]
+        data = fleet.file_of(topic)
+        stream, wrong = _stream_in(parsed, data, places, told.format(topic))
+        problems += wrong
+        if stream is not None and stream.stream == fleet.fleet:
+            text = f"the fleet's own name is its Dag's{told.format(topic)}"
+            problems.append(_at_key(parsed, "stream", stream.stream, text))
+        elif stream is not None:
+            streams[topic] = stream
+    for meeting in meetings(streams):
+        allowed = f"the topics {meeting.one} and {meeting.other} meet here; {_APART}"
+        problems.append(_at_key(parsed, meeting.key, meeting.text, allowed))
+        for topic in _later(topics, meeting.one, meeting.other):
+            streams.pop(topic, None)
+    return streams, problems
+
+
+_APART = "write {topic} or {name} into it, or tell them apart by `names` or `overrides`"
+
+
+def _at_key(parsed: Parsed, key: str, value: str, allowed: str) -> Problem:
+    """What is wrong with a key of the template, which may leave it to its default."""
+    at: Location = ("stream", *key.split("."))
+    line = next((parsed.lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in parsed.lines), 1)
+    return Problem(parsed.file, line, ".".join(map(str, at)), shown(value, 200), allowed)
+
+
+def _later(topics: Mapping[str, KnownTopic | None], one: str, other: str) -> tuple[str, ...]:
+    """Of two topics that meet the one that was seen later; both if neither was."""
+    mine, theirs = topics[one], topics[other]
+    if mine is None or theirs is None or mine.first_seen == theirs.first_seen:
+        return one, other
+    return (one,) if mine.first_seen > theirs.first_seen else (other,)
+
+
+def topics_file(fleet: Fleet, file: str | Path) -> Path:
+    """Where the topics of a fleet are kept that were found.
+
+    Args:
+        file: The fleet's.
+    """
+    return Path(file).absolute().parent / (fleet.topics_file or f"{fleet.fleet}.topics.json")
+
+
+def known_topics(fleet: Fleet, file: str | Path) -> TopicList | None:
+    """The topics of a fleet that were found so far; None before the first look.
+
+    Args:
+        file: The fleet's.
+
+    Raises:
+        StreamFileError: The document cannot be read, or is another fleet's.
+    """
+    path = topics_file(fleet, file)
+    try:
+        known = load(TopicList, path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnreadableDocument) as error:
+        why = said_by_system(error) if isinstance(error, OSError) else error.message
+        raise refused([of_file(str(file), str(path), f"topics_file: {why}")]) from error
+    if known.fleet != fleet.fleet:
+        what = f"topics_file: it is of fleet {known.fleet}; each has a file of its own"
+        raise refused([of_file(str(file), str(path), what)])
+    return known
+
+
+def keep_topics(fleet: Fleet, file: str | Path, topics: TopicList) -> None:
+    """Replace the document of a fleet's topics, in one step.
+
+    Raises:
+        BadInput: It cannot be written.
+    """
+    path = topics_file(fleet, file)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(dump(topics) + "\n")
+        beside.replace(path)
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be written: {said_by_system(error)}; name a path in `topics_file`, in"
+            f" {file}, that whoever parses Dags can read as well"
+        ) from error

@@ -1,0 +1,331 @@
+"""From a YAML text to a checked model; an error names file, line, key, value and what is allowed.
+
+Airflow parses every file again and again, all in one process, so no file may take the others' time
+or end the process. Hence the text is bounded before it is parsed: aliases multiply, a pipe has no
+end, a number like 1:1:1 costs time with the square of its length, and libyaml's own composer
+recurses until it crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from tideline.errors import StreamFileError
+from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
+from tideline.secrecy import may_hold_secret, without_login
+from tideline.stream.decoding import FOLDER
+
+MOST_BYTES = 1_000_000
+DEEPEST = 20
+"""Levels of lists and mappings; a stream file needs seven."""
+LONGEST = 10_000
+"""Characters of a key or a value. A number of a million characters took a minute to read."""
+MOST_VALUES = 50_000
+"""Keys and values; the first offsets of ten thousand partitions are half as many."""
+_ELSEWHERE = "a login, a password or a key belongs into an Airflow connection"
+_SHOWN = 20
+"""Problems of one file in a message."""
+_MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
+"""pydantic's names of what is wrong with a value that belongs somewhere else."""
+Location = tuple[str | int, ...]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error in a stream file.
+
+    Args:
+        file: Path of the file.
+        line: Line number, from 1.
+        key: The key, with dots between levels; `(file)` for the file as a whole.
+        value: What the file says.
+        allowed: What it may say.
+    """
+
+    file: str
+    line: int
+    key: str
+    value: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.key}: got {self.value}; {self.allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A mapping in a YAML text.
+
+    Args:
+        file: Path of the file, for messages.
+        data: The mapping.
+        lines: Line of each key, from 1, by its place.
+        problems: What is wrong with the text already: keys that stand there twice.
+    """
+
+    file: str
+    data: dict[Any, Any]
+    lines: Mapping[Location, int]
+    problems: tuple[Problem, ...] = ()
+
+    def checked(
+        self, model: type[Model], data: object, places: Sequence[Location] = ((),), told: str = ""
+    ) -> tuple[Model | None, list[Problem]]:
+        """A mapping as a model, or what is wrong with it.
+
+        Args:
+            model: What it has to be.
+            data: The mapping.
+            places: Where in the file its keys may stand, the first one that has a key counts.
+            told: What every problem says besides.
+
+        Returns:
+            None in place of the model if there are problems.
+        """
+        try:
+            context = {FOLDER: Path(self.file).absolute().parent}
+            return model.model_validate(data, context=context), []
+        except ValidationError as error:
+            found = error.errors()
+            return None, [self._explained(model, item, places, told) for item in found]
+        except Exception as error:  # whatever it is: other files, and who looks for them, go on
+            what = f"{type(error).__name__}: {shown(str(error))}"
+            return None, [of_file(self.file, "a value that cannot be checked", what)]
+
+    def problem(self, key: str, value: str, allowed: str) -> Problem:
+        """What is wrong with a key of the file's first level."""
+        return Problem(self.file, self.lines.get((key,), 1), key, value, allowed)
+
+    def _explained(
+        self, model: type[BaseModel], error: Any, places: Sequence[Location], told: str
+    ) -> Problem:
+        location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
+        given = error["input"]
+        # a check of the whole model says by its type which key it is about
+        if not location and error["type"] in model.model_fields:
+            location, given = (error["type"],), given.get(error["type"])
+        where, line = self._found(location, places)
+        value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
+        allowed = f"{_allowed(model, error, location)}{told}"
+        return Problem(self.file, line, _dotted(where) or "(file)", value, allowed)
+
+    def _found(self, location: Location, places: Sequence[Location]) -> tuple[Location, int]:
+        """The place of a key, and its line; of one that is missing, that of what it belongs in."""
+        for length in range(len(location), -1, -1):
+            for place in places:
+                at = (*place, *location[:length])
+                known = self.lines.get(at) or self.lines.get(tuple(map(str, at)))
+                if known is not None:
+                    return (*place, *location), known
+        return (*places[-1], *location), 1
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file.
+
+    Raises:
+        StreamFileError: It cannot be read, or is too long.
+    """
+    try:
+        return _bounded_text(path)
+    except (OSError, ValueError) as error:
+        problem = of_file(str(path), said_by_system(error), _near(Path(path)))
+        raise refused([problem]) from error
+
+
+def _near(path: Path) -> str:
+    """What is allowed instead of a path that cannot be read, and the stream files that are near."""
+    with suppress(OSError):
+        beside = [p for end in ("*.yaml", "*.yml") for p in path.parent.glob(end)]
+        if near := did_you_mean(path.name, sorted(p.name for p in beside if p != path)).strip(";"):
+            return f"{near.removeprefix(', ')} allowed: the path of a stream file"
+    return "allowed: the path of a stream file"
+
+
+def _bounded_text(path: str | Path) -> str:
+    """The text of a file; UnicodeDecodeError is a ValueError, too."""
+    if Path(path).exists() and not Path(path).is_file():
+        raise ValueError("not a regular file")
+    with open(path, "rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES:,} bytes")
+    return text.decode()
+
+
+def parse(text: str, file: str) -> Parsed:
+    """The mapping in a text.
+
+    Args:
+        text: YAML.
+        file: Its path: schema files are looked for beside it, and messages name it.
+
+    Raises:
+        StreamFileError: It is no YAML, or no mapping; or a secret may stand in it.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_structure(text, loader)
+        node = yaml.compose(text, Loader=loader)
+        lines = dict(_lines_by_key(node))
+        twice = list(_keys_given_twice(node))
+        data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
+    except Exception as error:  # whatever it is: other files, and who looks for them, go on
+        position = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = position.line + 1 if position is not None else 1
+        raise refused([of_file(file, "invalid YAML", problem, line)]) from error
+    misplaced = [
+        Problem(file, line, _dotted(where) or "(file)", "a text that is not shown", _ELSEWHERE)
+        for where, line in _secrets(node)
+    ]
+    if misplaced:
+        raise refused(misplaced)
+    if not isinstance(data, dict):
+        what = f"a {type(data).__name__}"
+        raise refused([of_file(file, what, "a mapping with stream, kafka, ...")])
+    problems = [
+        Problem(file, line, _dotted(where), "the key twice", "each key is allowed once")
+        for where, line in twice
+    ]
+    return Parsed(file, data, lines, tuple(problems))
+
+
+def _check_structure(text: str, loader: Any) -> None:
+    """Look at a YAML text event by event, which recurses nowhere.
+
+    Raises:
+        YAMLError: It is no YAML, has an anchor or an alias, is nested too deeply, or has a value
+            that is too long, or too many of them.
+    """
+    depth = values = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise _marked("write it out, without anchors and aliases", event)
+        if isinstance(event, yaml.ScalarEvent):
+            values += 1
+            if values > MOST_VALUES or len(event.value) > LONGEST:
+                most = f"at most {MOST_VALUES:,} keys and values of {LONGEST:,} characters each"
+                raise _marked(most, event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise _marked(f"at most {DEEPEST} levels", event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=what.start_mark)
+
+
+def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _marked("a key has to be a word", key)
+            where = (*at, key.value)
+            yield where, key.start_mark.line + 1
+            yield from _lines_by_key(value, where)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*at, index), value.start_mark.line + 1
+            yield from _lines_by_key(value, (*at, index))
+
+
+def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield (*at, key.value), key.start_mark.line + 1
+            seen.add(key.value)
+            yield from _keys_given_twice(value, (*at, key.value))
+
+
+def _secrets(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+    """Where a key or a value is, or holds, what may be a secret."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if may_hold_secret(key.value):
+                yield at, key.start_mark.line + 1
+            else:
+                yield from _secrets(value, (*at, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _secrets(value, (*at, index))
+    elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
+        yield at, node.start_mark.line + 1
+
+
+def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "required"
+    if kind == "extra_forbidden":
+        known = _fields_at(root, location[:-1])
+        near = did_you_mean(str(location[-1]), known)
+        return f"unknown key{near} allowed: {', '.join(known)}"
+    if kind in ("literal_error", "enum"):
+        return f"allowed: {context['expected']}"
+    if kind == "string_pattern_mismatch":
+        return f"allowed: {context['pattern']}"
+    if kind == "value_error":
+        return str(context["error"])
+    return str(error["msg"])
+
+
+def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+    for part in location:
+        if isinstance(part, int):  # of a list, whose field is known already
+            continue
+        field = model.model_fields.get(part)
+        if field is None:
+            break
+        nested = [c for c in types_in(field.annotation) if issubclass(c, BaseModel)]
+        if not nested:
+            break
+        model = nested[0]
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def types_in(annotation: Any) -> Iterator[type]:
+    """A type, and those that it is made of."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from types_in(inner)
+
+
+def _dotted(location: Location) -> str:
+    text = ".".join(str(part) for part in location)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def value_shown(problem: str, given: Any) -> str:
+    """A value as a message shows it; what stands in the wrong place may be a secret."""
+    if problem in _MISPLACED:
+        return "a value that is not shown"
+    if isinstance(given, dict | list):
+        return "a mapping" if isinstance(given, dict) else "a list"
+    return without_login(shown(given))
+
+
+def of_file(file: str, value: str, allowed: str, line: int = 1) -> Problem:
+    """What is wrong with a file as a whole."""
+    return Problem(file, line, "(file)", value, allowed)
+
+
+def refused(problems: Iterable[Problem]) -> StreamFileError:
+    """The error that names problems, by their lines."""
+    problems = sorted(problems, key=lambda p: (p.line, p.key))
+    text = first_few(problems, _SHOWN, "\n")
+    return StreamFileError(text, problems=[asdict(p) for p in problems])

@@ -1,0 +1,237 @@
+"""A fleet file becomes ordinary streams; what two topics would share is refused with both names."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.worlds.build import NOW
+from tideline.errors import BadInput, StreamFileError
+from tideline.model.fleet import seen_again
+from tideline.stream.contents import keep_topics, known_topics, topics_file
+from tideline.stream.files import (
+    by_name,
+    find_fleet,
+    find_stream,
+    read_file,
+    read_files,
+    read_fleet,
+    read_stream,
+    stream_paths,
+)
+
+FLEET = """\
+fleet: shop
+topic_pattern: shop\\..*
+leave_out: [shop.test]
+names: {shop.orders: orders}
+stream:
+  stream: "{name}"
+  kafka: {connection: cluster}
+  table: {uri: "/lake/{name}"}
+  registry: {}
+  decode:
+    value: {format: avro, subject: "{topic}-value"}
+overrides:
+  shop.orders:
+    limits: {max_records_per_run: 7}
+"""
+LATER = NOW + timedelta(hours=1)
+
+
+def write(folder, text=FLEET, topics=("shop.orders", "shop.carts"), name="shop.yaml"):
+    path = folder / name
+    path.write_text(text)
+    if topics:
+        found = dict.fromkeys(topics, "id")
+        keep_topics(read_file(path).fleet, path, seen_again(None, "shop", found, NOW))
+    return path
+
+
+def test_each_topic_becomes_a_stream_of_its_own(tmp_path):
+    """Names of streams and folders are mapped, a schema's subject goes by the topic."""
+    contents = read_file(write(tmp_path))
+    carts, orders = contents.streams
+    assert contents.topics == ("shop.carts", "shop.orders")
+    assert (orders.stream, orders.kafka.topics) == ("orders", ["shop.orders"])
+    assert orders.kafka.connection == "cluster"
+    assert orders.table.uri == "/lake/orders"
+    assert str(orders.ledger_location) == "/lake/orders.ledger"
+    assert orders.decode.value.subject == "shop.orders-value"
+    assert (orders.limits.max_records_per_run, carts.limits.max_records_per_run) == (7, 5_000_000)
+    assert (carts.stream, carts.table.uri) == ("shop.carts", "/lake/shop.carts")
+    assert not contents.problems
+
+
+def test_before_the_first_look_a_fleet_has_no_stream(tmp_path):
+    contents = read_file(write(tmp_path, topics=()))
+    assert (contents.streams, contents.is_discovered) == ((), False)
+    with pytest.raises(StreamFileError, match="tideline discover"):
+        read_stream(tmp_path / "shop.yaml")
+
+
+def test_a_fleet_may_name_its_topics(tmp_path):
+    """Then there is nothing to look for, and what lies beside the file counts for nothing."""
+    text = FLEET.replace("topic_pattern: shop\\..*", "topics: [shop.orders, shop.b]")
+    path = write(tmp_path, text, topics=("shop.orders", "shop.c"))
+    contents = read_file(path)
+    assert (contents.topics, contents.is_discovered) == (("shop.orders", "shop.b"), True)
+
+
+def test_topics_that_are_left_out_have_no_stream(tmp_path):
+    contents = read_file(write(tmp_path, topics=("shop.test", "other", "shop.a")))
+    assert contents.topics == ("shop.a",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "said"),
+    [
+        ('stream: "{name}"', "stream: orders", 6, "stream.stream", "topics a-topic and another"),
+        ('"/lake/{name}"', "/lake/all", 8, "stream.table.uri", "write {topic} or {name} into it"),
+        ("connection: cluster", "topics: [a]", 5, "stream", "each topic has a stream"),
+        ("format: avro", "format: avroo", 11, "stream.decode.value.format", "allowed: "),
+        ("max_records_per_run: 7", "max_records_per_run: 0", 14, "overrides.shop.orders", "topic"),
+        ("    limits: {max", "    limitz: {max", 14, "overrides.shop.orders", "mean limits?"),
+        ("  shop.orders:\n", "  orders:\n", 12, "overrides", "no topic of this fleet: orders"),
+        ("{shop.orders: orders}", "{shop.orders: a/b}", 4, "names.shop.orders", "allowed"),
+        ("{shop.orders: orders}", "{shop.orders: ..}", 4, "names.shop.orders", "allowed"),
+        ("shop\\..*", "shop(", 2, "topic_pattern", "not a regular expression"),
+        ("fleet: shop", "fleet: tideline_audit", 1, "fleet", "choose another one"),
+        ("leave_out", "leave_aut", 3, "leave_aut", "did you mean leave_out?"),
+        ("fleet: shop", "fleet: shop\ndiscover: often", 2, "discover", "cron"),
+        ("    limits:", '    schedule: "@daily"\n    limits:', 12, "overrides", "with shards"),
+        ("{topic}-value", "{topik}-value", 0, "", ""),
+        ("/lake/{name}", "/lake/{table}", 8, "stream.table.uri", "allowed are letters"),
+        ('table: {uri: "/lake/{name}"}', "schedule: [", 10, "(file)", "invalid YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path, old, new, line, key, said):
+    """In the template it is said once, and not for each topic."""
+    text = FLEET.replace(old, new)
+    if "schedule" in new and "daily" in new:
+        text = text.replace("fleet: shop", "fleet: shop\nshards: 2").replace("\nnames: {}", "")
+        line += 1
+    path = tmp_path / "shop.yaml"
+    path.write_text(text)
+    if not key:  # a word that is none stays as it is
+        assert read_file(path).template.decode.value.subject == "{topik}-value"
+        return
+    with pytest.raises(StreamFileError) as refused:
+        read_file(path)
+    problem = refused.value.problems[0]
+    assert (problem["line"], problem["key"][: len(key)]) == (line, key)
+    assert said in problem["allowed"] + str(problem)
+    assert str(refused.value).count(said) <= 2
+
+
+def test_the_topic_that_was_there_first_goes_on(tmp_path):
+    """Two topics that meet in a name are both named; the older one is not stopped by the newer."""
+    path = write(tmp_path, topics=("shop.orders", "shop.a"))
+    fleet = read_file(path).fleet
+    known = known_topics(fleet, path)
+    found = dict.fromkeys(("shop.orders", "shop.a", "shop.a.ledger"), "id")
+    keep_topics(fleet, path, seen_again(known, "shop", found, LATER))
+    contents = read_file(path)
+    assert contents.topics == ("shop.a", "shop.orders")
+    (problem,) = contents.problems
+    assert "the topics shop.a and shop.a.ledger meet here" in problem.allowed
+    assert problem.value == "'/lake/shop.a.ledger'"
+
+
+def test_topics_that_meet_from_the_beginning_are_both_left_out(tmp_path):
+    text = FLEET.replace("{shop.orders: orders}", "{shop.a: same, shop.b: same}")
+    contents = read_file(write(tmp_path, text, topics=("shop.a", "shop.b", "shop.orders")))
+    assert contents.topics == ("shop.orders",)
+    (problem,) = contents.problems
+    assert problem.key == "stream.stream"
+
+
+def test_a_topic_named_like_the_fleet_is_refused(tmp_path):
+    """The fleet's name is its Dag's."""
+    text = FLEET.replace("{shop.orders: orders}", "{shop.carts: shop}")
+    contents = read_file(write(tmp_path, text))
+    assert contents.topics == ("shop.orders",)
+    assert "the fleet's own name is its Dag's" in contents.problems[0].allowed
+
+
+def test_what_a_look_has_found():
+    """Nothing ever leaves the list; the first look counts, and the last id."""
+    first = seen_again(None, "shop", {"a": "1", "b": "2"}, NOW)
+    second = seen_again(first, "shop", {"b": "9", "c": "3"}, LATER)
+    third = seen_again(second, "shop", {"a": "1", "b": "9"}, LATER + timedelta(hours=1))
+    told = [(t.name, t.topic_id, t.first_seen, t.gone_since) for t in second.topics]
+    assert told == [("a", "1", NOW, LATER), ("b", "9", NOW, None), ("c", "3", LATER, None)]
+    assert [t.gone_since for t in third.topics] == [None, None, LATER + timedelta(hours=1)]
+    again = seen_again(third, "shop", {"a": "1", "b": "9"}, LATER + timedelta(days=1))
+    assert again.topics == third.topics  # since the first time that it was missed
+
+
+def test_a_topic_leaves_its_fleet_by_a_file_of_its_own(tmp_path):
+    """The file counts, the fleet goes on without it, and nobody calls that a mistake."""
+    path = write(tmp_path)
+    (tmp_path / "orders.yaml").write_text(
+        "stream: orders\nkafka: {topics: [shop.orders]}\ntable: {uri: /lake/orders}\n"
+        "limits: {max_records_per_run: 3}\n"
+    )
+    assert find_stream("orders", tmp_path).limits.max_records_per_run == 3
+    assert [s.stream for s in read_fleet(path).streams] == ["shop.carts"]
+    files, problems = read_files(stream_paths(tmp_path))
+    named = by_name(files)
+    assert not problems
+    assert (named["orders"].fleet, named["orders"].warning) == (None, None)
+    assert named["shop.carts"].fleet.fleet == "shop"
+
+
+def test_a_stream_that_has_left_does_not_come_back_while_its_file_is_refused(tmp_path):
+    """A slip in its file must not have the fleet land it, perhaps into another table."""
+    path = write(tmp_path)
+    (tmp_path / "orders.yaml").write_text("stream: [")
+    assert [s.stream for s in read_fleet(path).streams] == ["shop.carts"]
+    files, problems = read_files(stream_paths(tmp_path))
+    assert set(by_name(files, (p.stem for p in problems))) == {"shop.carts"}
+    with pytest.raises(BadInput, match="1 files there are refused"):
+        find_stream("orders", tmp_path)
+
+
+def test_two_fleets_with_one_stream_are_told(tmp_path):
+    write(tmp_path)
+    write(tmp_path, FLEET.replace("fleet: shop", "fleet: shop2"), (), "shop2.yaml")
+    other = tmp_path / "shop2.yaml"
+    fleet = read_file(other).fleet
+    keep_topics(fleet, other, seen_again(None, "shop2", {"shop.orders": "id"}, NOW))
+    named = by_name(read_files(stream_paths(tmp_path))[0])
+    assert (
+        "shop2.yaml also says stream: orders; shop.yaml is what counts" in named["orders"].warning
+    )
+
+
+def test_one_of_a_fleet_s_streams_is_named(tmp_path):
+    path = write(tmp_path)
+    assert read_stream(path, "orders").stream == "orders"
+    assert find_stream("shop.carts", tmp_path).stream == "shop.carts"
+    assert find_fleet("shop", tmp_path)[1] == path
+    with pytest.raises(StreamFileError, match="did you mean orders"):
+        read_stream(path, "order")
+    with pytest.raises(StreamFileError, match="with --stream: shop"):
+        read_stream(path)
+    own = tmp_path / "one.yaml"
+    own.write_text("stream: one\nkafka: {topics: [a]}\ntable: {uri: /lake/one}\n")
+    with pytest.raises(StreamFileError, match="a fleet file, which has a key `fleet`"):
+        read_fleet(own)
+
+
+def test_the_list_of_topics_is_one_fleet_s_and_is_replaced_as_a_whole(tmp_path):
+    path = write(tmp_path)
+    fleet = read_file(path).fleet
+    kept = topics_file(fleet, path)
+    assert kept == tmp_path / "shop.topics.json"
+    assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
+    kept.write_text(kept.read_text()[:40])
+    with pytest.raises(StreamFileError, match=r"topics_file: .*cannot be read"):
+        read_file(path)
+    keep_topics(fleet, path, seen_again(None, "other", {}, NOW))
+    with pytest.raises(StreamFileError, match="it is of fleet other"):
+        read_file(path)
+    path.write_text("topics_file: /no/such/folder/t.json\n" + FLEET)
+    elsewhere = read_file(path).fleet
+    with pytest.raises(BadInput, match="no such file or directory; name a path in `topics_file`"):
+        keep_topics(elsewhere, path, seen_again(None, "shop", {}, NOW))
