@@ -117,6 +117,10 @@ bench-fold: setup-tests  ## Changes into a current table, beside MERGE of Spark 
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.folding --rows $(or $(ROWS),5000000)
 
+bench-fleet: setup-tests  ## Hundreds of topics by shards, by Dags and in a shell: TOPICS=300; writes docs/how-to/many-topics.md
+	$(LOCKED) -r requirements/bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.fleet --topics $(or $(TOPICS),300)
+
 bench-executors: setup-tests  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.executors

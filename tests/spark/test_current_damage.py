@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.current_streams import Changing
+from tests.worlds.streams import folder_of
 from tideline.errors import BadInput, ServiceAway, VerificationFailed
 from tideline.folding import checking, execution
 from tideline.folding.checking import check_current
@@ -146,7 +147,7 @@ def test_what_is_damaged_is_folded_anew(orders):
     orders.fold("healing", "anew")
     assert check(orders).flaws == ()
     assert orders.rows() == wanted
-    shutil.rmtree(orders.tables["current"])
+    shutil.rmtree(folder_of(orders.tables["current"]))
     orders.fold("once more")
     assert orders.rows() == wanted
 
@@ -169,7 +170,7 @@ def test_others_change_a_fold_before_it_is_verified(orders):
 def test_a_new_table_whose_first_fold_dies_holds_nothing(orders, monkeypatch):
     """The ledger has noted it by then: the next fold still makes everything."""
     wanted = orders.rows()
-    shutil.rmtree(orders.tables["current"])
+    shutil.rmtree(folder_of(orders.tables["current"]))
 
     def dies(*arguments):
         raise ServiceAway("Spark is away")
