@@ -132,9 +132,9 @@ def measure(topics: int, shapes: tuple[str, ...]) -> Table:
     table = Table(
         "A fleet",
         f"{topics} topics of one partition on one machine of {os.cpu_count()} cores, with broker,"
-        " Airflow 3 (PostgreSQL, four tasks at once) and Spark on it. Processor seconds are those of"
-        " Airflow's services, all tasks and Spark, without broker and database; memory is all of it"
-        " at the end of the pass. 1,000 records a topic that has news.",
+        " Airflow 3 (PostgreSQL, four tasks at once) and Spark on it. Processor seconds are of"
+        " Airflow's services, all tasks and Spark, without broker and database; memory is all of"
+        " it at the end of the pass. 1,000 records a topic that has news.",
         ("shape", "pass", "wall", "processor", "a topic", "memory", "topics"),
     )
     database = Postgres().start()

@@ -260,6 +260,16 @@ class AirflowClient:
             for line in answer.json()["content"]
         )
 
+    def upstream_events(self, dag_id: str, run_id: str) -> list[Data]:
+        """Asset events that have started a run, with what was told with them."""
+        answer = self.api(DagRunApi).get_upstream_asset_events(dag_id, run_id)
+        return [_data(event) for event in answer.asset_events]
+
+    def events_of(self, asset: str) -> list[Data]:
+        """All events of the assets whose names begin so."""
+        answer = self.api(AssetApi).get_asset_events(name_prefix_pattern=asset)
+        return [_data(event) for event in answer.asset_events]
+
     def asset_events(self, dag_id: str) -> list[Data]:
         """Asset events that a Dag's runs have published."""
         answer = self.api(AssetApi).get_asset_events(source_dag_id=dag_id)

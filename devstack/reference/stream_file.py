@@ -35,6 +35,7 @@ _RARE = frozenset(
 _MORE = {
     "schedule": "Presets: `@hourly`, `@daily`, `@weekly`, `@monthly`, `@quarterly`, `@yearly`;"
     " `@once` and `@continuous` have no data intervals and are refused.",
+    "trigger": "[How it behaves](../how-to/by-lag.md).",
     "limits": "They are shared fairly over the partitions.",
     "ledger": "[Which one](../concepts.md#two-locations-for-the-ledger).",
     "ledger_uri": "It lies neither inside the table's folder nor around it.",

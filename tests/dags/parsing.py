@@ -79,10 +79,19 @@ def parsed(module: str, path: Sequence[str], variables: Mapping[str, str]) -> di
             "params": sorted(dag.params),
             "doc": dag.doc_md,
             "outlets": [o.name for t in dag.tasks for o in t.outlets],
+            "watchers": dict(_watchers(dag)),
             "loaded": heavy,
         }
         for name, dag in dags.items()
     }
+
+
+def _watchers(dag: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Arguments of the triggers of a Dag's asset watchers, by their names."""
+    condition = getattr(dag.timetable, "asset_condition", None)
+    for asset in condition.objects if condition is not None else ():
+        for watcher in asset.watchers:
+            yield watcher.name, watcher.trigger.serialize()[1]
 
 
 def _rule(task: Any) -> Any:

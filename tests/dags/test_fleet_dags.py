@@ -104,3 +104,25 @@ def test_what_is_wrong_with_topics_has_a_dag_that_says_so(parse, tmp_path):
     dags = parse()
     assert len(dags["shop"]["tasks"]) == 6
     assert any("a stream has that name" in str(dag["doc"]) for dag in dags.values())
+
+
+LAG = 'schedule: "*/10 * * * *"\n  trigger: {lag_records: 1000}\n'
+
+
+def test_runs_by_lag_keep_their_clock(parse, tmp_path):
+    """Backfills go by it, and it is the net under events that get lost."""
+    write(tmp_path, FLEET.replace('schedule: "*/10 * * * *"\n', LAG))
+    dags = parse()
+    assert dags["shop.a"]["schedule"] == "AssetOrTimeSchedule"
+    assert dags["shop.a"]["watchers"] == {
+        "tideline/shop.a/lag": {"dag_id": "shop.a", "folder": None}
+    }
+    assert dags["shop"]["schedule"] == "CronDataIntervalTimetable"
+    assert dags["shop.a"]["loaded"] == ["kafka"]  # the trigger's; no connection is opened
+
+
+def test_a_fleet_s_shards_have_one_watcher(parse, tmp_path):
+    text = FLEET.replace('schedule: "*/10 * * * *"\n', LAG)
+    write(tmp_path, text.replace("stream:\n", "shards: 3\nstream:\n", 1))
+    (dag,) = parse().values()
+    assert dag["watchers"] == {"tideline/shop/lag": {"dag_id": "shop", "folder": None}}

@@ -44,6 +44,30 @@ MUTANTS = (
         "tests/unit/test_fleet_batch.py",
     ),
     Mutant(
+        "a lag that stays is told again",
+        "    return now - before.at >= before.wait",
+        "    return False",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
+        "a lag that stays is told ever more seldom",
+        "    return Asked(positions, now, min(2 * before.wait, MOST_WAIT))",
+        "    return Asked(positions, now)",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
+        "no run is started that would halt",
+        "if why is None or _halts(stream, state) or not may_ask(before, positions, now):",
+        "if why is None or not may_ask(before, positions, now):",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
+        "a lag is measured against the head as it is now",
+        "        state = ledger.read_since(state)\n",
+        "",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
         "a run that halts keeps how long retention leaves what is unread",
         "    if triage.halting or triage.asking:  # retention",
         "    if False:  # retention",

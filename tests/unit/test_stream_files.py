@@ -69,6 +69,18 @@ BROKEN = {
         "table",
         "connection: only with addresses in an object store",
     ),
+    "runs by lag without a clock": (
+        GOOD + "trigger: {lag_records: 5}\n",
+        6,
+        "trigger",
+        "needs a schedule beside it",
+    ),
+    "runs by no lag": (
+        GOOD + "schedule: '@daily'\ntrigger: {poll_seconds: 5}\n",
+        7,
+        "trigger",
+        "give lag_records, lag_seconds or both",
+    ),
     "two kinds of store": (
         GOOD.replace("/data/lake", "s3a://lake") + "ledger_uri: gs://lake/orders.ledger\n",
         4,

@@ -16,7 +16,7 @@ from airflow.sdk import DAG, AssetAlias, BaseOperator, CronDataIntervalTimetable
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tideline.airflow.approval import acting_user, require_operator
-from tideline.airflow.forms import asset_of, settings_of, timetable_of, window_form
+from tideline.airflow.forms import asset_of, schedule_of, settings_of, window_form
 from tideline.airflow.step_operators import request_of, translated_errors
 from tideline.airflow.telemetry import publish_run
 from tideline.contract.events import build_landed_event
@@ -35,18 +35,20 @@ _SHOWN = 20
 """Errors in a task's message."""
 
 
-def build_fleet_dag(contents: FileContents, path: Path) -> DAG:
+def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | None = None) -> DAG:
     """The Dag of a fleet.
 
     Args:
         contents: What is in its file.
         path: The file; its tasks read it when they run.
+        folder: Of the stream files, for the watch of lags.
     """
     fleet, template = contents.fleet, contents.template
     assert fleet is not None
     assert template is not None
-    schedule = timetable_of(template)
-    if fleet.shards is None:
+    if fleet.shards is not None:
+        schedule = schedule_of(template, fleet.fleet, folder)
+    else:
         looks = fleet.discover if fleet.topic_pattern is not None else None
         schedule = None if looks is None else CronDataIntervalTimetable(looks, timezone="UTC")
     with DAG(

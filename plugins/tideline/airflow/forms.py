@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, time, timedelta
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, CronDataIntervalTimetable, Param
+from airflow.sdk import (
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronDataIntervalTimetable,
+    Param,
+)
 
+from tideline.errors import BadInput
 from tideline.stream.stream import Stream
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -15,11 +24,31 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 documents, and checking them took half of the parse time."""
 
 
-def timetable_of(stream: Stream) -> CronDataIntervalTimetable | None:
-    """When a stream's runs are due, with data intervals; None for manual runs only."""
+def schedule_of(stream: Stream, dag_id: str, folder: str | Path | None) -> Any:
+    """When runs are due: by a clock with data intervals, and by lag; None for manual runs only.
+
+    Args:
+        stream: Whose schedule and trigger count.
+        dag_id: Of the Dag that it is for.
+        folder: Of the stream files, for the watch of lags.
+
+    Raises:
+        BadInput: This Airflow has no shared watchers.
+    """
     if stream.schedule is None:
         return None
-    return CronDataIntervalTimetable(stream.schedule, timezone=stream.timezone)
+    clock = CronDataIntervalTimetable(stream.schedule, timezone=stream.timezone)
+    if stream.trigger is None:
+        return clock
+    if find_spec("airflow.triggers.shared_stream") is None:
+        raise BadInput("trigger: runs by lag need Airflow 3.3; here is an older one")
+    # Imported here: other streams' tasks need no trigger.
+    from tideline.airflow.lag_trigger import LagTrigger
+
+    trigger = LagTrigger(dag_id, None if folder is None else str(folder))
+    watcher = AssetWatcher(name=f"tideline/{dag_id}/lag", trigger=trigger)
+    lag = Asset(name=f"tideline/{dag_id}/lag", watchers=[watcher])
+    return AssetOrTimeSchedule(timetable=clock, assets=[lag])
 
 
 def settings_of(stream: Stream) -> dict[str, Any]:

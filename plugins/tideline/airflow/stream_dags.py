@@ -21,7 +21,7 @@ from tideline.airflow.approval import COMMENT
 from tideline.airflow.decode_operators import DecodeRows, VerifyDecoded
 from tideline.airflow.fleet_dags import build_fleet_dag
 from tideline.airflow.fold_operators import FoldChanges, VerifyCurrent
-from tideline.airflow.forms import asset_of, run_form, settings_of, timetable_of
+from tideline.airflow.forms import asset_of, run_form, schedule_of, settings_of
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -60,11 +60,11 @@ def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DA
 
 
 def _dag_of_stream(name: str, folder: str | Path | None) -> DAG:
-    return build_dag(find_stream(name, folder))
+    return build_dag(find_stream(name, folder), folder=folder)
 
 
 def _dag_of_fleet(name: str, folder: str | Path | None) -> DAG:
-    return build_fleet_dag(*find_fleet(name, folder))
+    return build_fleet_dag(*find_fleet(name, folder), folder)
 
 
 def _all_dags(folder: str | Path | None) -> list[DAG]:
@@ -81,7 +81,9 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
             what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
             doubled.setdefault(path, []).append(what)
         if file.dag_id == name:
-            problems += _added(dags, name, file.path, partial(build_dag, file.stream, file.warning))
+            problems += _added(
+                dags, name, file.path, partial(build_dag, file.stream, file.warning, folder)
+            )
     for path, contents in files.items():
         if contents.problems:
             problems.append((f"{path.stem}.refused", "\n".join(map(str, contents.problems))))
@@ -92,7 +94,9 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
             )
             problems.append((path.stem, what))
         elif fleet is not None:
-            problems += _added(dags, fleet.fleet, path, partial(build_fleet_dag, contents, path))
+            problems += _added(
+                dags, fleet.fleet, path, partial(build_fleet_dag, contents, path, folder)
+            )
     problems += [(f"{path.stem}.refused", first_few(w, 20, "\n")) for path, w in doubled.items()]
     for name, problem in problems:
         dag = _refused(name, problem, dags)
@@ -138,7 +142,7 @@ class RefusedStream(BaseOperator):
         raise StreamFileError(self.message)
 
 
-def build_dag(stream: Stream, warning: str | None = None) -> DAG:
+def build_dag(stream: Stream, warning: str | None = None, folder: str | Path | None = None) -> DAG:
     """One stream's Dag: plan, detect, resolve, ingest, verify, advance; then decode, if asked.
 
     `warning` stands first in its notes.
@@ -149,7 +153,7 @@ def build_dag(stream: Stream, warning: str | None = None) -> DAG:
         # With `proceed`, other runs go on while one waits for an answer.
         max_active_runs=16 if stream.on_incident == "proceed" else 1,
         params=run_form(),
-        schedule=timetable_of(stream),
+        schedule=schedule_of(stream, stream.stream, folder),
         **settings_of(stream),
         doc_md=_documentation(stream, warning),
     ) as dag:

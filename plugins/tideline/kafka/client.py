@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -22,7 +22,7 @@ from tideline.kafka.refusals import Refusal
 from tideline.kafka.requests import KafkaRequests
 from tideline.kafka.settings import KafkaSettings
 from tideline.kafka.tokens import Tokens, check_msk_iam
-from tideline.model.observation import Gap, Observation, TimedOffset
+from tideline.model.observation import Ends, Gap, Observation, TimedOffset
 from tideline.model.offsets import Intervals, TopicPartition
 
 Given = TypeVarTuple("Given")
@@ -91,6 +91,18 @@ class KafkaCluster:
         """The first record of each partition that is not older than an instant."""
         timestamp_ms = -((_EPOCH - instant) // timedelta(milliseconds=1))  # rounded up, exactly
         return self._call(self._requests.offsets_at, timestamp_ms, list(partitions))
+
+    def ends(self, topics: Mapping[str, str], ages: Mapping[int, Collection[str]]) -> Ends:
+        """Where topics end for a stream that reads them, and where what is young enough begins.
+
+        Partitions that no broker can tell of are left out, and so are topics that are not there.
+
+        Args:
+            topics: The isolation level by which each is read, by its name.
+            ages: Topics by age in seconds: records that are older are not young.
+        """
+        now_ms = int(datetime.now(UTC).timestamp() * 1000)
+        return self._call(self._requests.ends, topics, ages, now_ms)
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]

@@ -27,6 +27,7 @@ from kafka.protocol.metadata import MetadataRequest
 from tideline.errors import TopicIdMissing
 from tideline.kafka.record_batches import BatchReader
 from tideline.model.observation import (
+    Ends,
     Gap,
     Observation,
     PartitionObservation,
@@ -37,6 +38,7 @@ from tideline.model.offsets import Intervals, TopicPartition
 
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_ISOLATION = {"read_uncommitted": _READ_UNCOMMITTED, "read_committed": _READ_COMMITTED}
 _ABSENT_EPOCH = -1
 _NO_EPOCH = (
     "its leader tells no leader epoch (KIP-320), so that a log which was cut could not be told"
@@ -185,6 +187,43 @@ class KafkaRequests:
             partition: TimedOffset(answer.offset, answer.timestamp) if answer.offset >= 0 else None
             for partition, answer in answers.items()
         }
+
+    async def ends(
+        self, topics: Mapping[str, str], ages: Mapping[int, Collection[str]], now_ms: int
+    ) -> Ends:
+        """Where topics end, and where what is young begins; what cannot be told is left out.
+
+        One Metadata request; to each leader one ListOffsets for each isolation and each age.
+
+        Args:
+            topics: The isolation level by which each is read.
+            ages: Topics by age in seconds.
+            now_ms: Milliseconds since 1970.
+        """
+        led = partitions_by_leader(await self.metadata(sorted(topics)))
+        ends: dict[str, dict[int, int]] = defaultdict(dict)
+        young: dict[int, dict[str, dict[int, int]]] = {age: defaultdict(dict) for age in ages}
+        for leader, partitions in led.items():
+            for level, isolation in _ISOLATION.items():
+                asked = [p for p in partitions if topics.get(p.topic) == level]
+                for place, end in (await self._told(leader, asked, _LATEST, isolation)).items():
+                    ends[place.topic][place.partition] = end
+            for age, names in ages.items():
+                asked, since = [p for p in partitions if p.topic in names], now_ms - age * 1000
+                answers = await self._told(leader, asked, since, _READ_UNCOMMITTED)
+                for (topic, number), at in answers.items():
+                    first = at if at >= 0 else ends[topic].get(number, 0)
+                    young[age][topic][number] = first
+        return Ends(ends, young)
+
+    async def _told(
+        self, leader: int, partitions: list[TopicPartition], timestamp: int, isolation: int
+    ) -> dict[TopicPartition, int]:
+        """A leader's answer to ListOffsets, without partitions of which it can tell nothing."""
+        if not partitions:
+            return {}
+        answers = await self.list_offsets(leader, partitions, timestamp, isolation)
+        return {p: int(answer.offset) for p, answer in answers.items() if not answer.error_code}
 
     async def _offsets_of(
         self, wanted: Collection[TopicPartition], metadata: Mapping[str, Any], timestamp: int

@@ -101,6 +101,15 @@ CURRENT_ROWS = Metric(
     "`verify_current`",
 )
 
+LAG_WATCH_ERRORS = Metric(
+    "tideline.lag_watch_errors",
+    "polls",
+    "polls in a row that could not tell a lag, for brokers or a ledger that did not answer; 0 once"
+    " one can",
+    "the triggerer",
+    ("connection",),
+)
+
 METRICS: tuple[Metric, ...] = (
     OFFSET_LAG,
     LAG_SECONDS,
@@ -115,6 +124,7 @@ METRICS: tuple[Metric, ...] = (
     QUARANTINED,
     FOLDED,
     CURRENT_ROWS,
+    LAG_WATCH_ERRORS,
 )
 
 

@@ -5,7 +5,7 @@ First why an offset has no row; then the answers about topics and the table that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -274,3 +274,19 @@ class Observation:
         """That partition; None if its topic was not asked about or does not have it."""
         topic = self.topic(at.topic)
         return None if topic is None else topic.partition(at.partition)
+
+
+ByPartition = Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where partitions end, and where what is young enough begins; by topic, then by number.
+
+    Args:
+        ends: The end that a stream may read to, exclusive.
+        young: By age in seconds: the first record that is not older, its end where all are older.
+    """
+
+    ends: Mapping[str, ByPartition]
+    young: Mapping[int, Mapping[str, ByPartition]]

@@ -12,21 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
+from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.kafka.settings import KafkaSettings, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
 from tideline.page.bands import Seen, StreamFacts, StreamView
 from tideline.page.workers import Workers
-from tideline.stream.contents import FileContents, topics_file
-from tideline.stream.files import StreamFile, by_name, read_file, stream_paths
+from tideline.stream.files import StreamFile
+from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
@@ -39,7 +38,6 @@ _BROKERS_EVERY = 10
 _LEDGER_EVERY = 2
 _LIST_EVERY = 30
 """Of a ledger in the list, which asks all of them."""
-_FILES_EVERY = 5
 _BROKER_PATIENCE_MS = 8000
 PATIENCE_SECONDS = 8
 """Whoever looks is told after so long that a service does not answer."""
@@ -184,76 +182,17 @@ def _less_patient(settings: KafkaSettings) -> KafkaSettings:
     return replace(settings, properties=properties)
 
 
-_Stamp = tuple[int, int, int, int]
+class _StreamFiles(StreamsFolder):
+    """Whoever looks is not told of folders."""
 
-
-class _StreamFiles:
-    """Accepted stream files by the name of their stream; a file is parsed when it has changed."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
-        self._streams: Mapping[str, StreamFile] = {}
-        self._read_at: float | None = None
-        self._lock = threading.Lock()
-
-    def streams(self) -> Mapping[str, StreamFile]:
-        with self._lock:
-            now = time.monotonic()
-            if self._read_at is None or now - self._read_at >= _FILES_EVERY:
-                self._streams = self._read()
-                self._read_at = now
-            return self._streams
-
-    def _paths(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         try:
-            return stream_paths(self._folder)
+            return super().paths()
         except BadInput as error:  # it names a folder, and anybody may have asked
             log.error("the page: %s", error)
             raise BadInput(
                 "the page has no folder of stream files; see the log of Airflow's server"
             ) from None
-
-    def _read(self) -> Mapping[str, StreamFile]:
-        parsed = {}
-        for path in self._paths():
-            known = self._parsed.get(path)
-            contents = known[1] if known is not None else None
-            try:
-                stamp = _stamp(path, contents)
-            except FileNotFoundError:
-                continue  # deleted since it was listed
-            if known is None or known[0] != stamp:
-                contents = _accepted(path)
-                stamp = _stamp(path, contents)
-            parsed[path] = (stamp, contents)
-        self._parsed = parsed
-        accepted = {
-            path: contents for path, (_, contents) in parsed.items() if contents is not None
-        }
-        return by_name(accepted, (path.stem for path in parsed.keys() - accepted.keys()))
-
-
-def _stamp(path: Path, contents: FileContents | None) -> _Stamp:
-    """Changes with a file, and with the topics that were found where it is a fleet's.
-
-    Raises:
-        FileNotFoundError: The file is gone.
-    """
-    own = path.stat()
-    found = (0, 0)
-    if contents is not None and contents.fleet is not None:
-        with suppress(OSError):
-            topics = topics_file(contents.fleet, path).stat()
-            found = (topics.st_mtime_ns, topics.st_size)
-    return own.st_mtime_ns, own.st_size, *found
-
-
-def _accepted(path: Path) -> FileContents | None:
-    try:
-        return read_file(path)
-    except StreamFileError:
-        return None  # its Dag shows why
 
 
 class Lookout(Generic[Key, Value]):

@@ -1,6 +1,7 @@
-"""What the sections of a stream file share, and the two that are about no record.
+"""What the sections of a stream file share, and those that are about no record.
 
-In this order: the base of each section and bounds of its values; what Airflow is told of the Dag.
+In this order: the base of each section and bounds of its values; what Airflow is told of the Dag;
+what starts runs beside its schedule.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tideline.model.addresses import safe_uri
 
@@ -105,3 +106,27 @@ class AirflowSettings(Section):
     def deciders(self) -> list[str] | None:
         """Whose decisions about incidents count; None for everybody whom Airflow lets answer."""
         return self.approvers or self.operators
+
+
+class Trigger(Section):
+    """Runs that are started by lag, beside the schedule. Needs Airflow 3.3."""
+
+    lag_records: int | None = Field(
+        None, ge=1, le=LARGEST_OFFSET, strict=True, description="So many unread offsets start one."
+    )
+    lag_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=TEN_YEARS,
+        strict=True,
+        description="A record that has waited for so long starts one.",
+    )
+    poll_seconds: int = Field(
+        10, ge=1, le=3600, strict=True, description="How often the brokers are asked."
+    )
+
+    @model_validator(mode="after")
+    def _starts_somewhere(self) -> Trigger:
+        if self.lag_records is None and self.lag_seconds is None:
+            raise ValueError("give lag_records, lag_seconds or both")
+        return self

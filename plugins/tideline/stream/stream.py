@@ -36,6 +36,7 @@ from tideline.stream.settings import (
     AirflowSettings,
     ConnectionId,
     Section,
+    Trigger,
 )
 
 
@@ -50,6 +51,7 @@ class Stream(Section):
         description="Cron expression of five fields, or a preset such as @hourly; without one,"
         " only manual runs.",
     )
+    trigger: Trigger | None = None
     timezone: str = Field("UTC", description="Time zone of the schedule.")
     start: Start = Field(
         "earliest",
@@ -182,6 +184,14 @@ class Stream(Section):
                     "neither {one} nor {other} may lie inside the other",
                     {"one": one, "other": other},
                 )
+        return self
+
+    @whole(mode="after")
+    def _lag_beside_a_clock(self) -> Stream:
+        if self.trigger is not None and self.schedule is None:
+            raise PydanticCustomError(
+                "trigger", "needs a schedule beside it, for events that get lost; @daily is enough"
+            )
         return self
 
     @whole(mode="after")

@@ -1,0 +1,232 @@
+"""A run is due by what is unread behind the head; it is asked for again ever more seldom."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from tests.worlds.build import ID, OTHER_ID, head, position
+from tideline.airflow import lag_watch
+from tideline.airflow.lag_watch import LagWatch
+from tideline.errors import ServiceAway
+from tideline.model.observation import Ends
+from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
+
+STREAM = """\
+stream: {name}
+kafka: {{connection: {connection}, topics: [{name}]}}
+table: {{uri: /lake/{name}}}
+schedule: "@daily"
+trigger: {{lag_records: 100, lag_seconds: 60, poll_seconds: 5}}
+"""
+
+
+def ends(young=None, **topics):
+    return Ends(topics, {60: young or {}})
+
+
+def test_lag_is_counted_from_the_head():
+    """Also of partitions without a position; not of topics that are set aside."""
+    known = head(
+        position(100), position(50, partition=1), position(7, topic="old", topic_id=OTHER_ID)
+    )
+    known = replace(known, set_aside=("old",))
+    found = ends(orders={0: 130, 1: 40, 2: 5}, old={0: 999}, others={0: 999})
+    assert lag_of(known, ["orders"], found, None) == Lag(35)
+    assert lag_of(head(), ["orders"], found, 60) == Lag(175)
+
+
+def test_a_record_is_old_if_the_first_young_one_lies_beyond_the_head():
+    known = head(position(100))
+    assert not lag_of(known, ["orders"], ends({"orders": {0: 100}}, orders={0: 130}), 60).is_old
+    assert lag_of(known, ["orders"], ends({"orders": {0: 101}}, orders={0: 130}), 60).is_old
+    assert not lag_of(known, ["orders"], ends({"orders": {0: 130}}, orders={0: 130}), None).is_old
+    read = head(position(130))
+    assert not lag_of(read, ["orders"], ends({"orders": {0: 130}}, orders={0: 130}), 60).is_old
+
+
+def test_either_of_both_bounds_makes_a_run_due():
+    assert reason(Lag(99), 100, 60) is None
+    assert reason(Lag(100), 100, 60) == "100 offsets are unread, 100 may be"
+    assert reason(Lag(1, is_old=True), 100, 60) == "a record has waited for longer than 60 s"
+    assert reason(Lag(10**9, is_old=True), None, None) is None
+
+
+def test_while_the_head_stands_still_a_run_is_asked_for_ever_more_seldom():
+    """A halted stream under steady traffic, a paused Dag: seven times in the first hour."""
+    before, times, now = None, 0, 0.0
+    while now < 3600:
+        if may_ask(before, (), now):
+            before, times = asked(before, (), now), times + 1
+        now += 10
+    assert times == 7
+    assert before.wait == MOST_WAIT
+    moved = (("orders", ID, 0, 0, 5),)
+    assert may_ask(before, moved, now)
+    assert asked(before, moved, now).wait == FIRST_WAIT
+
+
+class World:
+    """Streams in files; brokers and ledgers that say what a test wants."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.now = folder, 0.0
+        self.log = {}
+        self.heads, self.incidents = {}, {}
+        self.asked, self.read = [], []
+        self.away = set()
+        self.published = []
+        monkeypatch.setattr(lag_watch, "KafkaCluster", self.cluster)
+        monkeypatch.setattr(lag_watch, "kafka_settings", lambda connection: connection)
+        monkeypatch.setattr(lag_watch, "open_ledger", self.ledger)
+        monkeypatch.setattr(lag_watch, "publish", lambda m, v, **t: self.published.append((v, t)))
+        self.watch = LagWatch(str(folder), clock=lambda: self.now)
+
+    def stream(self, name, connection="one", more=""):
+        text = STREAM.format(name=name, connection=connection) + more
+        (self.folder / f"{name}.yaml").write_text(text)
+        self.watch.join(name)
+        self.log[name] = 0
+
+    def cluster(self, connection):
+        def found(topics, ages):
+            self.asked.append(connection)
+            if connection in self.away:
+                raise ServiceAway(f"{connection} is away")
+            return Ends({t: {0: self.log[t]} for t in topics}, {a: {} for a in ages})
+
+        return SimpleNamespace(ends=found)
+
+    def ledger(self, stream):
+        def read(*_):
+            self.read.append(stream.stream)
+            if stream.stream in self.away:
+                raise ServiceAway("the ledger is away")
+            at = self.heads.get(stream.stream)
+            known = head() if at is None else head(position(at, topic=stream.stream))
+            incidents = self.incidents.get(stream.stream, ())
+            return SimpleNamespace(head=known, open_incidents=incidents)
+
+        return SimpleNamespace(read=read, read_since=read)
+
+    def poll(self, seconds=10):
+        """The Dags that are told of at the next look."""
+        self.now += seconds
+        self.watch._folder._read_at = None
+        due = {}
+        for connection, files in self.watch._to_ask().items():
+            due |= self.watch.look(connection, files)
+        return due
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    return World(tmp_path, monkeypatch)
+
+
+def test_one_request_serves_all_streams_of_a_cluster(world):
+    """Ledgers are read once, and then only of those that seem to be behind."""
+    for n in range(20):
+        world.stream(f"s{n}")
+    world.stream("other", "two")
+    assert world.poll() == {}
+    assert sorted(world.asked) == ["one", "two"]
+    assert len(world.read) == 21
+    world.log["s3"] = 100
+    assert world.poll()["s3"]["streams"] == {
+        "s3": {"lag": 100, "why": "100 offsets are unread, 100 may be"}
+    }
+    assert world.read[21:] == ["s3"]
+
+
+def test_a_head_that_has_moved_since_it_was_read_is_read_again(world):
+    world.stream("a")
+    world.poll()
+    world.log["a"], world.heads["a"] = 150, 140
+    assert world.poll() == {}
+    assert world.read == ["a", "a"]
+
+
+def test_lag_that_stays_is_told_again_and_again(world):
+    """An event is lost where a Dag is paused; a capped run leaves lag."""
+    world.stream("a")
+    world.log["a"] = 1000
+    told = []
+    for tick in range(61):
+        if world.poll():
+            told.append(tick * 10)
+    assert told == [0, 60, 180, 420]
+    world.heads["a"] = 200
+    assert "a" in world.poll()
+
+
+def test_a_stream_that_would_halt_is_not_started(world):
+    """Once somebody has decided it is."""
+    world.stream("a")
+    world.stream("b", more="on_incident: proceed\n")
+    world.log = {"a": 500, "b": 500}
+    world.incidents = {n: (SimpleNamespace(is_decided=False),) for n in "ab"}
+    assert set(world.poll()) == {"b"}
+    world.incidents["a"] = (SimpleNamespace(is_decided=True),)
+    assert set(world.poll()) == {"a"}
+
+
+def test_what_is_away_is_said_once_and_holds_up_no_other(world, caplog):
+    """An exception would fail every trigger that shares the poll."""
+    world.stream("a")
+    world.stream("b", "two")
+    world.stream("c", "two")
+    world.log = dict.fromkeys("abc", 500)
+    world.away = {"one", "c"}
+    with caplog.at_level(logging.WARNING, "tideline"):
+        assert set(world.poll()) == {"b"}
+        for _ in range(5):
+            world.poll()
+    assert len(caplog.records) == 2
+    assert (6, {"connection": "one"}) in world.published
+    world.away.clear()
+    assert set(world.poll()) >= {"a", "c"}
+    assert (0, {"connection": "one"}) in world.published
+
+
+def test_only_dags_with_a_watcher_are_asked_for(world):
+    world.stream("a")
+    world.log["a"] = 500
+    world.watch.leave("a")
+    assert world.poll() == {}
+    assert world.asked == []
+
+
+def test_no_cluster_is_asked_more_often_than_its_streams_want(world):
+    world.stream("a")
+    world.poll()
+    world.poll(1)
+    world.poll(4)
+    assert world.asked == ["one", "one"]
+
+
+def test_a_broken_folder_ends_nothing(world, caplog):
+    world.stream("a")
+    world.folder.rename(world.folder.with_name("gone"))
+    with caplog.at_level(logging.WARNING, "tideline"):
+        assert world.poll() == {}
+    assert "the folder of stream files" in caplog.text
+
+
+def test_all_triggers_share_one_poll_and_hear_of_their_own_dag():
+    trigger_module = pytest.importorskip("tideline.airflow.lag_trigger")
+    one, other = (trigger_module.LagTrigger(name, "/streams") for name in "ab")
+    assert one.shared_stream_key() == other.shared_stream_key()
+    assert one.serialize()[1] == {"dag_id": "a", "folder": "/streams"}
+
+    async def raw():
+        yield {"b": {"n": 1}}
+        yield {"a": {"n": 2}, "b": {"n": 3}}
+
+    async def heard():
+        return [event.payload async for event in one.filter_shared_stream(raw())]
+
+    assert asyncio.run(heard()) == [{"n": 2}]
+    assert lag_watch.watch_of("/streams")._members["a"] == 0
