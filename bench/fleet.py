@@ -28,9 +28,9 @@ from bench.processor import spent
 from bench.report import write_between
 from bench.tables import Table
 from devstack.airflow_client import AirflowClient
+from devstack.postgres import Postgres
 from devstack.process import wait_until
 from devstack.stack import Stack
-from tests.worlds.postgres import Postgres
 from tideline.launch.local_driver import warm_drivers
 
 _RECORDS = 1000

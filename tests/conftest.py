@@ -17,10 +17,10 @@ from devstack.connect_server import ConnectServer
 from devstack.harness import StreamHarness
 from devstack.object_store import S3Proxy, VersityGateway
 from devstack.object_store_programs import GATEWAY
+from devstack.postgres import Postgres
 from devstack.registry import Registry
 from devstack.spark_apps import ConnectSpark, InProcessSpark
 from tests.worlds.object_stores import BUCKET, Bucket, Fronted, fronted
-from tests.worlds.postgres import Postgres
 from tests.worlds.secured_broker import SecuredBroker, secured_broker
 from tideline.model.addresses import StoreKind
 

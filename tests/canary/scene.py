@@ -23,6 +23,7 @@ from devstack.airflow_harness import AirflowHarness, started
 from devstack.cloud_emulators import Azurite, FakeGcs
 from devstack.connect_server import ConnectServer
 from devstack.object_store import S3Proxy
+from devstack.postgres import Postgres
 from devstack.process import wait_until
 from devstack.stack import Stack
 from tests.canary.crawling import crawl
@@ -30,7 +31,6 @@ from tests.canary.searching import Canaries, Findings, search_folder
 from tests.worlds.drivers import drivers, jvms
 from tests.worlds.http_stub import HttpStub, json_answer
 from tests.worlds.object_stores import BUCKET
-from tests.worlds.postgres import Postgres
 from tests.worlds.secured_broker import PASSWORD, SecuredBroker, secured_broker
 from tests.worlds.token_issuer import SECRET
 from tideline.stream.stream import Stream

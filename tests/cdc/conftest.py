@@ -8,8 +8,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions
 
 from devstack.debezium import Debezium, avro_converters
+from devstack.postgres import Postgres
 from devstack.process import wait_until
-from tests.worlds.postgres import Postgres
 
 
 @pytest.fixture

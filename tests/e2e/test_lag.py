@@ -17,6 +17,14 @@ def harness(airflow_harness):
     return airflow_harness
 
 
+def watched(harness, client, name, **changes):
+    """A stream whose clock has had its run: that would land what is sent meanwhile."""
+    stream = started(harness, client, name, schedule="@yearly", trigger=LAG, **changes)
+    wait_until(lambda: client.runs(name), "the clock's own run", 60)
+    assert client.wait_for_run(name, client.runs(name)[0]["dag_run_id"]) == "success"
+    return stream
+
+
 def by_lag(client, name):
     return [run for run in client.runs(name) if run["run_type"] == "asset_triggered"]
 
@@ -31,8 +39,7 @@ def ended(client, name, count, state="success"):
 def test_lag_starts_a_run_and_never_one_that_would_halt(harness, client):
     """Produced, landed; below the bound nothing; paused, and the event is not lost for good."""
     topic = harness.create(partitions=2)
-    stream = started(harness, client, "eager", schedule="@yearly", trigger=LAG)
-    wait_until(lambda: client.runs("eager"), "the clock's own run", 60)
+    stream = watched(harness, client, "eager")
     began = time.monotonic()
     harness.send(60)
     ended(client, "eager", 1)
@@ -59,7 +66,7 @@ def test_lag_starts_a_run_and_never_one_that_would_halt(harness, client):
     runs = len(by_lag(client, "eager"))
     harness.send(500)
     other = harness.create("other", partitions=1)
-    second = started(harness, client, "other", topics=["other"], schedule="@yearly", trigger=LAG)
+    second = watched(harness, client, "other", topics=["other"])
     harness.send(60, "other")
     ended(client, "other", 1)  # the same poll has seen both
     assert head(second) == {(other, 0): 60}
@@ -70,8 +77,7 @@ def test_lag_starts_a_run_and_never_one_that_would_halt(harness, client):
 def test_an_event_of_a_paused_dag_and_a_triggerer_that_dies_lose_nothing(harness, client, stack):
     """Airflow forgets what it was told while a Dag was paused; the lag is told again."""
     topic = harness.create(partitions=1)
-    stream = started(harness, client, "paused", schedule="@yearly", trigger=LAG)
-    wait_until(lambda: client.runs("paused"), "the clock's own run", 60)
+    stream = watched(harness, client, "paused")
     harness.send(60)
     ended(client, "paused", 1)
     client.pause("paused", True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from devstack.postgres import Postgres
 from tests.worlds.ledgers import create_tables
-from tests.worlds.postgres import Postgres
 
 
 class InFiles:

@@ -30,7 +30,7 @@ def routes():
 
 def cases():
     for path, _ in routes():
-        if "{dag_id}" in path:
+        if "{stream}" in path:
             yield path, "shown", SHOWN
             yield path, "hidden", HIDDEN
         else:
@@ -38,7 +38,7 @@ def cases():
 
 
 def url(path, stream):
-    return "/tideline" + path.format(dag_id=stream, **VALUES)
+    return "/tideline" + path.format(stream=stream, **VALUES)
 
 
 def has_headers(answer):

@@ -16,7 +16,7 @@ from tests.worlds.build import OTHER_ID
 from tideline.cli.main import main
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.settings import kafka_settings
-from tideline.model.head import LandedDay, PartitionPosition
+from tideline.model.head import KnownCommit, LandedDay, PartitionPosition
 from tideline.model.incident import Finding
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.request import RunRequest
@@ -24,6 +24,7 @@ from tideline.model.run import RunRecord
 from tideline.page import routes as access
 from tideline.page import sources
 from tideline.page.app import build_app
+from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
 
 ROOT = Path(__file__).parents[2]
@@ -360,3 +361,45 @@ def test_a_ledger_that_moves_is_read_where_the_file_says(api, stream, harness):
         return page["table"].endswith("elsewhere") and page["status"]["state"] == "never_run"
 
     wait_until(is_there, "the page shows the ledger of before", 30)
+
+
+def test_streams_of_a_fleet_belong_to_the_dag_that_lands_them(harness):
+    """With shards that is the fleet's: rights, links and commands go by it."""
+    topic = harness.create("one", partitions=1)
+    harness.send(3, suffix="one")
+    text = f"""\
+fleet: herd
+shards: 2
+topics: [{topic}]
+stream:
+  stream: "{{topic}}"
+  kafka: {{connection: {harness.connection}}}
+  table: {{uri: "{harness.lake}/{{topic}}"}}
+"""
+    (harness.folder / "herd.yaml").write_text(text)
+    stream = read_stream(harness.folder / "herd.yaml", topic)
+    cluster, found = identity(stream)
+    position = PartitionPosition(topic, found, 0, 0, 1, 0)
+    covered = Coverage(PartitionIdentity(found, 0, 0), (OffsetRange(0, 1),))
+    commit = KnownCommit(1, 1, "plan-1", "run-1", ())
+    facts = {"cluster_id": cluster, "positions": (position,), "coverage": (covered,)}
+    open_ledger(stream).update(
+        lambda state: state.with_head(replace(state.head, **facts, commits=(commit,)))
+    )
+    app = build_app(harness.folder)
+    app.dependency_overrides[access.LOGGED_IN.dependency] = lambda: None
+    app.dependency_overrides[access._readable] = lambda: {"herd", topic}
+    app.dependency_overrides[access.MAY_READ.dependency] = lambda: None
+    with TestClient(app, base_url="http://testserver/api/v1") as client:
+        (listed,) = settled(client, "/streams")["streams"]
+        assert (listed["stream"], listed["fleet"]) == (topic, "herd")
+        one = settled(client, f"/streams/{topic}")
+        assert one["dag_id"] == app.state.sources.dag_of(topic) == "herd"
+        commands = [split(a["command"]) for a in one["actions"] if a["command"]]
+        file = str(harness.folder / "herd.yaml")
+        again = ["tideline", "run", file, "--stream", topic, "--run-id", "run-1"]
+        assert again in commands
+        assert all(a["url"].startswith(("dags/herd", "dags/tideline_")) for a in one["actions"])
+    app.dependency_overrides[access._readable] = lambda: {topic}
+    with TestClient(app, base_url="http://testserver/api/v1") as client:
+        assert client.get("/streams").json()["streams"] == []

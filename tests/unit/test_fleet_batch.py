@@ -115,11 +115,11 @@ def test_a_service_that_is_away_is_not_waited_for_by_each_of_hundreds(ledgers):
     ledgers.does = {f"s{n:02}": ServiceAway("no broker") for n in range(30)}
     found = run(sorted(ledgers.does))
     assert {r.state for r in found.values()} == {"retry"}
-    assert 4 <= len(ledgers.ran) <= 6
+    assert 2 <= len(ledgers.ran) <= 4
     assert sum("not begun: " in str(r.error) for r in found.values()) == 30 - len(ledgers.ran)
     ledgers.ran.clear()
     ledgers.does = {f"s{n:02}": ServiceAway("x") if n % 2 else None for n in range(30)}
-    run(sorted(ledgers.does), threads=1)
+    run(sorted(ledgers.does), threads=2)
     assert len(ledgers.ran) == 30
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class LagWatch:
         self._next: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
         self._told: dict[str, str] = {}
+        # Its connections stay open for days, and it tells each step of each.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
     def join(self, dag_id: str) -> None:
         """From now on runs of a Dag are asked for."""
@@ -201,8 +203,3 @@ _WATCHES: dict[str | None, LagWatch] = {}
 def watch_of(folder: str | None) -> LagWatch:
     """The watch of a folder in this process: the one that all triggers share."""
     return _WATCHES.setdefault(folder, LagWatch(folder))
-
-
-def known_watches() -> Mapping[str | None, LagWatch]:
-    """All watches of this process, by their folders."""
-    return _WATCHES

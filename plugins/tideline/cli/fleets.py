@@ -55,7 +55,7 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: Output) 
         found = discover(options.file)
         if found is not None:
             output.line(f"discovered: {found}")
-    except TidelineError as error:  # topics that are known land all the same
+    except BadInput as error:  # topics that are known land all the same
         not_found = error
     contents = read_fleet(options.file)
     fleet = contents.fleet

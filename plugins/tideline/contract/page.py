@@ -31,10 +31,12 @@ class ListedStream(Shape):
     """A stream of the list; without a status where its ledger has never answered.
 
     `retention_seconds` is how long the topic that is reached first keeps records. `warning` says
-    which file counts where several name the stream; null where one does.
+    which file counts where several name the stream; null where one does. `fleet` is null for a
+    stream with a file of its own.
     """
 
     stream: str
+    fleet: str | None
     topics: str
     table: str
     status: StreamStatus | None

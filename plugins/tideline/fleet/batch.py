@@ -44,8 +44,6 @@ ORDER: tuple[State, ...] = (
     "failed",
 )
 """Every state, the worst last."""
-_IN_VAIN = 2
-"""Times the threads: so many streams in a row that a service is away for, and the rest waits."""
 _NAMED = 50
 """Streams by name in a summary, at most."""
 
@@ -207,7 +205,7 @@ class Batch:
         with self._lock:
             if self._is_stopped:
                 return "the batch was stopped before it came to this stream"
-            if len(self._in_vain) >= _IN_VAIN * self._threads:
+            if len(self._in_vain) >= self._threads:
                 found = f"{len(self._in_vain)} streams in a row found a service away, the last was"
                 return f"{found} {self._in_vain[-1]}"
         return None

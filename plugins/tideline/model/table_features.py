@@ -98,6 +98,21 @@ _FEATURES = {
 """Features that matter as soon as the protocol lists them: why, and what takes them away."""
 
 
+_UNREADABLE = {
+    "catalog-managed table": Refusal(
+        "catalogManaged",
+        "a catalog takes its commits, and the log alone does not tell what the table holds",
+        "give the stream a table that no catalog manages, and an external name for it there",
+    ),
+    "table with empty schema": Refusal(
+        "an empty schema",
+        "somebody has made the table without a column, as a catalog does for a name",
+        "drop it: the first run makes the table",
+    ),
+}
+"""Logs that delta-rs does not read, by a part of what it says of them."""
+
+
 _PROPERTIES = {
     "delta.appendOnly": ("true", "a replay, a removal and a rewind have to take rows away"),
     "delta.enableChangeDataFeed": ("true", "each change would need a file of changed rows"),
@@ -121,8 +136,9 @@ _COLUMNS = {
 def refusals(table: TableObservation) -> Iterator[Refusal]:
     """Everything about a table that Tideline cannot write to, by name."""
     if table.unreadable is not None:
+        known = (refusal for part, refusal in _UNREADABLE.items() if part in table.unreadable)
         remedy = "drop the feature that is named, restore the table, or give the stream a new one"
-        yield Refusal("a log that delta-rs cannot read", table.unreadable, remedy)
+        yield next(known, Refusal("a log that delta-rs cannot read", table.unreadable, remedy))
     for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
         if name not in _WITHOUT_EFFECT:
             remedy = f"{_drop(name)}, or give the stream a new table"

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from shlex import quote as shell_quoted
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +31,7 @@ from tideline.model.verdicts import VERDICTS
 from tideline.page import docs
 from tideline.page.bands import StreamFacts, StreamView, lag_spread
 from tideline.rules.status import summarize
+from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
 DOCS = "TIDELINE_DOCS"
@@ -60,11 +60,11 @@ def build_stream(view: StreamView) -> page.StreamPage:
         **_facts(view),
         refreshing=view.is_pending,
         schedule=view.stream.schedule,
-        dag_id=view.stream.stream,
+        dag_id=view.file.dag_id,
         cluster_id=head.cluster_id if head is not None else None,
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
-        actions=() if view.facts is None else _actions_for(view.facts, view.file.path),
+        actions=() if view.facts is None else _actions_for(view.facts, view.file),
         docs=os.environ.get(DOCS) or ("docs" if docs.names() else None),
     )
 
@@ -80,6 +80,7 @@ def _facts(view: StreamView) -> dict[str, Any]:
         "table": stream.table.uri,
         "status": None if status is None else build_status(status),
         "warning": view.file.warning,
+        "fleet": view.file.fleet.fleet if view.file.fleet is not None else None,
         "retention_seconds": None if head is None else _retention(head.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
         "ledger": page.Look.of(view.ledger),
@@ -169,14 +170,14 @@ def _log(log: LogBands) -> page.Log:
     )
 
 
-def build_run(stream: Stream, record: RunRecord, state: LedgerState) -> page.PageRun:
+def build_run(file: StreamFile, record: RunRecord, state: LedgerState) -> page.PageRun:
     """A run, what keeps it from going on, and where Airflow shows it."""
     return page.PageRun.of(
         build_summary(record),
         record,
         record.request,
-        url=_run_url(stream.stream, record),
-        incidents=[i.incident_id for i in _holding(stream, record, state)],
+        url=_run_url(file.dag_id, record),
+        incidents=[i.incident_id for i in _holding(file.stream, record, state)],
     )
 
 
@@ -201,18 +202,23 @@ def _run_url(stream: str, record: RunRecord) -> str | None:
     return None if by is not None and by.startswith(_SHELL) else _run_page(stream, record.run_id)
 
 
-def _actions_for(facts: StreamFacts, file: Path) -> list[Action]:
+def _actions_for(facts: StreamFacts, file: StreamFile) -> list[Action]:
     """What a person can do about a stream now, the most urgent first."""
-    stream, state = facts.stream, facts.state
-    asked = (i for i in state.open_incidents if not i.is_decided and i.finding.executable)
-    return [*(_answer(stream, file, i) for i in asked), *_readings(facts), *_operations(facts)]
+    asked = (i for i in facts.state.open_incidents if not i.is_decided and i.finding.executable)
+    return [*(_answer(file, i) for i in asked), *_readings(facts, file), *_operations(facts, file)]
 
 
-def _answer(stream: Stream, file: Path, incident: Incident) -> Action:
+def _command(name: str, file: StreamFile, *more: str) -> str:
+    """A command about a stream as a shell takes it."""
+    which = () if file.fleet is None else ("--stream", file.stream.stream)
+    return " ".join(["tideline", name, *map(shell_quoted, (str(file.path), *which, *more))])
+
+
+def _answer(file: StreamFile, incident: Incident) -> Action:
     finding = incident.finding
     title = f"Answer {incident.incident_id}: {finding.place}, {finding.kind}"
     if incident.asked_in is not None:
-        asked_in = _run_page(stream.stream, incident.asked_in)
+        asked_in = _run_page(file.dag_id, incident.asked_in)
         return Action(
             title=title,
             url=f"{asked_in}/tasks/resolve_reset/required_actions",
@@ -227,15 +233,15 @@ def _answer(stream: Stream, file: Path, incident: Incident) -> Action:
         url="dags/tideline_resolve",
         fill=None,
         note="Choose at the incident above, or trigger this Dag",
-        command=f"tideline resolve {shell_quoted(str(file))} --incident {incident.incident_id}"
-        f" --choice {finding.executable[0]} --reason TEXT",
+        command=_command("resolve", file, "--incident", incident.incident_id)
+        + f" --choice {finding.executable[0]} --reason TEXT",
         incident=incident.incident_id,
         choices=[page.Choice(choice=c, meaning=texts[c]) for c in finding.executable],
     )
 
 
-def _readings(facts: StreamFacts) -> Iterator[Action]:
-    dag = f"dags/{_quoted(facts.stream.stream)}"
+def _readings(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
+    dag = f"dags/{_quoted(file.dag_id)}"
     yield Action(title="Land what is new", url=dag, fill=None, note="Trigger, single run")
     yield Action(
         title="Land a window again, or for the first time",
@@ -243,26 +249,48 @@ def _readings(facts: StreamFacts) -> Iterator[Action]:
         fill=None,
         note="Trigger, Backfill: the data intervals of its runs are read as windows of time",
     )
-    ranges = [asdict(r) for r in facts.not_landed]
-    if ranges:
+    ranges = json.dumps([asdict(r) for r in facts.not_landed], separators=(",", ":"))
+    if facts.not_landed and _has_own_dag(file):
         yield Action(
             title="Land offsets that were passed over",
             url=dag,
-            fill=json.dumps(ranges, separators=(",", ":")),
+            fill=ranges,
             note="Trigger, single run: paste this into ranges",
+        )
+    elif facts.not_landed:
+        yield Action(
+            title="Land offsets that were passed over",
+            url=dag,
+            fill=None,
+            note="Its fleet's Dag takes no ranges: in a shell",
+            command=_command("run", file, "--ranges", ranges),
         )
 
 
-def _operations(facts: StreamFacts) -> Iterator[Action]:
+def _has_own_dag(file: StreamFile) -> bool:
+    return file.dag_id == file.stream.stream
+
+
+def _operations(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
     stream, head = facts.stream, facts.state.head
     if head.commits:
         newest = head.commits[-1].run_id
-        yield Action(
-            title="Read the newest run's offsets again",
-            url=f"{_run_page(stream.stream, newest)}/tasks/ingest_ranges",
-            fill=None,
-            note="Clear this task: the same offsets are read, and one copy stays",
-        )
+        again = "Clear this task: the same offsets are read, and one copy stays"
+        if _has_own_dag(file):
+            yield Action(
+                title="Read the newest run's offsets again",
+                url=f"{_run_page(file.dag_id, newest)}/tasks/ingest_ranges",
+                fill=None,
+                note=again,
+            )
+        else:
+            yield Action(
+                title="Read the newest run's offsets again",
+                url=f"dags/{_quoted(file.dag_id)}",
+                fill=None,
+                note="A clear of its fleet's task lands only what is not closed: in a shell",
+                command=_command("run", file, "--run-id", newest),
+            )
         yield Action(
             title="Rewind to after the newest run",
             url="dags/tideline_rewind",

@@ -1,8 +1,8 @@
 """The page's API, version 1, and who may see what: Airflow's own rights, asked with each request.
 
 Every route is a GET, and changes nothing. A new one belongs to one of the two routers: `everybody`,
-for whoever is logged in, or `readers`, whose paths name a Dag that the caller may read. A test
-builds the table of routes from the application itself, and fails for one that asks for neither.
+for whoever is logged in, or `readers`, whose paths name a stream whose Dag the caller may read. A
+test builds the table of routes from the application, and fails for one that asks for neither.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ from tideline.rules.status import explain
 
 LOGGED_IN = Depends(get_user)
 """Somebody whom Airflow knows; 401 otherwise."""
-MAY_READ = Depends(requires_access_dag("GET"))
-"""Whoever may read the Dag that the path names as `dag_id`; 401 or 403 otherwise."""
+
+
+def _may_read(request: Request, user: GetUserDep) -> None:
+    dag_id = _sources(request).dag_of(request.path_params["stream"])
+    requires_access_dag("GET", param_dag_id=dag_id)(request, user)
+
+
+MAY_READ = Depends(_may_read)
+"""Whoever may read the Dag that lands the stream which the path names; 401 or 403 otherwise."""
 
 
 def _readable(user: GetUserDep) -> set[str]:
@@ -42,9 +49,9 @@ Readable = Annotated[set[str], Depends(_readable)]
 """Ids of the Dags that the caller may read."""
 Answer = TypeVar("Answer")
 everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])
-readers = APIRouter(prefix="/api/v1/streams/{dag_id}", dependencies=[MAY_READ])
+readers = APIRouter(prefix="/api/v1/streams/{stream}", dependencies=[MAY_READ])
 
-DagId = Annotated[str, Path(description="The stream's name: its Dag has the same.")]
+StreamName = Annotated[str, Path(description="The stream's name.")]
 Count = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
 Sort = Annotated[
     Literal["lag", "headroom", "partition"],
@@ -56,33 +63,33 @@ Sort = Annotated[
 def streams(request: Request, readable: Readable) -> page.StreamList:
     """All streams that the caller may read, at a glance."""
     sources = _sources(request)
-    return building.build_list(sources.views(sources.names() & readable))
+    return building.build_list(sources.views(sources.readable(readable)))
 
 
 @readers.get("")
-def stream(request: Request, dag_id: DagId) -> page.StreamPage:
+def one_stream(request: Request, stream: StreamName) -> page.StreamPage:
     """One stream: its state, its open incidents, and what can be done."""
-    return building.build_stream(_view(request, dag_id))
+    return building.build_stream(_view(request, stream))
 
 
 @readers.get("/partitions")
 def partitions(
     request: Request,
-    dag_id: DagId,
+    stream: StreamName,
     sort: Sort = "lag",
     first: Annotated[int, Query(ge=0, description="How many to leave out.")] = 0,
     count: Count = 50,
     topic: Annotated[str | None, Query(description="Only this topic's.")] = None,
 ) -> page.PartitionPage:
     """Some of a stream's partitions, with what became of their offsets."""
-    view = _view(request, dag_id)
+    view = _view(request, stream)
     return building.build_partitions(view, sort=sort, first=first, count=count, topic=topic)
 
 
 @readers.get("/runs")
-async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPage:
+async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.RunPage:
     """The newest runs of which the ledger has a record: the open ones, then the closed ones."""
-    stream = (await asyncio.to_thread(_view, request, dag_id)).stream
+    file = (await asyncio.to_thread(_view, request, stream)).file
 
     def newest(ledger: Ledger) -> page.RunPage:
         closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
@@ -93,15 +100,15 @@ async def runs(request: Request, dag_id: DagId, count: Count = 50) -> page.RunPa
             *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
         ]
         return page.RunPage(
-            runs=[building.build_run(stream, r, state) for r in found[:count]],
+            runs=[building.build_run(file, r, state) for r in found[:count]],
             more=len(found) > count,
         )
 
-    return await _from_history(request, dag_id, newest)
+    return await _from_history(request, stream, newest)
 
 
 @readers.get("/incidents")
-async def incidents(request: Request, dag_id: DagId, count: Count = 50) -> page.IncidentPage:
+async def incidents(request: Request, stream: StreamName, count: Count = 50) -> page.IncidentPage:
     """The open incidents, then the newest closed ones."""
 
     def newest(ledger: Ledger) -> page.IncidentPage:
@@ -111,13 +118,13 @@ async def incidents(request: Request, dag_id: DagId, count: Count = 50) -> page.
             incidents=[build_incident(i) for i in found[:count]], more=len(found) > count
         )
 
-    return await _from_history(request, dag_id, newest)
+    return await _from_history(request, stream, newest)
 
 
 @readers.get("/records/{topic}/{partition}/{offset}")
 async def record(
     request: Request,
-    dag_id: DagId,
+    stream: StreamName,
     topic: Annotated[str, Path(max_length=249)],
     partition: Annotated[int, Path(ge=0, lt=2**31)],
     offset: Annotated[int, Path(ge=0, lt=2**63)],
@@ -137,7 +144,7 @@ async def record(
             ledger.recent_incidents(),
         )
 
-    return Explained.of(await _from_history(request, dag_id, explained))
+    return Explained.of(await _from_history(request, stream, explained))
 
 
 def _sources(request: Request) -> Sources:
@@ -145,15 +152,15 @@ def _sources(request: Request) -> Sources:
     return found
 
 
-def _view(request: Request, dag_id: str) -> StreamView:
-    view = _sources(request).view(dag_id)
+def _view(request: Request, name: str) -> StreamView:
+    view = _sources(request).view(name)
     if view is None:
-        raise _unknown(dag_id)
+        raise _unknown(name)
     return view
 
 
 async def _from_history(
-    request: Request, dag_id: str, question: Callable[[Ledger], Answer]
+    request: Request, name: str, question: Callable[[Ledger], Answer]
 ) -> Answer:
     """A ledger's answer, if it comes in time; the server goes on with other requests.
 
@@ -162,15 +169,15 @@ async def _from_history(
         ServiceAway: It did not come in time, or the ledger does not answer.
     """
     sources = _sources(request)
-    if dag_id not in await asyncio.to_thread(sources.names):
-        raise _unknown(dag_id)
-    asked = sources.ask(dag_id, question)
+    if name not in await asyncio.to_thread(sources.names):
+        raise _unknown(name)
+    asked = sources.ask(name, question)
     try:
         return await asyncio.wait_for(asyncio.wrap_future(asked), PATIENCE_SECONDS)
     except TimeoutError as error:
-        sources.give_up(dag_id, asked)
-        raise not_answered(dag_id) from error
+        sources.give_up(name, asked)
+        raise not_answered(name) from error
 
 
-def _unknown(dag_id: str) -> BadInput:
-    return BadInput(f"no stream file is named {dag_id}, or it is refused: its Dag says why")
+def _unknown(name: str) -> BadInput:
+    return BadInput(f"no stream file is named {name}, or it is refused: its Dag says why")

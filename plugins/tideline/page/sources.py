@@ -76,6 +76,19 @@ class Sources:
         """
         return set(self._files.streams())
 
+    def readable(self, dag_ids: set[str]) -> set[str]:
+        """Names of the streams that one of these Dags lands.
+
+        Raises:
+            BadInput: There is no folder of stream files.
+        """
+        return {name for name, file in self._files.streams().items() if file.dag_id in dag_ids}
+
+    def dag_of(self, name: str) -> str:
+        """The Dag that lands a stream; for a name that is none's, a Dag of that name."""
+        file = self._files.streams().get(name)
+        return name if file is None else file.dag_id
+
     def views(self, names: set[str]) -> list[StreamView]:
         """Some streams, by name, as the list shows them. It never waits for a service."""
         streams = self._files.streams()

@@ -30,6 +30,7 @@ function build() {
   const made = table("All streams that you may read", COLUMNS, "cards list");
   Object.assign(parts, made, {
     chips: h("div", { class: "chips", role: "group", "aria-label": "Filter by state" }),
+    fleets: h("div", { class: "chips", role: "group", "aria-label": "Filter by fleet" }),
     found: h("span", { class: "dim found" }),
     box: h("div", { class: "scrollbox", hidden: true }, made.table),
     empty: h("div", { class: "empty" }, h("p", { class: "loading" }, "Loading…")),
@@ -43,6 +44,7 @@ function build() {
     h("h1", { class: "unseen" }, "Streams"),
     h("div", { class: "tools" }, parts.chips,
       h("div", { class: "search" }, h("label", { for: "search", class: "unseen" }, "Search streams"), search, parts.found)),
+    parts.fleets,
     parts.box,
     parts.empty,
   );
@@ -85,9 +87,11 @@ function want(change) {
 
 function draw() {
   const started = performance.now();
-  const matching = seen.streams.filter(fits);
+  const found = seen.streams.filter(fits);
+  const matching = found.filter((one) => !wanted.fleet || fleetOf(one) === wanted.fleet);
   const shown = matching.filter((one) => !wanted.state || stateOf(one) === wanted.state).sort(order);
   update(parts.chips, chips(matching));
+  update(parts.fleets, fleets(found));
   const sort = wanted.sort === "worst" ? { by: "state", down: false } : { by: wanted.sort, down: wanted.down };
   update(parts.head, headRow(COLUMNS, sort, onSort));
   rows(parts.body, shown, (one) => one.stream, stamp, (one) => row(COLUMNS, one));
@@ -117,12 +121,12 @@ function nothing() {
 
 function clear() {
   document.getElementById("search").value = "";
-  want({ search: "", state: "" });
+  want({ search: "", state: "", fleet: "" });
 }
 
 function fits(one) {
   const text = wanted.search.trim().toLowerCase();
-  return !text || `${one.stream}\n${one.topics}\n${one.table}`.toLowerCase().includes(text);
+  return !text || `${one.stream}\n${one.topics}\n${one.table}\n${one.fleet ?? ""}`.toLowerCase().includes(text);
 }
 
 function order(one, other) {
@@ -156,12 +160,38 @@ function chips(matching) {
   ];
 }
 
+/** Streams with a file of their own go by a name that no fleet can have. */
+const fleetOf = (one) => one.fleet ?? "/";
+
+/** One chip a fleet, the one in the worst state first, with the state's mark; none where there is no fleet. */
+function fleets(found) {
+  const groups = new Map();
+  for (const one of found) {
+    const known = groups.get(fleetOf(one)) ?? { number: 0, worst: stateOf(one), wrong: 0 };
+    if (rank(stateOf(one)) < rank(known.worst)) known.worst = stateOf(one);
+    if (["bad", "ask"].includes(STATES[stateOf(one)].tone)) known.wrong += 1;
+    known.number += 1;
+    groups.set(fleetOf(one), known);
+  }
+  if (![...groups.keys()].some((name) => name !== "/")) return null;
+  const chip = ([name, { number, worst, wrong }]) => {
+    const { tone, mark, label } = STATES[worst];
+    return h("button", { type: "button", class: `chip ${tone}`, "data-key": `fleet ${name}`, "aria-pressed": String(wanted.fleet === name),
+      title: wrong ? `${count(wrong)} need somebody; the worst: ${label}` : label,
+      onclick: () => want({ fleet: wanted.fleet === name ? "" : name }) },
+      mark && h("span", { class: "mark", "aria-hidden": "true" }, mark), name === "/" ? "in no fleet" : name, " ",
+      h("b", {}, wrong ? `${count(wrong)} of ${count(number)}` : count(number)));
+  };
+  return [...groups].sort(([one, a], [other, b]) => rank(a.worst) - rank(b.worst) || one.localeCompare(other)).map(chip);
+}
+
 function readAddress() {
   const query = new URLSearchParams(window.location.search);
   const sort = query.get("sort");
   return {
     search: query.get("search") ?? "",
     state: query.get("state") in STATES ? query.get("state") : "",
+    fleet: query.get("fleet") ?? "",
     sort: COLUMNS.some(({ id }) => id === sort) ? sort : "worst",
     down: query.get("down") === "1",
   };
@@ -171,6 +201,7 @@ function writeAddress() {
   const query = new URLSearchParams();
   if (wanted.search) query.set("search", wanted.search);
   if (wanted.state) query.set("state", wanted.state);
+  if (wanted.fleet) query.set("fleet", wanted.fleet);
   if (wanted.sort !== "worst") query.set("sort", wanted.sort);
   if (wanted.down) query.set("down", "1");
   window.history.replaceState(null, "", query.size ? `?${query}` : window.location.pathname);

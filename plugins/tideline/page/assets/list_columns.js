@@ -43,9 +43,9 @@ export function lag(status) {
   return h("span", props, !status.is_measured && "≥ ", count(status.offset_lag));
 }
 
-function nameCell({ stream, topics, table }) {
+function nameCell({ stream, topics, table, fleet }) {
   const flow = `${topics} → ${table}`;
-  return [streamLink(stream), h("span", { class: "sub", title: flow }, flow)];
+  return [streamLink(stream), fleet && h("span", { class: "dim", title: "fleet" }, ` ${fleet}`), h("span", { class: "sub", title: flow }, flow)];
 }
 
 function stateCell(one) {
