@@ -87,6 +87,7 @@ def listed(name, found, rng=None, level=2_000_000, **facts):
     known = {
         "stream": name,
         "topics": name,
+        "fleet": None,
         "table": f"s3a://lake/raw/{name}",
         "status": found,
         "warning": None,
@@ -134,6 +135,15 @@ def many(number):
             found.append(status(name, "up_to_date", **facts))
         found[-1] = listed(name, found[-1], rng, level)
     return sorted(found, key=lambda one: one.stream)
+
+
+def fleets(number):
+    """That many streams, of which the clicks and the billing come from fleet files."""
+    return [
+        one.model_copy(update={"fleet": area if area in ("billing", "clicks") else None})
+        for one in many(number)
+        for area in [one.stream.partition("-")[0]]
+    ]
 
 
 def incident(number, kind, topic, partition, **facts):

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_world import listed, many, now, status
+from tests.browser.page_world import fleets, listed, many, now, status
 from tideline.contract.page import Look, StreamList
 
 pytestmark = pytest.mark.slow
@@ -71,6 +71,36 @@ def test_filter_and_search(visitor, world):
     page.get_by_label("Search streams").fill("no such stream")
     page.get_by_role("button", name="Show all").click()
     expect(page.locator(".found")).to_have_text("200 streams")
+
+
+def test_three_hundred_streams_of_fleets(visitor, world):
+    """A button for each fleet with how many need somebody, the worst first; it narrows the list."""
+    world.streams = fleets(300)
+    page = visitor.streams()
+    wrong = {}
+    for one in world.streams:
+        found = wrong.setdefault(one.fleet or "in no fleet", [0, 0])
+        found[0] += one.status.state in ("halted", "waiting")
+        found[1] += 1
+    group = page.get_by_role("group", name="Filter by fleet")
+    told = group.get_by_role("button").all_inner_texts()
+    assert len(told) == 3
+    for name, (bad, every) in wrong.items():
+        (text,) = [text for text in told if name in text]
+        assert text.endswith(f"{bad} of {every}" if bad else str(every))
+    group.get_by_role("button", name="clicks").click()
+    clicks = sorted(one.stream for one in world.streams if one.fleet == "clicks")
+    expect(page.locator(".list tbody tr")).to_have_count(len(clicks))
+    assert sorted(names(page)) == clicks
+    page.get_by_role("button", name="behind").click()
+    behind = [one.stream for one in world.streams if one.status.state == "behind"]
+    assert sorted(names(page)) == [name for name in behind if name in clicks]
+    page.reload()
+    expect(group.get_by_role("button", name="clicks")).to_have_attribute("aria-pressed", "true")
+    assert sorted(names(page)) == [name for name in behind if name in clicks]
+    world.streams = many(10)
+    visitor.streams()
+    expect(page.get_by_role("group", name="Filter by state")).to_be_visible()
 
 
 def test_a_refresh_keeps_focus_and_scroll(visitor, world):

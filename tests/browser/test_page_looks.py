@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_world import AWAY, ago, at_stake, many, unasked
+from tests.browser.page_world import AWAY, ago, at_stake, fleets, many, unasked
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
@@ -13,6 +13,7 @@ MOST_BYTES = 300_000
 NAMES = (
     "many",
     "many-dark",
+    "fleets",
     "incident",
     "decide",
     "coverage",
@@ -47,6 +48,12 @@ def test_many_streams(visitor, world, shots):
     world.streams = many(1_000)
     shoot(visitor.streams(), shots, "many")
     shoot(visitor.streams(theme="dark"), shots, "many-dark")
+
+
+def test_fleets(visitor, world, shots):
+    """Three hundred streams, most of them of two fleets."""
+    world.streams = fleets(300)
+    shoot(visitor.streams(), shots, "fleets")
 
 
 def test_one_stream(visitor, shots):

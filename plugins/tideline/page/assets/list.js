@@ -30,7 +30,7 @@ function build() {
   const made = table("All streams that you may read", COLUMNS, "cards list");
   Object.assign(parts, made, {
     chips: h("div", { class: "chips", role: "group", "aria-label": "Filter by state" }),
-    fleets: h("div", { class: "chips", role: "group", "aria-label": "Filter by fleet" }),
+    fleets: h("div", { class: "chips fleets", role: "group", "aria-label": "Filter by fleet" }),
     found: h("span", { class: "dim found" }),
     box: h("div", { class: "scrollbox", hidden: true }, made.table),
     empty: h("div", { class: "empty" }, h("p", { class: "loading" }, "Loading…")),
