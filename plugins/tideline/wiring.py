@@ -64,7 +64,7 @@ def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> 
         ConnectionMissing: The location's connection cannot be used.
     """
     if location.kind == "delta":
-        return DeltaLedgerStore(location.address, _options(location.address, store))
+        return DeltaLedgerStore(location.address, store_options(location.address, store))
     # Imported here: most runs do not need SQLAlchemy.
     from tideline.ledger.connection import ledger_url
     from tideline.ledger.sql_store import SqlLedgerStore
@@ -85,12 +85,12 @@ def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
     }
     store = find_store(stream)
     return {
-        role: MaintainedTable(uri, _options(uri, store), columns[role])
+        role: MaintainedTable(uri, store_options(uri, store), columns[role])
         for role, uri in tables_of(stream).items()
     }
 
 
-def _options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
+def store_options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
     """delta-rs options for an address; none for a file system's."""
     if not is_in_object_store(uri):
         return {}
@@ -100,14 +100,25 @@ def _options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
 
 @contextmanager
 def open_run(
-    stream: Stream, run_id: str, request: RunRequest, spark: SparkPort | None = None
+    stream: Stream,
+    run_id: str,
+    request: RunRequest,
+    spark: SparkPort | None = None,
+    patience_seconds: float | None = None,
 ) -> Iterator[RunContext]:
     """A run's context; connections are closed when the block ends.
+
+    Args:
+        spark: For tests, and for who shows progress; None: as the stream's connection says.
+        patience_seconds: How long brokers that are away are waited for, if that is less than the
+            connection says.
 
     Raises:
         ConnectionMissing: The stream's Kafka connection cannot be used, or its object store's.
     """
     settings = kafka_settings(stream.kafka.connection)
+    if patience_seconds is not None:
+        settings = settings.less_patient(patience_seconds)
     store = find_store(stream)
     uri = stream.table.uri
     with ExitStack() as connections:
@@ -132,7 +143,7 @@ def open_run(
             request=request,
             ledger=open_ledger(stream),
             connect=connect,
-            table=TargetTable(uri, _options(uri, store)),
+            table=TargetTable(uri, store_options(uri, store)),
             spark=spark or Launcher(stream.spark, store=store),
             kafka_options=settings.for_spark(),
             store_options={} if store is None else store.for_spark(),
@@ -148,8 +159,8 @@ def _typed_tables(stream: Stream, store: StoreSettings | None) -> TypedTables | 
         return None
     decoded, quarantine = stream.decode.table.uri, stream.decode.quarantine.uri
     return TypedTables(
-        TargetTable(decoded, _options(decoded, store), TYPED_COORDINATES),
-        TargetTable(quarantine, _options(quarantine, store), QUARANTINE_COLUMNS),
+        TargetTable(decoded, store_options(decoded, store), TYPED_COORDINATES),
+        TargetTable(quarantine, store_options(quarantine, store), QUARANTINE_COLUMNS),
     )
 
 
@@ -157,4 +168,4 @@ def _current_table(stream: Stream, store: StoreSettings | None) -> TargetTable |
     if stream.current is None:
         return None
     uri = stream.current.table.uri
-    return TargetTable(uri, _options(uri, store), CURRENT_COORDINATES)
+    return TargetTable(uri, store_options(uri, store), CURRENT_COORDINATES)

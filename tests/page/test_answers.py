@@ -237,7 +237,7 @@ def test_a_run_that_halts_says_at_which_incidents(api, stream):
 
 def test_brokers_that_are_away_leave_what_they_said_last(api, stream, harness, monkeypatch):
     """With its age, and with what is wrong; the ledger is asked all the same."""
-    monkeypatch.setattr(sources, "_BROKER_PATIENCE_MS", 500)
+    monkeypatch.setattr(sources, "_BROKER_PATIENCE", 0.5)
     write_ledger(stream)
     before = settled(api, f"/streams/{stream.stream}")
     assert before["brokers"]["problem"] is None

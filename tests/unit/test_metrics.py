@@ -48,7 +48,7 @@ def test_a_name_says_its_unit_and_can_be_sent():
     for metric in METRICS:
         assert re.fullmatch(r"tideline\.[a-z_]+", metric.name)
         assert metric.name.endswith("_seconds") == metric.unit.startswith("seconds")
-        assert metric.tags[0] == "stream"
+        assert metric.tags[0] in ("stream", "connection")
     assert len(TAGS) == len(METRICS)
 
 

@@ -13,6 +13,7 @@ from inspect import getdoc
 from typing import Any, TextIO
 
 from tideline import __version__
+from tideline.cli import doctor as doctors
 from tideline.cli import fleets, reading, starting, tables, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
@@ -116,6 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run_commands(add_for_stream)
     look = add("discover", fleets.discover_topics, "look for the topics of a fleet")
     look.add_argument("file", metavar="FILE")
+    text = "ask every service that streams need; say what is wrong and what cures it"
+    asked = add("doctor", doctors.doctor, text)
+    asked.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
     status = add("status", reading.status, "one line for each stream: lag, headroom, incidents")
     status.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")
     _add_record_commands(add_for_stream)

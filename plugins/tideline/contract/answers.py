@@ -86,6 +86,25 @@ class Statuses(Shape):
     drivers: tuple[DriverStatus, ...] = ()
 
 
+class DiagnosisLine(Shape):
+    """What a service said; `stream` is null where several streams share it."""
+
+    stream: str | None
+    what: str
+    place: str
+    state: Literal["ok", "warning", "failed"]
+    text: str
+    seconds: float
+    runbook: tuple[str, ...]
+
+
+class Diagnosis(Shape):
+    """`tideline doctor`: each service that streams need; `healthy` where none has failed."""
+
+    healthy: bool
+    checks: tuple[DiagnosisLine, ...]
+
+
 class Explained(Shape):
     """`tideline explain`: what became of the record at an offset.
 

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
     "init": (answers.Begun,),
     "discover": (answers.Discovered,),
+    "doctor": (answers.Diagnosis,),
     "status": (answers.Statuses,),
     "explain": (answers.Explained,),
     "plan": (answers.Plan,),

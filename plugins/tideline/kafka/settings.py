@@ -8,7 +8,7 @@ read files or reach other hosts through client plug-ins (CVE-2025-27817).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -274,6 +274,15 @@ class KafkaSettings:
     def patience_seconds(self) -> float:
         """How long to try again after transient errors (`default.api.timeout.ms`, 60 s)."""
         return int(self.properties.get("default.api.timeout.ms", 60_000)) / 1000
+
+    def less_patient(self, seconds: float) -> KafkaSettings:
+        """The same for somebody who waits: who says sooner that brokers are away.
+
+        Args:
+            seconds: At most so long.
+        """
+        patience = str(int(min(self.patience_seconds, seconds) * 1000))
+        return replace(self, properties={**self.properties, "default.api.timeout.ms": patience})
 
     @property
     def request_timeout_ms(self) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.kafka.settings import KafkaSettings, kafka_settings
+from tideline.kafka.settings import kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
@@ -38,7 +38,7 @@ _BROKERS_EVERY = 10
 _LEDGER_EVERY = 2
 _LIST_EVERY = 30
 """Of a ledger in the list, which asks all of them."""
-_BROKER_PATIENCE_MS = 8000
+_BROKER_PATIENCE = 8.0
 PATIENCE_SECONDS = 8
 """Whoever looks is told after so long that a service does not answer."""
 _AT_ONCE = 4
@@ -175,7 +175,7 @@ class Sources:
                 if state is not None:
                     states[name] = state
                     topics |= set(state.head.topics)
-        with KafkaCluster(_less_patient(kafka_settings(connection))) as cluster:
+        with KafkaCluster(kafka_settings(connection).less_patient(_BROKER_PATIENCE)) as cluster:
             found = cluster.observe(topics, {})
         self._looks[connection] = found, states
         return found
@@ -185,14 +185,6 @@ def not_answered(name: str) -> ServiceAway:
     """Why there is no answer of a stream's ledger."""
     text = f"the ledger of {name} has not answered within {PATIENCE_SECONDS} s; try again"
     return ServiceAway(text)
-
-
-def _less_patient(settings: KafkaSettings) -> KafkaSettings:
-    """People look: say sooner than to a run that the brokers are away."""
-    own = int(settings.patience_seconds * 1000)
-    patience = str(min(own, _BROKER_PATIENCE_MS))
-    properties = {**settings.properties, "default.api.timeout.ms": patience}
-    return replace(settings, properties=properties)
 
 
 class _StreamFiles(StreamsFolder):

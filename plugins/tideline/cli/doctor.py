@@ -1,0 +1,282 @@
+"""`tideline doctor`: each service that streams need, asked once, with what it says and a cure.
+
+Nothing is changed, but for an object that is put beside a table's log and taken away again, or a
+file in its folder: only a trial shows whether a place can be written to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import monotonic
+
+from tideline.cli.output import Output
+from tideline.connections import find_connection
+from tideline.contract.answers import Diagnosis, DiagnosisLine
+from tideline.errors import BadInput, ServiceAway, TidelineError
+from tideline.landing.context import RunContext
+from tideline.launch.jars import spark_jars
+from tideline.launch.java import find_java
+from tideline.launch.target import connect_url, spark_master
+from tideline.model.addresses import bucket_of, is_in_object_store, store_of
+from tideline.model.incident import entries_for
+from tideline.model.observation import Observation, TableObservation
+from tideline.model.offsets import OffsetRange, TopicPartition
+from tideline.model.request import RunRequest
+from tideline.model.table_features import refusals
+from tideline.model.wording import duration_text, first_few, said_by_system
+from tideline.registry.port import RegistryPort
+from tideline.store.probe import refuse_unconditional_puts
+from tideline.stream.files import stream_paths, streams_in
+from tideline.stream.stream import Stream, tables_of
+from tideline.wiring import find_store, open_ledger, open_run, store_options
+
+_PATIENCE = 8.0
+"""Seconds that a service which is away is waited for: somebody waits."""
+_PACKAGES = ("tideline", "apache-airflow", "pyspark", "deltalake", "kafka-python")
+_SHOWN = 5
+
+
+class Warned(Exception):
+    """Something that a run can live with, for now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    stream: str | None
+    what: str
+    place: str
+    state: str
+    text: str
+    seconds: float
+    error: TidelineError | None = None
+
+
+def doctor(options: argparse.Namespace, output: Output) -> int:
+    """Ask every service that streams need, and say what is wrong and what cures it.
+
+    Brokers with each topic and the right to read it, the registry, the store with a trial whether
+    two writers can create the same object, ledger, tables, Java and Spark's jars, versions. What
+    several streams share is asked once. Spark itself is not started.
+    """
+    streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
+    if not streams:
+        raise BadInput("no stream: name a stream file, or look for a fleet's topics first")
+    asked = _Doctor()
+    lines = []
+    for line in asked.lines(streams):
+        lines.append(line)
+        output.line(_shown(line))
+    wrong = [line for line in lines if line.state == "failed"]
+    warned = [line for line in lines if line.state == "warning"]
+    summary = f"{len(lines)} checks of {len(streams)} streams: {len(wrong)} failed, {len(warned)}"
+    output.answer(
+        Diagnosis(healthy=not wrong, checks=[_shape(line) for line in lines]),
+        f"{summary} warnings",
+    )
+    codes = [line.error.exit_code for line in wrong if line.error is not None]
+    return min(codes) if codes else 0
+
+
+def _shown(line: _Line) -> str:
+    where = f"{line.stream}: " if line.stream is not None else ""
+    mark = {"ok": "ok     ", "warning": "WARNING", "failed": "FAILED "}[line.state]
+    text = f"{mark} {where}{line.what} {line.place}: {line.text} ({duration_text(line.seconds)})"
+    if line.error is None:
+        return text
+    return f"{text}\n        runbook: {', '.join(entries_for(line.error))}"
+
+
+def _shape(line: _Line) -> DiagnosisLine:
+    return DiagnosisLine(
+        stream=line.stream,
+        what=line.what,
+        place=line.place,
+        state=line.state,
+        text=line.text,
+        seconds=round(line.seconds, 3),
+        runbook=() if line.error is None else entries_for(line.error),
+    )
+
+
+class _Doctor:
+    """Asks; what was asked for one stream is not asked for another."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+        self._silent: set[str] = set()
+
+    def lines(self, streams: list[Stream]) -> Iterator[_Line]:
+        """A line for each question, in the order in which a run would ask."""
+        yield from self._once("versions", f"Python {platform.python_version()}", _versions)
+        for stream in streams:
+            spark = stream.spark.connection
+            yield from self._once("spark", spark, partial(_spark, stream))
+            for uri in tables_of(stream).values():
+                yield from self._once("store", _place(uri), partial(_store, stream, uri))
+            location = str(stream.ledger_location)
+            yield self._ask(stream, "ledger", location, partial(_ledger, stream))
+            yield from self._stream(stream)
+
+    def _stream(self, stream: Stream) -> Iterator[_Line]:
+        """What needs the stream's connections; a cluster that is silent is asked once."""
+        cluster = stream.kafka.connection
+        if cluster in self._silent:
+            return
+        try:
+            with open_run(stream, "doctor", RunRequest(), patience_seconds=_PATIENCE) as run:
+                line = self._ask(stream, "kafka", cluster, partial(_kafka, run))
+                if isinstance(line.error, ServiceAway):
+                    self._silent.add(cluster)
+                yield line
+                for role, uri in tables_of(stream).items():
+                    yield self._ask(stream, f"{role} table", uri, partial(_table, run, role))
+                if stream.registry is not None:
+                    place = stream.registry.connection
+                    yield self._ask(stream, "registry", place, partial(_registry, run))
+        except TidelineError as error:
+            yield _Line(stream.stream, "kafka", cluster, "failed", error.message, 0.0, error)
+
+    def _once(self, what: str, place: str, ask: Callable[[], str]) -> Iterator[_Line]:
+        if (what, place) not in self._known:
+            self._known.add((what, place))
+            yield self._ask(None, what, place, ask)
+
+    def _ask(self, stream: Stream | None, what: str, place: str, ask: Callable[[], str]) -> _Line:
+        name, began = None if stream is None else stream.stream, monotonic()
+        try:
+            text, state, error = ask(), "ok", None
+        except Warned as warning:
+            text, state, error = str(warning), "warning", None
+        except TidelineError as found:
+            text, state, error = found.message, "failed", found
+        return _Line(name, what, place, state, text, monotonic() - began, error)
+
+
+def _versions() -> str:
+    found = []
+    for package in _PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} is not installed")
+    return ", ".join(found)
+
+
+def _spark(stream: Stream) -> str:
+    """Java, the jars and which Spark; nothing is started."""
+    connection = find_connection(stream.spark.connection)
+    if connection is not None and connect_url(stream.spark.connection, connection) is not None:
+        return "a Spark Connect server; it was not asked"
+    master = spark_master(stream.spark.connection, connection)
+    java = find_java()
+    addresses = stream.store_addresses
+    jars = spark_jars(store_of(addresses[0]) if addresses else None)
+    return f"{master}, Java {java.home}, {len(jars)} jars; Spark was not started"
+
+
+def _place(uri: str) -> str:
+    """What is tried once: a bucket, or the folder that tables are in."""
+    if is_in_object_store(uri):
+        return f"{store_of(uri)}://{bucket_of(uri)[0]}"
+    return str(Path(uri.removeprefix("file://")).parent)
+
+
+def _store(stream: Stream, uri: str) -> str:
+    if is_in_object_store(uri):
+        refuse_unconditional_puts(uri, store_options(uri, find_store(stream)))
+        return "an object that must not exist yet is put once, and not twice"
+    folder = Path(uri.removeprefix("file://")).parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".tideline-"):
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"{folder} cannot be written to by user {os.geteuid()}: {said_by_system(error)}; grant"
+            " that user the right, or name another folder"
+        ) from error
+    return f"{folder} can be written to"
+
+
+def _ledger(stream: Stream) -> str:
+    state = open_ledger(stream).read()
+    if state.version < 0:
+        return "there is none yet: the first run makes it"
+    if state.open_incidents:
+        kinds = first_few(i.finding.kind for i in state.open_incidents)
+        raise Warned(
+            f"version {state.version}, open incidents: {kinds}; `tideline incident` shows them"
+        )
+    return f"version {state.version}, {len(state.head.positions)} partitions"
+
+
+def _kafka(run: RunContext) -> str:
+    """Every topic is described, and a record of each is read."""
+    kafka = run.stream.kafka
+    names = list(kafka.topics)
+    if kafka.topic_pattern is not None:
+        names = run.kafka.topics_matching(kafka.topic_pattern)
+    observation = run.kafka.observe(names, {})
+    wrong = [
+        f"{t.topic}: {t.refusal or t.fault}" for t in observation.topics if t.refusal or t.fault
+    ]
+    absent = [t.topic for t in observation.topics if t.is_absent]
+    if wrong or absent:
+        text = first_few([*wrong, *(f"{name}: not there, or hidden" for name in absent)], _SHOWN)
+        raise BadInput(f"{text}. Grant the connection's user Describe and Read on each topic")
+    read = _first_records(observation)
+    run.kafka.examine(read, kafka.isolation_level)
+    count = sum(len(topic.partitions) for topic in observation.topics)
+    return (
+        f"cluster {observation.cluster_id}, {len(names)} topics with {count} partitions, read from"
+        f" {len(read)} of them"
+    )
+
+
+def _first_records(observation: Observation) -> dict[TopicPartition, tuple[OffsetRange, ...]]:
+    """The first offset of one partition with records of each topic."""
+    found: dict[TopicPartition, tuple[OffsetRange, ...]] = {}
+    for topic in observation.topics:
+        for p in topic.partitions:
+            start, end = p.log_start_offset, p.last_stable_offset
+            if start is not None and end is not None and end > start:
+                place = TopicPartition(topic.topic, p.partition)
+                found[place] = (OffsetRange(start, start + 1),)
+                break
+    return found
+
+
+def _table(run: RunContext, role: str) -> str:
+    tables = {"raw": run.table, "current": run.current}
+    if run.typed is not None:
+        tables |= {"decoded": run.typed.decoded, "quarantine": run.typed.quarantine}
+    port = tables[role]
+    assert port is not None
+    found: TableObservation = port.observe()
+    if not found.exists:
+        return "there is none yet: the first run makes it"
+    if reasons := list(refusals(found)):
+        text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
+        raise BadInput(f"it takes no plain data files: {text}")
+    return f"version {found.version}"
+
+
+def _registry(run: RunContext) -> str:
+    registry: RegistryPort | None = run.registry
+    decode = run.stream.decode
+    assert registry is not None
+    parts = () if decode is None else (decode.value, decode.key)
+    subjects = [part.subject for part in parts if part.subject is not None]
+    if not subjects:
+        registry.subjects_of(1)
+        return "it answers; no subject is named"
+    return ", ".join(str(registry.latest(subject)[0]) for subject in subjects)
