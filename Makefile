@@ -121,6 +121,10 @@ bench-fleet: setup-tests  ## Hundreds of topics by shards, by Dags and in a shel
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.fleet --topics $(or $(TOPICS),300)
 
+bench-lag: setup-tests  ## From a record to the run that lag has started; writes docs/how-to/by-lag.md
+	$(LOCKED) -r requirements/bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.lag
+
 bench-executors: setup-tests  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.executors

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.worlds.build import NOW
+from tideline.cli.main import main
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.fleet import seen_again
 from tideline.stream.contents import keep_topics, known_topics, topics_file
@@ -179,6 +180,18 @@ def test_a_topic_leaves_its_fleet_by_a_file_of_its_own(tmp_path):
     assert not problems
     assert (named["orders"].fleet, named["orders"].warning) == (None, None)
     assert named["shop.carts"].fleet.fleet == "shop"
+
+
+def test_validate_takes_a_fleet_and_a_topic_that_has_left_it(tmp_path, capsys):
+    path = write(tmp_path)
+    own = tmp_path / "orders.yaml"
+    own.write_text("stream: orders\nkafka: {topics: [a]}\ntable: {uri: /lake/orders}\n")
+    assert main(["validate", str(path), str(own)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told == [f"{path}: shop.carts", f"{own}: orders"]
+    later = write(tmp_path, FLEET.replace("fleet: shop", "fleet: later"), (), "later.yaml")
+    assert main(["validate", str(later)]) == 0
+    assert "`tideline discover` looks for them" in capsys.readouterr().out
 
 
 def test_a_stream_that_has_left_does_not_come_back_while_its_file_is_refused(tmp_path):

@@ -78,7 +78,7 @@ def validate(options: argparse.Namespace, output: Output) -> int:
         messages += map(str, contents.problems)
         if contents.fleet is not None and not contents.is_discovered:
             fleets[contents.fleet.fleet] = file
-        for stream in contents.streams:
+        for stream in streams_in(file):  # a topic may have left its fleet for a file beside it
             if stream.stream in names:
                 first = names[stream.stream]
                 problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
