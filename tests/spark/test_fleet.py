@@ -163,3 +163,8 @@ def test_the_command_lands_a_fleet(harness, fleet, connect_server, monkeypatch, 
     assert "name one of its streams with --stream" in capsys.readouterr().err
     assert main(["run", str(path), "--stream", names[1]]) == 0
     assert main(["run", str(path), "--parallel", "0"]) == 2
+    moved = f"{harness.lake}/moved"
+    command = ["move-ledger", str(path), "--stream", names[1], "--to", "delta", "--at", moved]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert f"in `overrides`, {names[1]}, of {path}" in capsys.readouterr().out

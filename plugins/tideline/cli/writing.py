@@ -234,7 +234,10 @@ def move(options: argparse.Namespace, output: Output) -> int:
         summary = f"moved the ledger from {moved.source} to {moved.target}"
     lines = []
     if moved.target != stream.ledger_location:
-        lines.append(f"now set {moved.target.in_stream_file}, in {options.file}")
+        where = str(options.file)
+        if options.stream is not None:  # the template would move the ledgers of all others
+            where = f"`overrides`, {stream.kafka.topics[0]}, of {options.file}"
+        lines.append(f"now set {moved.target.in_stream_file}, in {where}")
         lines += _about_the_connection(stream, moved.target, connection)
     output.answer(build_move(stream.stream, moved), summary, *lines)
     return 0
