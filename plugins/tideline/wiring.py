@@ -105,6 +105,7 @@ def open_run(
     request: RunRequest,
     spark: SparkPort | None = None,
     patience_seconds: float | None = None,
+    cluster: KafkaPort | None = None,
 ) -> Iterator[RunContext]:
     """A run's context; connections are closed when the block ends.
 
@@ -112,6 +113,7 @@ def open_run(
         spark: For tests, and for who shows progress; None: as the stream's connection says.
         patience_seconds: How long brokers that are away are waited for, if that is less than the
             connection says.
+        cluster: A client of the stream's cluster that others use as well; it stays open.
 
     Raises:
         ConnectionMissing: The stream's Kafka connection cannot be used, or its object store's.
@@ -124,6 +126,8 @@ def open_run(
     with ExitStack() as connections:
 
         def connect() -> KafkaPort:
+            if cluster is not None:
+                return cluster
             # Imported here: many tasks ask the cluster nothing.
             from tideline.kafka.client import KafkaCluster
 

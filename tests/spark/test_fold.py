@@ -281,7 +281,7 @@ def test_a_topic_may_have_thousands_of_partitions(spark, tmp_path):
     assert (folds.head.live, folds.head.deleted) == (750, 0)
 
 
-LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "150"))
+LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "80"))
 """In each of the four ways."""
 
 

@@ -76,7 +76,7 @@ class World:
         self.log = {}
         self.heads, self.incidents = {}, {}
         self.asked, self.read = [], []
-        self.away = set()
+        self.away, self.closed = set(), []
         self.published = []
         monkeypatch.setattr(lag_watch, "KafkaCluster", self.cluster)
         monkeypatch.setattr(lag_watch, "kafka_settings", lambda connection: connection)
@@ -97,7 +97,7 @@ class World:
                 raise ServiceAway(f"{connection} is away")
             return Ends({t: {0: self.log[t]} for t in topics}, {a: {} for a in ages})
 
-        return SimpleNamespace(ends=found)
+        return SimpleNamespace(ends=found, close=lambda: self.closed.append(connection))
 
     def ledger(self, stream):
         def read(*_):
@@ -186,6 +186,7 @@ def test_what_is_away_is_said_once_and_holds_up_no_other(world, caplog):
             world.poll()
     assert len(caplog.records) == 2
     assert (6, {"connection": "one"}) in world.published
+    assert world.closed == ["one"] * 6  # the next poll connects anew
     world.away.clear()
     assert set(world.poll()) >= {"a", "c"}
     assert (0, {"connection": "one"}) in world.published

@@ -205,7 +205,11 @@ NEWER = {"minReaderVersion": 9, "minWriterVersion": 9}
 @pytest.mark.parametrize(
     ("made", "said", "named"),
     [
-        ({"protocol": {"protocol": CATALOG}}, "catalog-managed table", "catalogManaged: a catalog"),
+        (
+            {"protocol": {"protocol": CATALOG}},
+            "catalog-managed table",
+            "catalogManaged: the table is catalog-managed",
+        ),
         ({"protocol": {"protocol": NEWER}}, "reader version 9", "reader version 9"),
         ({"fields": []}, "empty schema", "an empty schema: somebody has made the table without"),
         ({"fields": [column(kind="weird")]}, "table type: 'weird'", "table type: 'weird'"),

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,10 @@ class LagWatch:
             ends = self._ends(connection, [file.stream for file in files])
         except Exception as error:
             self._failed(connection, error)
-            self._clusters.pop(connection, None)
+            cluster = self._clusters.pop(connection, None)  # secrets may be renewed
+            if cluster is not None:
+                with suppress(Exception):
+                    cluster.close()
             return {}
         due: Due = {}
         is_well = True

@@ -21,6 +21,7 @@ from tideline.cli.output import Output
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
 from tideline.errors import BadInput, ServiceAway, TidelineError
+from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
@@ -131,6 +132,11 @@ class _Doctor:
         if cluster in self._silent:
             return
         try:
+            kafka_settings(cluster)
+        except TidelineError as error:
+            yield _Line(stream.stream, "kafka", cluster, "failed", error.message, 0.0, error)
+            return
+        try:
             with open_run(stream, "doctor", RunRequest(), patience_seconds=_PATIENCE) as run:
                 line = self._ask(stream, "kafka", cluster, partial(_kafka, run))
                 if isinstance(line.error, ServiceAway):
@@ -141,8 +147,9 @@ class _Doctor:
                 if stream.registry is not None:
                     place = stream.registry.connection
                     yield self._ask(stream, "registry", place, partial(_registry, run))
-        except TidelineError as error:
-            yield _Line(stream.stream, "kafka", cluster, "failed", error.message, 0.0, error)
+        except TidelineError as error:  # of its object store
+            place = str(stream.table.connection)
+            yield _Line(stream.stream, "connection", place, "failed", error.message, 0.0, error)
 
     def _once(self, what: str, place: str, ask: Callable[[], str]) -> Iterator[_Line]:
         if (what, place) not in self._known:
@@ -185,7 +192,7 @@ def _spark(stream: Stream) -> str:
 def _place(uri: str) -> str:
     """What is tried once: a bucket, or the folder that tables are in."""
     if is_in_object_store(uri):
-        return f"{store_of(uri)}://{bucket_of(uri)[0]}"
+        return f"{uri.partition('://')[0]}://{bucket_of(uri)[0]}"
     return str(Path(uri.removeprefix("file://")).parent)
 
 

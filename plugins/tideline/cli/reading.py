@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,8 @@ from tideline.contract.building import (
 )
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
+from tideline.kafka.port import KafkaPort
+from tideline.kafka.settings import kafka_settings
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
@@ -110,11 +113,11 @@ def status(options: argparse.Namespace, output: Output) -> int:
     streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
     states = [open_ledger(stream).read() for stream in streams]
     found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
-    silent: dict[str, str] = {}
-    with output.meanwhile() as show:
+    with output.meanwhile() as show, ExitStack() as opened:
+        brokers = _Brokers(opened)
         for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
             show(*_shown(found, now))
-            observation, problem = _observed(stream, state, silent)
+            observation, problem = brokers.observed(stream, state)
             found[number] = _status(stream, state, observation, problem, now)
     drivers = warm_drivers()
     answer = Statuses(
@@ -130,24 +133,40 @@ def _driver_line(driver: WarmDriver) -> str:
     return f"warm Spark driver {driver.pid}: {work}, {size_text(driver.bytes)}"
 
 
-def _observed(
-    stream: Stream, state: LedgerState, silent: dict[str, str]
-) -> tuple[Observation | None, str | None]:
-    """What the brokers say, or why they do not; nobody waits twice for those that are silent.
+class _Brokers:
+    """What brokers say of streams: one client a cluster, and nobody waits twice for silent ones.
 
     Args:
-        silent: By connection, what was said of its brokers; added to.
+        opened: Closes the clients.
     """
-    connection = stream.kafka.connection
-    if connection in silent:
-        return None, silent[connection]
-    try:
-        with open_run(stream, "status", RunRequest()) as run:
-            return observe_topics(run, mark_followed(state.head, stream.kafka)), None
-    except (Transient, BadInput) as error:
-        if isinstance(error, Transient):
-            silent[connection] = error.message
-        return None, error.message
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
+        self._clusters: dict[str, KafkaPort] = {}
+        self._silent: dict[str, str] = {}
+        """By connection, what was said of its brokers."""
+
+    def observed(self, stream: Stream, state: LedgerState) -> tuple[Observation | None, str | None]:
+        """An observation of a stream's topics, or why there is none."""
+        connection = stream.kafka.connection
+        if connection in self._silent:
+            return None, self._silent[connection]
+        try:
+            cluster = self._cluster(connection)
+            with open_run(stream, "status", RunRequest(), cluster=cluster) as run:
+                return observe_topics(run, mark_followed(state.head, stream.kafka)), None
+        except (Transient, BadInput) as error:
+            if isinstance(error, Transient):
+                self._silent[connection] = error.message
+            return None, error.message
+
+    def _cluster(self, connection: str) -> KafkaPort:
+        from tideline.kafka.client import KafkaCluster  # other commands here need none
+
+        if connection not in self._clusters:
+            made = KafkaCluster(kafka_settings(connection))
+            self._clusters[connection] = self._opened.enter_context(made)
+        return self._clusters[connection]
 
 
 def _status(

@@ -101,7 +101,7 @@ _FEATURES = {
 _UNREADABLE = {
     "catalog-managed table": Refusal(
         "catalogManaged",
-        "a catalog takes its commits, and the log alone does not tell what the table holds",
+        "the table is catalog-managed: its log alone does not tell what it holds",
         "give the stream a table that no catalog manages, and an external name for it there",
     ),
     "table with empty schema": Refusal(
