@@ -76,6 +76,7 @@ def test_what_asks_for_another_writer_halts_before_spark_and_goes_by_itself(
     assert is_clean(harness, landed)
 
 
+@pytest.mark.slow
 def test_hidden_rows_are_refused_until_they_are_purged(harness, landed, spark):
     """An audit that counts by files is never clean over them; the delete itself stays to decide."""
     table = f"delta.`{landed.table.uri}`"
