@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
 from tideline.model.observation import Ends
-from tideline.rules.lag import Asked, asked, lag_of, may_ask, positions_of, reason
+from tideline.rules.lag import Asked, Lag, asked, lag_of, may_ask, positions_of, reason
 from tideline.stream.files import StreamFile
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
@@ -147,31 +148,23 @@ class LagWatch:
         known = self._ledgers.get(stream.stream)
         if known is None or known[0] is not stream:
             known = self._opened(stream)
-        if self._reason(stream, known[2], ends) is None:
+        if _lag(stream, known[2], ends)[1] is None:
             return None
         _, ledger, state = known  # the head may have moved since
         state = ledger.read_since(state)
         self._ledgers[stream.stream] = (stream, ledger, state)
-        why = self._reason(stream, state, ends)
+        lag, why = _lag(stream, state, ends)
         positions, now = positions_of(state.head), self._clock()
         before = self._asked.get(stream.stream)
         if why is None or _halts(stream, state) or not may_ask(before, positions, now):
             return None
         self._asked[stream.stream] = asked(before, positions, now)
-        assert stream.trigger is not None
-        lag = lag_of(state.head, stream.kafka.topics, ends, stream.trigger.lag_seconds)
         return {"lag": lag.records, "why": why}
 
     def _opened(self, stream: Stream) -> tuple[Stream, Ledger, LedgerState]:
         ledger = open_ledger(stream)
         self._ledgers[stream.stream] = known = (stream, ledger, ledger.read())
         return known
-
-    def _reason(self, stream: Stream, state: LedgerState, ends: Ends) -> str | None:
-        trigger = stream.trigger
-        assert trigger is not None
-        lag = lag_of(state.head, stream.kafka.topics, ends, trigger.lag_seconds)
-        return reason(lag, trigger.lag_records, trigger.lag_seconds)
 
     def _failed(self, connection: str, error: Exception, stream: str | None = None) -> None:
         """Say what is wrong once, and count it; what was known of the stream's ledger is not."""
@@ -192,6 +185,14 @@ class LagWatch:
             publish(metrics.LAG_WATCH_ERRORS, 0, connection=connection)
 
 
+def _lag(stream: Stream, state: LedgerState, ends: Ends) -> tuple[Lag, str | None]:
+    """What is unread, and why a run is due; None if none is."""
+    trigger = stream.trigger
+    assert trigger is not None
+    lag = lag_of(state.head, stream.kafka.topics, ends, trigger.lag_seconds)
+    return lag, reason(lag, trigger.lag_records, trigger.lag_seconds)
+
+
 def _halts(stream: Stream, state: LedgerState) -> bool:
     """Whether a run would halt: it would only fail, and every alert with it."""
     return stream.on_incident == "halt" and any(not i.is_decided for i in state.open_incidents)
@@ -201,9 +202,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-_WATCHES: dict[str | None, LagWatch] = {}
-
-
+@cache
 def watch_of(folder: str | None) -> LagWatch:
     """The watch of a folder in this process: the one that all triggers share."""
-    return _WATCHES.setdefault(folder, LagWatch(folder))
+    return LagWatch(folder)

@@ -19,8 +19,8 @@ from pydantic_core import PydanticCustomError
 
 from tideline.model.addresses import folders_of
 from tideline.model.wording import first_few
-from tideline.stream.landing import Name, TopicName
-from tideline.stream.settings import OPERATION_DAGS, Section, given_twice
+from tideline.stream.landing import DagName, TopicName, TopicNames, TopicPattern
+from tideline.stream.settings import Section
 from tideline.stream.stream import Stream, schema_of, tables_of
 
 Template = dict[str, Any]
@@ -34,15 +34,15 @@ _FIRST_LOOK = "@hourly"
 class Fleet(Section):
     """One fleet file."""
 
-    fleet: Name = Field(
+    fleet: DagName = Field(
         description="The fleet's name, and the id of the Dag that looks for its topics; with"
         " `shards` it lands them as well."
     )
-    topic_pattern: str | None = Field(
+    topic_pattern: TopicPattern | None = Field(
         None,
         description="Regular expression that a topic's whole name matches. Either this or topics.",
     )
-    topics: list[TopicName] = Field(
+    topics: TopicNames = Field(
         default_factory=list, description="Topics by name: nothing is to be found out."
     )
     leave_out: list[TopicName] = Field(
@@ -90,29 +90,6 @@ class Fleet(Section):
         default_factory=dict,
         description="Keys of the stream of some topics, by topic; other keys are the template's.",
     )
-
-    @field_validator("fleet")
-    @classmethod
-    def _no_operation(cls, value: str) -> str:
-        if value in OPERATION_DAGS:
-            raise ValueError("the name of an operation's Dag; choose another one")
-        return value
-
-    @field_validator("topic_pattern")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return value
-
-    @field_validator("topics")
-    @classmethod
-    def _no_topic_twice(cls, value: list[str]) -> list[str]:
-        if twice := given_twice(value):
-            raise ValueError(f"named twice: {first_few(twice)}")
-        return value
 
     @whole(mode="after")
     def _one_way_to_name_topics(self) -> Fleet:

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator
 from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
@@ -15,6 +15,7 @@ from tideline.model.wording import first_few
 from tideline.stream.settings import (
     LARGEST_OFFSET,
     LARGEST_PARTITION,
+    OPERATION_DAGS,
     Address,
     ConnectionId,
     Section,
@@ -24,9 +25,38 @@ from tideline.stream.settings import (
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 PartitionColumn = Literal["topic_id", "generation", "topic", "partition"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,200}$")]
+
+
+def _of_no_operation(value: str) -> str:
+    if value in OPERATION_DAGS:
+        raise ValueError("the name of an operation's Dag; choose another one")
+    return value
+
+
+DagName = Annotated[Name, AfterValidator(_of_no_operation)]
+"""Of a stream or a fleet, and so of its Dag."""
 PartitionNumber = Annotated[int, Field(ge=0, le=LARGEST_PARTITION)]
 Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
+
+
+def _compiling(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return value
+
+
+def _each_once(value: list[str]) -> list[str]:
+    if twice := given_twice(value):
+        raise ValueError(f"named twice: {first_few(twice)}")
+    return value
+
+
+TopicNames = Annotated[list[TopicName], AfterValidator(_each_once)]
+TopicPattern = Annotated[str, AfterValidator(_compiling)]
+"""Of `re`; a topic's whole name has to match."""
 
 
 class Kafka(Section):
@@ -35,12 +65,12 @@ class Kafka(Section):
     connection: ConnectionId = Field(
         "kafka_default", description="Airflow connection of type kafka; brokers and secrets."
     )
-    topics: list[TopicName] = Field(
+    topics: TopicNames = Field(
         default_factory=list,
         description="Topics by name. Either this or topic_pattern. A topic that is taken out keeps"
         " its rows and next offsets; landing goes on there when it is put back.",
     )
-    topic_pattern: str | None = Field(
+    topic_pattern: TopicPattern | None = Field(
         None, description="Regular expression that a topic's whole name matches."
     )
     isolation_level: IsolationLevel = Field(
@@ -51,23 +81,6 @@ class Kafka(Section):
         min_length=1,
         description="Consumer group that gets the next offsets after each advance; none without.",
     )
-
-    @field_validator("topic_pattern")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                re.compile(value)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(f"not a regular expression: {error}") from error
-        return value
-
-    @field_validator("topics")
-    @classmethod
-    def _no_topic_twice(cls, value: list[str]) -> list[str]:
-        if twice := given_twice(value):
-            raise ValueError(f"named twice: {first_few(twice)}")
-        return value
 
     @whole(mode="after")
     def _one_way_to_name_topics(self) -> Kafka:

@@ -28,9 +28,8 @@ from tideline.model.addresses import (
 from tideline.model.maintenance import TableRole
 from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, Maintenance, Registry
-from tideline.stream.landing import Kafka, Limits, Name, OnReset, Policies, Spark, Start, Table
+from tideline.stream.landing import DagName, Kafka, Limits, OnReset, Policies, Spark, Start, Table
 from tideline.stream.settings import (
-    OPERATION_DAGS,
     TEN_YEARS,
     Address,
     AirflowSettings,
@@ -43,7 +42,7 @@ from tideline.stream.settings import (
 class Stream(Section):
     """One stream file."""
 
-    stream: Name = Field(description="The stream's name, and the Dag's id.")
+    stream: DagName = Field(description="The stream's name, and the Dag's id.")
     kafka: Kafka
     table: Table
     schedule: str | None = Field(
@@ -101,13 +100,6 @@ class Stream(Section):
     current: Current | None = None
     maintenance: Maintenance = Maintenance()
     airflow: AirflowSettings = AirflowSettings()
-
-    @field_validator("stream")
-    @classmethod
-    def _no_operation(cls, value: str) -> str:
-        if value in OPERATION_DAGS:
-            raise ValueError("the name of an operation's Dag; choose another one")
-        return value
 
     @field_validator("timezone")
     @classmethod
