@@ -125,6 +125,10 @@ bench-lag: setup-tests  ## From a record to the run that lag has started; writes
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.lag
 
+bench-expectations: setup-tests  ## What five expectations cost the decoding; writes docs/how-to/expectations.md
+	$(LOCKED) -r requirements/bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.expectations
+
 bench-executors: setup-tests  ## One topic landed by 1, 2 and 4 executors of a cluster; as root; writes docs/clusters.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.executors

@@ -5,6 +5,7 @@ import pytest
 from tests.worlds.prometheus import Evaluation, check_rules, panels, rules, series_name
 
 ORDERS = {"stream": "orders"}
+KAFKA = {"connection": "kafka_default"}
 DAY = 24 * 60
 # Go may have to build promtool first, which takes minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -62,6 +63,18 @@ CASES = {
     "records go into quarantine": (
         series("quarantined", "0x9 7x9", **{"class": "malformed"}),
         {5: {}, 15: {"TidelineQuarantined": [{**ORDERS, "class": "malformed"}]}},
+    ),
+    "rows fail an expectation, until a decoding has none": (
+        series("expectation_failed", "0x9 3x9 0x9", expectation="positive"),
+        {
+            5: {},
+            15: {"TidelineExpectationFails": [{**ORDERS, "expectation": "positive"}]},
+            25: {},
+        },
+    ),
+    "the triggerer is blind for ten minutes; one poll that fails is no alert": (
+        {series_name("airflow.tideline.lag_watch_errors", KAFKA): "0x5 1x2 0x10 1 2 3x30 0x30"},
+        {8: {}, 25: {}, 40: {"TidelineLagWatchBlind": [KAFKA]}, 60: {}},
     ),
 }
 

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 CUT_OFF = "tests/integration/test_decoding_cut_off.py"
+EXPECT = "tests/spark/test_expectations.py"
 PAIRS = "tests/integration/test_decoding.py"
 BESIDE = "tests/integration/test_decoding_beside.py"
 RULES = "tests/unit/test_decoding_rules.py"
@@ -125,9 +126,57 @@ MUTANTS = (
     ),
     Mutant(
         "decode: more bad records than allowed halt",
-        "if share <= plan.max_share or",
-        "if True or",
+        "if share > plan.max_share and",
+        "if False and",
         f"{PAIRS}::test_a_decision_for_quarantine_counts_when_the_run_is_cleared",
+    ),
+    Mutant(
+        "decode: rows that fail what halts, halt",
+        "if result.halting and not goes_to_quarantine",
+        "if False and not goes_to_quarantine",
+        f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
+    ),
+    Mutant(
+        "decode: what is decided does not count for max_share",
+        "- result.classes.get(NO_CHANGE, 0) - result.halting",
+        "- result.classes.get(NO_CHANGE, 0)",
+        f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
+    ),
+    Mutant(
+        "decode: a cleared run does not ask again what was decided",
+        'replace(e, on_fail="quarantine") if e.on_fail == "halt" else e',
+        "e",
+        f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
+    ),
+    Mutant(
+        "expectations: null fails",
+        'F.lit(rule.on_null == "pass")',
+        "F.lit(True)",
+        f"{EXPECT}::test_a_row_that_fails_goes_to_quarantine_with_the_names",
+    ),
+    Mutant(
+        "expectations: what cannot be worked out is null",
+        'spark.conf.set(_ANSI, "false")',
+        "pass",
+        f"{EXPECT}::test_what_cannot_be_worked_out_is_null",
+    ),
+    Mutant(
+        "expectations: deletes are not asked",
+        "F.col(ERROR_CLASS).isNull() & ~is_gone",
+        "F.col(ERROR_CLASS).isNull()",
+        "tests/spark/test_envelopes.py::test_what_rows_are_expected_to_meet",
+    ),
+    Mutant(
+        "expectations: what a change did not bring fails nothing",
+        "passes if lacks is None else passes | lacks",
+        "passes",
+        "tests/spark/test_envelopes.py::test_what_rows_are_expected_to_meet",
+    ),
+    Mutant(
+        "expectations: a condition that depends on chance is refused",
+        "if not plan.deterministic():",
+        "if False:",
+        f"{EXPECT}::test_which_conditions_are_refused",
     ),
     Mutant(
         "decode: more bad records than allowed halt, also where they were decoded before",

@@ -14,6 +14,7 @@ from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
     OF_ENVELOPE,
     EventDate,
+    Expectation,
     FieldChoice,
     PartPlan,
     ReaderSchema,
@@ -177,6 +178,23 @@ def test_a_delete_has_the_day_of_kafkas_time_where_it_does_not_tell_its_own(spar
     assert [str(row["event_date"]) for row in typed][::2] == ["1970-01-02", "1970-01-02"]
     assert typed[1]["event_date"] == typed[1]["timestamp"].date()
     assert [row["error_class"] for row in bad] == ["event_time"]
+
+
+def test_what_rows_are_expected_to_meet(spark, tmp_path):
+    """Deletes are not asked; what a change did not bring fails nothing."""
+    events = [
+        event("c", FULL),
+        event("u", FULL | {"note": GONE}),
+        event("u", FULL | {"note": None}),
+        event("d", before=dict.fromkeys(FULL)),
+    ]
+    expect = (Expectation("noted", "length(note) > 0", "quarantine"),)
+    expect += (Expectation("created", "op <> 'c'", "count"),)
+    typed, bad = changes(spark, tmp_path, events, expect=expect)
+    assert [row["offset"] for row in typed] == [0, 1, 3]
+    assert [(row["offset"], row["part"], row["error"]) for row in bad] == [
+        (2, "value", "fails noted")
+    ]
 
 
 def test_avro_as_well(spark, tmp_path):

@@ -75,7 +75,8 @@ def filled(hint):
     return hint(5) if hint in (int, float) else {str: "x", bool: True}[hint]
 
 
-_MAPPINGS = (("kafka_options",), ("store_options",), ("classes",), ("new_ids",), ("new_schemas",))
+_OTHERS = ("kafka_options", "store_options", "classes", "failed", "new_ids", "new_schemas")
+_MAPPINGS = tuple((name,) for name in _OTHERS)
 """Fields with keys of somebody else's."""
 
 

@@ -160,6 +160,8 @@ def publish_decoded(stream: str, record: DecodeRecord) -> None:
     for name in get_args(ErrorClass):
         count = quarantined.get(name, 0)
         publish(metrics.QUARANTINED, count, stream=stream, **{"class": name})
+    for name, count in record.failed:
+        publish(metrics.EXPECTATION_FAILED, count, stream=stream, expectation=name)
 
 
 def publish_folded(stream: str, record: FoldRecord, folding: Folding) -> None:

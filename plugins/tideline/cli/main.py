@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import doctor as doctors
-from tideline.cli import fleets, reading, starting, tables, writing
+from tideline.cli import fleets, reading, starting, tables, validating, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 from tideline.model.addresses import STORES
@@ -112,8 +112,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     init.add_argument("--stream", metavar="NAME", help="default: the file's name")
     init.add_argument("--table", metavar="ADDRESS", help="default: lake/NAME beside the file")
-    validate = add("validate", reading.validate, "check stream files")
+    validate = add("validate", validating.validate, "check stream files")
     validate.add_argument("files", nargs="+", metavar="FILE")
+    text = "ask brokers, registry and ledger as well"
+    validate.add_argument("--online", action="store_true", help=text)
     _add_run_commands(add_for_stream)
     look = add("discover", fleets.discover_topics, "look for the topics of a fleet")
     look.add_argument("file", metavar="FILE")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.table import Table
 
 from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
 from tideline.cli.runs import watched_spark
-from tideline.contract.answers import Explained, Incidents, Resolution, Statuses, Validation
+from tideline.contract.answers import Explained, Incidents, Resolution, Statuses
 from tideline.contract.building import (
     build_audit,
     build_explained_key,
@@ -23,7 +21,7 @@ from tideline.contract.building import (
     build_status,
 )
 from tideline.contract.shapes import DriverStatus
-from tideline.errors import AuditNotClean, BadInput, StreamFileError, Transient
+from tideline.errors import AuditNotClean, BadInput, Transient
 from tideline.kafka.port import KafkaPort
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.observing import observe_topics
@@ -52,8 +50,7 @@ from tideline.rules.incidents import (
 )
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
-from tideline.stream.files import read_file, read_stream, stream_paths, streams_in
-from tideline.stream.parsing import Problem
+from tideline.stream.files import read_stream, stream_paths, streams_in
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run
 
@@ -62,42 +59,6 @@ _SHOWN = 20
 _FAIL = "it stays open, and nothing is landed there until somebody decides otherwise"
 _ASKED = "the brokers are being asked"
 _HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
-
-
-def validate(options: argparse.Namespace, output: Output) -> int:
-    """Check stream files and fleet files; report every problem of every file."""
-    names: dict[str, str] = {}
-    fleets: dict[str, str] = {}
-    problems: list[dict[str, Any]] = []
-    messages: list[str] = []
-    for file in options.files:
-        try:
-            contents = read_file(file)
-        except StreamFileError as error:
-            problems += error.problems
-            messages.append(error.message)
-            continue
-        problems += [asdict(problem) for problem in contents.problems]
-        messages += map(str, contents.problems)
-        if contents.fleet is not None and not contents.is_discovered:
-            fleets[contents.fleet.fleet] = file
-        for stream in streams_in(file):  # a topic may have left its fleet for a file beside it
-            if stream.stream in names:
-                first = names[stream.stream]
-                problem = Problem(file, 1, "stream", repr(stream.stream), f"{first} has it already")
-                problems.append(asdict(problem))
-                messages.append(str(problem))
-            names.setdefault(stream.stream, file)
-    if messages:
-        raise StreamFileError("\n".join(messages), problems=problems)
-    answer = Validation(streams=list(names))
-    later = "a fleet whose topics are not known yet: `tideline discover` looks for them"
-    output.answer(
-        answer,
-        *(f"{file}: {name}" for name, file in names.items()),
-        *(f"{file}: {name}, {later}" for name, file in fleets.items()),
-    )
-    return 0
 
 
 def status(options: argparse.Namespace, output: Output) -> int:
@@ -194,6 +155,8 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
     lines: list[str | Table] = [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
     if len(found) == 1:
         lines += [] if found[0].timings is None else [str(found[0].timings)]
+        if failed := [f"{count:,} fail {name}" for name, count in found[0].expectations if count]:
+            lines.append(f"expectations, newest decoding: {', '.join(failed)}")
         lines += [] if found[0].current is None else [_current_line(found[0].current, now)]
     return lines
 

@@ -206,9 +206,11 @@ def decoded_lines(record: DecodeRecord | None) -> list[str]:
     if record is None:
         return []
     classes = ", ".join(f"{count} {name}" for name, count in record.classes)
+    failed = ", ".join(f"{count} {name}" for name, count in record.failed if count)
     return [
         f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
         f" {record.quarantined}{f' ({classes})' if classes else ''}"
+        f"{f'; fail expectations: {failed}' if failed else ''}"
     ]
 
 

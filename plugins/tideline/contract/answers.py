@@ -262,7 +262,10 @@ class Discovered(Shape):
 
 
 class Decoded(Shape):
-    """`tideline decode`: what became of raw rows; by error class for those in quarantine."""
+    """`tideline decode`: what became of raw rows; by error class for those in quarantine.
+
+    `expectations`: rows that fail each, wherever they went.
+    """
 
     status: Literal["done", "nothing_to_do"]
     run_id: str
@@ -271,6 +274,7 @@ class Decoded(Shape):
     quarantined: int
     tombstones: int
     classes: dict[str, int]
+    expectations: dict[str, int]
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]

@@ -108,7 +108,8 @@ def build_status(status: Status) -> shapes.StreamStatus:
         names = (n for n in shapes.RunSeconds.model_fields if n != "run_id")
         phases = dict(zip(names, known.seconds, strict=True))
         seconds = shapes.RunSeconds.of(known, **phases)
-    return shapes.StreamStatus.of(status, run_seconds=seconds)
+    expectations = dict(status.expectations)
+    return shapes.StreamStatus.of(status, run_seconds=seconds, expectations=expectations)
 
 
 def build_rewind(rewind: Rewind) -> shapes.Rewind:
@@ -220,6 +221,7 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
             quarantined=0,
             tombstones=0,
             classes={},
+            expectations={},
             table_version=None,
             quarantine_version=None,
             ranges=(),
@@ -230,6 +232,7 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
         run_id=run_id,
         plan_id=record.plan.plan_id,
         classes=dict(record.classes),
+        expectations=dict(record.failed),
         ranges=[shapes.DecodedRange.of(r, r.range) for r in record.ranges],
     )
 

@@ -33,6 +33,7 @@ class DecodedEvent(Shape):
     quarantined: int
     tombstones: int
     classes: dict[str, int]
+    expectations: dict[str, int]
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]

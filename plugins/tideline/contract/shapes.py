@@ -355,8 +355,8 @@ class StreamStatus(Shape):
     `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
     gone or was created again, a log that lacks the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
-    unknown; `headroom_seconds` is negative when retention is overdue. `current` is null where
-    nothing was ever folded.
+    unknown; `headroom_seconds` is negative when retention is overdue. `expectations`: rows that
+    failed each one in the newest decoding. `current` is null where nothing was ever folded.
     """
 
     stream: str
@@ -371,6 +371,7 @@ class StreamStatus(Shape):
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    expectations: dict[str, int]
     current: CurrentStatus | None
     run_seconds: RunSeconds | None
 

@@ -5,8 +5,10 @@ An attempt is a job for Spark and the two commits behind one token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from tideline.decoding.readers import parts_with, refuse_missing_fields
 from tideline.decoding.rules import share_of_quarantine
@@ -27,6 +29,7 @@ from tideline.model.decoding import NO_CHANGE, DecodePlan, DecodeRecord
 from tideline.model.incident import Finding
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
+from tideline.model.verdicts import FindingClass
 from tideline.table.port import TablePort
 from tideline.table.schema import (
     QUARANTINE_COLUMNS,
@@ -217,7 +220,9 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
         The open record, still to be verified.
     """
     classes = tuple(sorted(result.classes.items()))
-    frozen = DecodeRecord(attempt.plan, tombstones=result.tombstones, classes=classes)
+    failed = tuple(result.failed.items())
+    tombstones = result.tombstones
+    frozen = DecodeRecord(attempt.plan, tombstones=tombstones, classes=classes, failed=failed)
     reach("decode:freezing")
     run.ledger.update(lambda state: _with_open(state, frozen))
     reach("decode:frozen")
@@ -269,24 +274,49 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
 
 
 def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
-    """Halt rather than put more into quarantine than the stream file allows.
+    """Halt where rows fail what halts, or more goes into quarantine than the stream file allows.
 
     Raises:
-        DecodingHalted: It would be more, and nobody has decided for it.
+        DecodingHalted: It is so, and nobody has decided for it.
     """
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
-    share = share_of_quarantine(result.raw_rows, quarantined - result.classes.get(NO_CHANGE, 0))
-    if share <= plan.max_share or goes_to_quarantine(run, "quarantine_share"):
-        return
+    if result.halting and not goes_to_quarantine(run, "expectation_failed"):
+        rules = {rule.name for rule in plan.expect if rule.on_fail == "halt"}
+        failed = {name: n for name, n in result.failed.items() if n and name in rules}
+        _halt(
+            run,
+            attempt,
+            "expectation_failed",
+            f"no record that fails {' or '.join(sorted(failed))} (decode.expect)",
+            f"{result.halting} of {result.raw_rows} records: {_by_name(failed)}",
+        )
+    buried = quarantined - result.classes.get(NO_CHANGE, 0) - result.halting  # these are decided
+    share = share_of_quarantine(result.raw_rows, buried)
+    if share > plan.max_share and not goes_to_quarantine(run, "quarantine_share"):
+        _halt(
+            run,
+            attempt,
+            "quarantine_share",
+            f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
+            f"{quarantined} of {result.raw_rows} records ({share:.1%}): {_by_name(result.classes)}",
+        )
+
+
+def _by_name(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
+
+
+def _halt(
+    run: RunContext, attempt: TypedAttempt, kind: FindingClass, expected: str, actual: str
+) -> NoReturn:
     attempt.discard(run)
-    kinds = ", ".join(f"{n} {name}" for name, n in sorted(result.classes.items()))
-    first, *more = plan.ranges
+    first, *more = attempt.plan.ranges
     finding = Finding(
-        kind="quarantine_share",
-        expected=f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
-        actual=f"{quarantined} of {result.raw_rows} records ({share:.1%}): {kinds}",
+        kind=kind,
+        expected=expected,
+        actual=actual,
         topic=None if more else first.topic,
         topic_id=None if more else first.topic_id,
         partition=None if more else first.partition,

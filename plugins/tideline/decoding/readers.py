@@ -6,11 +6,12 @@ A stream file that names fields or columns which are not there is refused here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tideline.decoding.schemas.changes import Merged
 from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
@@ -69,6 +70,14 @@ def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
     Raises:
         BadInput: There is one; names the fields that there are.
     """
+    for key, value, allowed in missing_fields(parts):
+        raise BadInput(
+            f"stream {run.stream.stream}: {key}: got {value!r}; {allowed}. Nothing was decoded"
+        )
+
+
+def missing_fields(parts: Iterable[PartPlan]) -> Iterator[tuple[str, str, str]]:
+    """Listed fields that none of the schemas has: key, value and what is allowed."""
     for part in parts:
         there = {column.field for column in part.reader.listed or ()}
         for number, choice in enumerate(part.fields):
@@ -78,11 +87,8 @@ def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
                     path = in_row(path) or path
                     paths = tuple(p for p in map(in_row, paths) if p is not None)
                 known = first_few(paths, _MOST) or "none"
-                raise BadInput(
-                    f"stream {run.stream.stream}: decode.{part.part}.fields.{number}: got"
-                    f" {path!r}; no schema has that field; allowed: {known}. Nothing was"
-                    " decoded"
-                )
+                key = f"decode.{part.part}.fields.{number}"
+                yield key, path, f"no schema has that field; allowed: {known}"
 
 
 def refuse_event_time(run: RunContext, plan: DecodePlan) -> None:
@@ -92,12 +98,20 @@ def refuse_event_time(run: RunContext, plan: DecodePlan) -> None:
         BadInput: It is none; names the columns that there are.
     """
     wanted = plan.event_date.field if plan.event_date is not None else None
-    columns = [c.name for part in plan.parts for c in part.reader.in_table]
-    if wanted is not None and wanted not in columns:
+    for key, value, allowed in strange_event_time(wanted, plan.parts):
         raise BadInput(
-            f"stream {run.stream.stream}: decode.event_time.field: got {wanted!r}; no column of the"
-            f" typed table; allowed: {first_few(columns, _MOST) or 'none'}. Nothing was decoded"
+            f"stream {run.stream.stream}: {key}: got {value!r}; {allowed}. Nothing was decoded"
         )
+
+
+def strange_event_time(
+    wanted: str | None, parts: Iterable[PartPlan]
+) -> Iterator[tuple[str, str, str]]:
+    """An event's time that is no column: key, value and what is allowed."""
+    columns = [c.name for part in parts for c in part.reader.in_table]
+    if wanted is not None and wanted not in columns:
+        there = first_few(columns, _MOST) or "none"
+        yield "decode.event_time.field", wanted, f"no column of the typed table; allowed: {there}"
 
 
 def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tuple[PartPlan, ...]:
@@ -170,13 +184,32 @@ def _part(
     before: PartPlan | None,
     others: Iterable[PartPlan],
 ) -> PartPlan:
+    part = _begin(name, wanted)
+    is_asked = before is not None and before.fields != part.fields
+    if before is not None and before.format == wanted.format:
+        if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
+            known = replace(before, unavailable=part.unavailable)
+            if not is_asked:
+                return known
+            known = replace(known, fields=part.fields, unfit=())
+            return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
+        part = replace(part, reader=before.reader)
+    newest = _newest(part, wanted, run.registry)
+    if newest is None:
+        return part  # the records bring their schemas
+    if newest.schema_id != PLAIN_ID:
+        _note(run, [newest])
+    return _merged(run, part, [newest], others, is_asked=is_asked)
+
+
+def _begin(name: RecordPart, wanted: Part) -> PartPlan:
+    """What the stream file alone says of a part."""
     framing = wanted.framing or ("plain" if wanted.subject is None else "confluent")
-    is_connect = framing == "connect"
-    part = PartPlan(
+    return PartPlan(
         part=name,
         format=wanted.format,
         framing=framing,
-        subject=_IN_RECORDS.format(name) if is_connect else wanted.subject,
+        subject=_IN_RECORDS.format(name) if framing == "connect" else wanted.subject,
         writers=(),
         unknown=(),
         foreign=(),
@@ -186,35 +219,62 @@ def _part(
         envelope=wanted.envelope,
         unavailable=wanted.unavailable,
     )
-    is_asked = before is not None and before.fields != part.fields
-    if before is not None and before.format == wanted.format:
-        if part.subject is not None and framing != "plain" and _is_alike(part, before):
-            known = replace(before, unavailable=part.unavailable)
-            if not is_asked:
-                return known
-            known = replace(known, fields=part.fields, unfit=())
-            return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
-        part = replace(part, reader=before.reader)
-    if is_connect:
-        return part  # the records bring their schemas
+
+
+def _newest(part: PartPlan, wanted: Part, registry: RegistryPort | None) -> WriterSchema | None:
+    """The schema of the file, or the subject's newest; None where records bring theirs."""
+    if part.framing == "connect":
+        return None
     if wanted.is_schemaless:
-        writer = WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
-        return _merged(run, part, [writer], others)
+        return WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
     if wanted.schema_file is not None:
-        writer = _schema_file(Path(wanted.schema_file), wanted.format)
-        return _merged(run, part, [writer], others, is_asked=is_asked)
+        return _schema_file(Path(wanted.schema_file), wanted.format)
     assert wanted.subject is not None
-    _, newest = _registry(run).latest(wanted.subject)
+    assert registry is not None  # the stream file was checked
+    _, newest = registry.latest(wanted.subject)
     if newest.schema_type != wanted.format:
         raise BadInput(
-            f"decode.{name}.format: got {wanted.format}; subject {wanted.subject} of the registry"
-            f" holds {newest.schema_type}"
+            f"decode.{part.part}.format: got {wanted.format}; subject {wanted.subject} of the"
+            f" registry holds {newest.schema_type}"
         )
-    if framing == "plain":
-        newest = replace(newest, schema_id=PLAIN_ID)
-    else:
-        _note(run, [newest])
-    return _merged(run, part, [newest], others, is_asked=is_asked)
+    return replace(newest, schema_id=PLAIN_ID) if part.framing == "plain" else newest
+
+
+def parts_without_a_run(
+    decode: Decode, registry: RegistryPort | None = None, known: Decoding | None = None
+) -> tuple[PartPlan, ...] | None:
+    """How the next records would be decoded, for a look at the stream file; nothing halts.
+
+    Args:
+        registry: None if it is not to be asked.
+        known: How the parts were decoded before, if somebody has looked.
+
+    Returns:
+        None where a part's columns are not known.
+
+    Raises:
+        BadInput: A schema file cannot be read, or a schema makes no columns.
+        RegistryAway: The registry does not answer.
+    """
+    parts: list[PartPlan] = []
+    asked: tuple[tuple[RecordPart, Part], ...] = (("value", decode.value), ("key", decode.key))
+    for name, wanted in asked:
+        if wanted.format == "none":
+            continue
+        part, before = _begin(name, wanted), known.part(name) if known is not None else None
+        if before is not None and before.format == part.format:
+            part = replace(part, reader=before.reader)
+        is_told = wanted.subject is None or registry is not None
+        newest = _newest(part, wanted, registry) if is_told else None
+        if newest is not None:
+            merged, _ = _read(decode, part, [newest], parts)
+            if wrong := [*map(str, merged.misfits), *merged.refused]:
+                raise BadInput(f"decode.{name}: {'; '.join(wrong)}")
+            part = replace(part, writers=merged.writers, reader=merged.reader)
+        elif not part.reader.columns:
+            return None
+        parts.append(part)
+    return tuple(parts)
 
 
 def _is_alike(part: PartPlan, before: PartPlan) -> bool:
@@ -313,20 +373,9 @@ def _merged(
         DecodingHalted: One does not fit, and nobody has decided for quarantine.
         BadInput: A listed field cannot be there, or cannot have its name.
     """
-    before = part.reader if part.reader.text else None
-    taken = [name for other in others for name in other.reader.names]
     writers = tuple(writers)
-    is_protobuf = part.format == "protobuf"
-    protobuf = Protobuf(compiled_protobuf, part.message) if is_protobuf else None
-    plain = not (_decode(run).key if part.part == "key" else _decode(run).value).logical_types
-    more = (before, taken, part.fields, protobuf)
-    read = partial(
-        reader_schema,
-        plain=plain,
-        envelope=part.envelope is not None,
-        unavailable=part.unavailable is not None,
-    )
-    merged = read(part.part, part.language, writers, *more)
+    read = partial(_read, _decode(run), part, others=tuple(others))
+    merged, plain = read(writers)
     refuse_names(run, part, merged.refused)
     if merged.kept and not plain:
         log.warning(
@@ -336,7 +385,7 @@ def _merged(
             ", ".join(merged.kept),
         )
     policy = _decode(run).on_schema
-    no_new = before is not None and policy.new_field == "halt" and not is_asked
+    no_new = part.reader.text != "" and policy.new_field == "halt" and not is_asked
     halting = [str(c) for c in merged.misfits] if policy.incompatible == "halt" else []
     if no_new:
         halting += [str(c) for c in merged.changes if c not in merged.misfits]
@@ -347,7 +396,7 @@ def _merged(
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}
         fitting = [w for w in writers if w.schema_id not in unfit]
-        merged = read(part.part, part.language, fitting, *more)
+        merged, _ = read(fitting)
     made = replace(
         part,
         writers=merged.writers,
@@ -357,6 +406,27 @@ def _merged(
     if has_all_schemas(made):
         refuse_missing_fields(run, [made])
     return made
+
+
+def _read(
+    decode: Decode, part: PartPlan, writers: Iterable[WriterSchema], others: Iterable[PartPlan]
+) -> tuple[Merged, bool]:
+    """The reader of all writers; and whether logical types are left as they are."""
+    plain = not (decode.key if part.part == "key" else decode.value).logical_types
+    is_protobuf = part.format == "protobuf"
+    merged = reader_schema(
+        part.part,
+        part.language,
+        tuple(writers),
+        part.reader if part.reader.text else None,
+        [name for other in others for name in other.reader.names],
+        part.fields,
+        Protobuf(compiled_protobuf, part.message) if is_protobuf else None,
+        plain=plain,
+        envelope=part.envelope is not None,
+        unavailable=part.unavailable is not None,
+    )
+    return merged, plain
 
 
 def _halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:

@@ -186,6 +186,7 @@ def closed(decoding: Decoding, record: DecodeRecord, *, was_decoded: bool) -> De
         open=None,
         parts=parts,
         undone=without_coverage(decoding.undone, settled),
+        failed=decoding.failed if is_old else record.failed,
     )
 
 

@@ -16,7 +16,7 @@ from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate
+from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan
 from tideline.model.offsets import CoordinateRange
 from tideline.stream.decoding import Decode
 
@@ -68,7 +68,11 @@ def plan_decoding(
     if before is not None:
         ranges = still_landed(before.plan.ranges, state.head)
         removes = to_remove(state.head, state.decoding, ranges)
-        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0)
+        decided = tuple(
+            replace(e, on_fail="quarantine") if e.on_fail == "halt" else e
+            for e in before.plan.expect
+        )
+        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0, expect=decided)
         return at_these_tables(run, again) if ranges or removes else None
     most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
@@ -98,27 +102,41 @@ def new_plan(
     assert decode is not None
     raw = raw_table(run)
     assert raw.version is not None
-    plan = DecodePlan(
+    plan = replace(
+        drafted(decode, parts_of(run, state.decoding, afresh=bool(redrives))),
         plan_id=decode_plan_id(state.control.ledger_id, run.stream.stream, run.run_id),
         run_id=run.run_id,
-        frozen_at=now(),
         raw_table_id=str(raw.table_id),
         raw_version=raw.version,
         ranges=ranges,
         removes=removes,
-        parts=parts_of(run, state.decoding, afresh=bool(redrives)),
+        redrives=redrives,
+        by=run.request.by if redrives else None,
+    )
+    refuse_event_time(run, plan)
+    return plan
+
+
+def drafted(decode: Decode, parts: tuple[PartPlan, ...]) -> DecodePlan:
+    """What the stream file says of any plan of now; it has no coordinates yet."""
+    return DecodePlan(
+        plan_id="",
+        run_id="",
+        frozen_at=now(),
+        raw_table_id="",
+        raw_version=0,
+        ranges=(),
+        removes=(),
+        parts=parts,
         tombstones=decode.tombstones,
         event_date=_event_date(decode),
         transform=decode.transform,
         max_share=decode.quarantine.max_share,
         table_uri=decode.table.uri,
         quarantine_uri=decode.quarantine.uri,
-        redrives=redrives,
         own_columns=decode.own_columns,
-        by=run.request.by if redrives else None,
+        expect=decode.expectations,
     )
-    refuse_event_time(run, plan)
-    return plan
 
 
 def _event_date(decode: Decode) -> EventDate | None:

@@ -43,6 +43,7 @@ ErrorClass = Literal[
     "event_time",
     "transform",
     "no_change",
+    "expectation",
 ]
 PLAIN_ID = -1
 """Stands for the id of the one schema of records that carry none."""
@@ -278,6 +279,24 @@ class EventDate:
     outside: str
 
 
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What each row of the typed table is expected to meet.
+
+    Args:
+        name: What failing rows are counted under.
+        sql: A condition of Spark's over the typed table's columns.
+        on_fail: Where it is false: `quarantine` puts the record there, `halt` does so once somebody
+            has decided it, `count` only counts.
+        on_null: Whether a row of which nobody can tell fails as well: `fail` or `pass`.
+    """
+
+    name: str
+    sql: str
+    on_fail: str
+    on_null: str = "fail"
+
+
 AGAIN = ("again",)
 
 
@@ -303,6 +322,7 @@ class DecodePlan:
             that were decoded; empty for a plan that decodes what was landed.
         own_columns: Which columns of its own the typed table gets, of those that one may choose.
         by: Who has asked for it to be done again; None otherwise.
+        expect: What the rows are expected to meet, in the stream file's order.
     """
 
     plan_id: str
@@ -322,6 +342,7 @@ class DecodePlan:
     redrives: tuple[str, ...] = ()
     own_columns: tuple[str, ...] = KEPT_BY_DEFAULT
     by: str | None = None
+    expect: tuple[Expectation, ...] = ()
 
     @property
     def is_again(self) -> bool:
@@ -358,6 +379,7 @@ class DecodeRecord:
         classes: Quarantined rows by error class.
         ranges: What became of the rows; empty until verified.
         closed_at: When it was verified, UTC-aware.
+        failed: Rows that fail each expectation, wherever they went.
     """
 
     plan: DecodePlan
@@ -368,6 +390,7 @@ class DecodeRecord:
     classes: tuple[tuple[str, int], ...] = ()
     ranges: tuple[DecodedRange, ...] = ()
     closed_at: datetime | None = None
+    failed: tuple[tuple[str, int], ...] = ()
 
     def added_to(self, coverage: Iterable[Coverage]) -> tuple[Coverage, ...]:
         """The coverage with what the plan decodes."""
@@ -415,6 +438,7 @@ class Decoding:
         undone: Coordinates that a rewind has undone: their decoded rows go before anything else is
             done there, also if raw rows stand there again by then.
         token: The newest fencing token of both tables when a plan was last closed; None if unknown.
+        failed: Rows that failed each expectation in the newest decoding.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -424,6 +448,7 @@ class Decoding:
     table_ids: tuple[str, ...] = ()
     undone: tuple[Coverage, ...] = ()
     token: int | None = None
+    failed: tuple[tuple[str, int], ...] = ()
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
         """The decoding with these coordinates to be undone, as far as they are decoded.

@@ -92,6 +92,14 @@ QUARANTINED = Metric(
     "`verify_decoded`",
     ("stream", "class"),
 )
+EXPECTATION_FAILED = Metric(
+    "tideline.expectation_failed",
+    "rows",
+    "rows that fail it, wherever they went; each [expectation](how-to/expectations.md) of the"
+    " stream file is set",
+    "`verify_decoded`",
+    ("stream", "expectation"),
+)
 
 FOLDED = Metric("tideline.folded", "changes", "changes that were folded", "`verify_current`")
 CURRENT_ROWS = Metric(
@@ -122,6 +130,7 @@ METRICS: tuple[Metric, ...] = (
     STEP_RETRIES,
     DECODED,
     QUARANTINED,
+    EXPECTATION_FAILED,
     FOLDED,
     CURRENT_ROWS,
     LAG_WATCH_ERRORS,

@@ -184,6 +184,8 @@ class DecodeResult:
         changed, quarantine_changed: Rows of each table that are others than before, new or gone, if
             the records were decoded again.
         unasked: Quarantined records with ids that the plan does not name, in the last round.
+        failed: Rows that fail each expectation, wherever they went.
+        halting: Rows that fail at least one of those that halt.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -197,6 +199,8 @@ class DecodeResult:
     changed: int = 0
     quarantine_changed: int = 0
     unasked: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)
+    halting: int = 0
     error: str | None = None
     message: str = ""
 

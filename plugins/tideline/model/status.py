@@ -74,6 +74,7 @@ class Status:
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None where nothing is decoded.
+        expectations: Rows that failed each one in the newest decoding.
         current: None where nothing was ever folded.
         timings: Of the live run that closed a plan last; None before the first.
     """
@@ -90,6 +91,7 @@ class Status:
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    expectations: tuple[tuple[str, int], ...]
     current: CurrentStatus | None
     timings: Timings | None
 

@@ -26,6 +26,7 @@ FindingClass = Literal[
     "schema_changed",
     "key_moved",
     "current_changed",
+    "expectation_failed",
 ]
 
 
@@ -178,6 +179,18 @@ VERDICTS: dict[FindingClass, Verdict] = {
             "retry": "hold the schemas against the table once more",
         },
     ),
+    "expectation_failed": Verdict(
+        cause="rows fail an expectation that halts; landing goes on",
+        told_by="the rows were held against the conditions under `decode.expect`, and counted;"
+        " nothing was committed",
+        next_step="look at the records with `tideline explain`; mend the source, or the rule in the"
+        " stream file, then decide",
+        choices={
+            "quarantine": "records that fail go into quarantine, and the others into the typed"
+            " table; a redrive decodes them later",
+            "retry": "decode them once more, with the rules of the stream file as they are now",
+        },
+    ),
     "key_moved": Verdict(
         cause="changes of one key stand in several partitions, so their offsets say no order;"
         " landing and decoding go on",
@@ -205,7 +218,11 @@ VERDICTS: dict[FindingClass, Verdict] = {
 FOLDING: tuple[FindingClass, ...] = ("key_moved", "current_changed")
 """They halt the fold, and neither landing nor decoding."""
 
-DECODING: tuple[FindingClass, ...] = ("quarantine_share", "schema_changed")
+DECODING: tuple[FindingClass, ...] = (
+    "quarantine_share",
+    "schema_changed",
+    "expectation_failed",
+)
 """They halt the decoding and not the landing; `decode` in the stream file says what they allow."""
 
 HALTING: tuple[FindingClass, ...] = tuple(

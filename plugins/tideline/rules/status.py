@@ -70,6 +70,7 @@ def summarize(
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
         undecoded=missing(head.covered, covered) if covered else None,
+        expectations=decoding.failed,
         current=_current(decoding, folding),
         timings=head.timings,
     )

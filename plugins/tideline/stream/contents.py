@@ -30,6 +30,7 @@ class FileContents:
 
     Args:
         streams: One of a stream file; of a fleet's one for each topic that is known.
+        parsed: The file itself.
         fleet: None of a stream file.
         template: The stream of a topic that is none, for what all of a fleet's have in common.
         topics: Topic of each stream of a fleet, in their order.
@@ -38,11 +39,20 @@ class FileContents:
     """
 
     streams: tuple[Stream, ...]
+    parsed: Parsed
     fleet: Fleet | None = None
     template: Stream | None = None
     topics: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_discovered: bool = True
+
+    def problem(self, stream: Stream, key: str, value: str, allowed: str) -> Problem:
+        """What is wrong with a key of one of the streams, once more is known than the file says."""
+        if self.fleet is None:
+            return self.parsed.problem(key, shown(value), allowed)
+        topic = self.topics[self.streams.index(stream)]
+        told = f"{allowed} (topic {topic})"
+        return self.parsed.problem(key, shown(value), told, _places_of(topic))
 
 
 def contents_of(parsed: Parsed) -> FileContents:
@@ -56,7 +66,7 @@ def contents_of(parsed: Parsed) -> FileContents:
     stream, problems = _stream_in(parsed, parsed.data)
     if parsed.problems or stream is None:
         raise refused([*parsed.problems, *problems])
-    return FileContents((stream,))
+    return FileContents((stream,), parsed)
 
 
 def _stream_in(
@@ -95,6 +105,7 @@ def _fleet_in(parsed: Parsed) -> FileContents:
     is_discovered = known is not None or bool(fleet.topics)
     return FileContents(
         tuple(streams.values()),
+        parsed,
         fleet,
         samples[SAMPLES[0]],
         tuple(streams),
@@ -116,31 +127,32 @@ def _expanded(
     streams: dict[str, Stream] = {}
     problems: list[Problem] = []
     for topic in topics:
-        places: list[Location] = [("overrides", topic), ("stream",)]
+        places = _places_of(topic)
         data = fleet.file_of(topic)
         stream, wrong = _stream_in(parsed, data, places, told.format(topic))
         problems += wrong
         if stream is not None and stream.stream == fleet.fleet:
             text = f"the fleet's own name is its Dag's{told.format(topic)}"
-            problems.append(_at_key(parsed, "stream", stream.stream, text))
+            problems.append(parsed.problem("stream", shown(stream.stream), text, _TEMPLATE))
         elif stream is not None:
             streams[topic] = stream
     for meeting in meetings(streams):
         allowed = f"the topics {meeting.one} and {meeting.other} meet here; {_APART}"
-        problems.append(_at_key(parsed, meeting.key, meeting.text, allowed))
+        told = shown(meeting.text, 200)
+        problems.append(parsed.problem(meeting.key, told, allowed, _TEMPLATE))
         for topic in _later(topics, meeting.one, meeting.other):
             streams.pop(topic, None)
     return streams, problems
 
 
+_TEMPLATE: tuple[Location, ...] = (("stream",),)
+
+
+def _places_of(topic: str) -> tuple[Location, ...]:
+    return (("overrides", topic), *_TEMPLATE)
+
+
 _APART = "write {topic} or {name} into it, or tell them apart by `names` or `overrides`"
-
-
-def _at_key(parsed: Parsed, key: str, value: str, allowed: str) -> Problem:
-    """What is wrong with a key of the template, which may leave it to its default."""
-    at: Location = ("stream", *key.split("."))
-    line = next((parsed.lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in parsed.lines), 1)
-    return Problem(parsed.file, line, ".".join(map(str, at)), shown(value, 200), allowed)
 
 
 def _later(topics: Mapping[str, KnownTopic | None], one: str, other: str) -> tuple[str, ...]:

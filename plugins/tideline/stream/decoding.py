@@ -19,6 +19,7 @@ from tideline.model.decoding import (
     OF_ENVELOPE,
     OWN_COLUMNS,
     UNAVAILABLE,
+    Expectation,
     OwnColumn,
     without_case,
 )
@@ -282,6 +283,28 @@ class EventTime(Section):
     )
 
 
+class Expect(Section):
+    """What each row of the typed table is expected to meet."""
+
+    name: ColumnName = Field(description="What failing rows are counted under.")
+    sql: str = Field(
+        min_length=1,
+        max_length=4000,
+        description="A condition of Spark SQL over the typed table's columns: amount > 0.",
+    )
+    on_fail: Literal["quarantine", "halt", "count"] = Field(
+        "quarantine",
+        description="quarantine: the record goes there, error_class expectation. halt: decoding"
+        " halts until somebody decides. count: the row stays, and is counted.",
+    )
+    on_null: Literal["fail", "pass"] = Field(
+        "fail", description="What a row does for which the condition is null."
+    )
+
+
+_MOST_RULES = 50
+
+
 class Decode(Section):
     """Typed tables from the raw one."""
 
@@ -294,9 +317,21 @@ class Decode(Section):
     tombstones: Literal["keep", "drop"] = Field(
         "keep", description="keep: a row whose fields are null, is_tombstone true."
     )
+    expect: list[Expect] = Field(
+        default_factory=list,
+        max_length=_MOST_RULES,
+        description="What rows are expected to meet. Tombstones and deletes are not asked.",
+    )
     transform: str | None = Field(
         None, description="module:function of DataFrame -> DataFrame; keeps the coordinates."
     )
+
+    @field_validator("expect")
+    @classmethod
+    def _names_once(cls, value: list[Expect]) -> list[Expect]:
+        if twice := given_twice([rule.name for rule in value]):
+            raise ValueError(f"each name once; {twice[0]} stands there twice")
+        return value
 
     @field_validator("transform")
     @classmethod
@@ -310,6 +345,11 @@ class Decode(Section):
         """Which columns of its own the typed table gets, of those that one may choose."""
         given = "own_columns" in self.table.model_fields_set or self.value.envelope is None
         return tuple(self.table.own_columns) if given else (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """What rows are expected to meet, for a plan."""
+        return tuple(Expectation(e.name, e.sql, e.on_fail, e.on_null) for e in self.expect)
 
     @whole(mode="after")
     def _fits_together(self) -> Decode:

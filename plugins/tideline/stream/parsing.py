@@ -100,9 +100,18 @@ class Parsed:
             what = f"{type(error).__name__}: {shown(str(error))}"
             return None, [of_file(self.file, "a value that cannot be checked", what)]
 
-    def problem(self, key: str, value: str, allowed: str) -> Problem:
-        """What is wrong with a key of the file's first level."""
-        return Problem(self.file, self.lines.get((key,), 1), key, value, allowed)
+    def problem(
+        self, key: str, value: str, allowed: str, places: Sequence[Location] = ((),)
+    ) -> Problem:
+        """What is wrong with a key, which the file may leave to its default.
+
+        Args:
+            key: With dots between levels.
+            places: As of `checked`.
+        """
+        location = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+        where, line = self._found(location, places)
+        return Problem(self.file, line, _dotted(where), value, allowed)
 
     def _explained(
         self, model: type[BaseModel], error: Any, places: Sequence[Location], told: str

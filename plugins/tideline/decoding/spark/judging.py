@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType
 
 from tideline.decoding.spark.envelope import open_envelopes
+from tideline.decoding.spark.expectations import hold_against
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
@@ -25,6 +26,7 @@ from tideline.decoding.spark.fields import (
     value_of,
 )
 from tideline.decoding.spark.framing import IS_NEW, unframe
+from tideline.decoding.spark.rows import typed_fields
 from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
 from tideline.spark.raw_rows import Transform
 
@@ -41,7 +43,8 @@ def judge(plan: DecodePlan) -> Transform:
     of a bad record `part`, `error_class` and `error`.
 
     - Where value and key are both bad, the value's error is told.
-    - Where both are good, the event's time may still be bad; that counts as the value's.
+    - Where both are good, the event's time may still be bad, or the row may fail what is expected
+      of it; that counts as the value's.
     - Of a tombstone that is dropped nothing is decoded.
     - `schema_id` is the value's where values are decoded, else the key's; of a bad record it is
       that of the bad part. It is null without framing.
@@ -53,9 +56,21 @@ def judge(plan: DecodePlan) -> Transform:
         for part in plan.parts:
             rows = _with_part(rows, part)
         rows = _joined(rows, plan).transform(open_envelopes(plan))
-        return rows if plan.event_date is None else rows.transform(judge_event_date(plan))
+        if plan.event_date is not None:
+            rows = rows.transform(judge_event_date(plan))
+        if not plan.expect:
+            return rows
+        return rows.transform(hold_against(plan, typed_fields(plan), _is_gone(plan)))
 
     return transform
+
+
+def _is_gone(plan: DecodePlan) -> Column:
+    """Whether a record says that its row is gone: it may not tell the row's fields."""
+    is_gone = F.col(IS_TOMBSTONE)
+    if any(p.envelope for p in plan.parts):
+        is_gone |= F.coalesce(F.col("op").isin("d", "t"), F.lit(False))
+    return is_gone
 
 
 def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
@@ -117,9 +132,7 @@ def judge_event_date(plan: DecodePlan) -> Transform:
     wanted = plan.event_date
     assert wanted is not None
     kafka_day = F.to_date(F.col("timestamp"))
-    is_gone = F.col("is_tombstone")
-    if any(p.envelope for p in plan.parts):
-        is_gone |= F.coalesce(F.col("op").isin("d", "t"), F.lit(False))
+    is_gone = _is_gone(plan)
     day = kafka_day
     if wanted.field is not None:
         told = _day_of(plan, wanted.field)

@@ -5,7 +5,7 @@ Rows at the coordinates and no others are taken, whether these are one range or 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -14,7 +14,7 @@ from tideline.model.decoding import DecodePlan
 from tideline.model.spark_job import DecodeJob
 from tideline.spark.raw_rows import Transform
 from tideline.spark.stored_rows import read_files, within
-from tideline.table.schema import COLUMNS, delta_fields, own_columns
+from tideline.table.schema import COLUMNS, delta_fields, own_columns, typed_columns
 
 
 def read_raw_rows(spark: SparkSession, job: DecodeJob) -> DataFrame:
@@ -39,17 +39,24 @@ def for_typed(plan: DecodePlan) -> Transform:
     return lambda rows: rows.select(*_COORDINATES, *sorted(wanted))
 
 
-def typed(plan: DecodePlan) -> Transform:
-    """The typed table's columns: the value's fields first, then the key's."""
-    own = [name for name in own_columns(plan) if name != PLAN]
+def typed_fields(plan: DecodePlan) -> list[Column]:
+    """The typed table's columns but for the plan's id: the value's fields, then the key's."""
+    own = [F.col(name) for name in own_columns(plan) if name != PLAN]
     parts = sorted(plan.parts, key=lambda p: p.part != "value")
-    fields = [typed_value(p, c).alias(c.name) for p in parts for c in p.reader.in_table]
-    plan_id = F.lit(plan.plan_id).alias(PLAN)
+    return [*own, *(typed_value(p, c).alias(c.name) for p in parts for c in p.reader.in_table)]
 
-    def transform(rows: DataFrame) -> DataFrame:
-        return rows.select(*own, *fields, plan_id)
 
-    return transform
+def typed_type(plan: DecodePlan) -> StructType:
+    """The typed table's columns as a type, but for the plan's id."""
+    fields = [field for field in typed_columns(plan) if field["name"] != PLAN]
+    found: StructType = StructType.fromJson({"type": "struct", "fields": fields})
+    return found
+
+
+def typed(plan: DecodePlan) -> Transform:
+    """The typed table's columns."""
+    columns = [*typed_fields(plan), F.lit(plan.plan_id).alias(PLAN)]
+    return lambda rows: rows.select(*columns)
 
 
 def quarantined(plan: DecodePlan) -> Transform:

@@ -23,14 +23,17 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tideline.decoding.spark.comparing import changed_rows
+from tideline.decoding.spark.expectations import counted, refusals
+from tideline.decoding.spark.expectations import counts as failures
 from tideline.decoding.spark.fields import ERROR_CLASS
 from tideline.decoding.spark.framing import IS_NEW, find_new_ids, find_new_schemas
 from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
-from tideline.decoding.spark.rows import for_typed, quarantined, typed
+from tideline.decoding.spark.rows import for_typed, quarantined, typed, typed_type
 from tideline.errors import BadInput, VerificationFailed
-from tideline.model.decoding import ErrorClass
+from tideline.model.decoding import DecodePlan, ErrorClass
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
+from tideline.model.wording import shown
 from tideline.spark.raw_rows import Transform, observed, write_rows
 from tideline.spark.stored_rows import within
 
@@ -98,35 +101,60 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         The counts; or ids that the plan does not name, and then nothing else.
 
     Raises:
-        BadInput: The stream's own function cannot be used.
+        BadInput: The stream's own function cannot be used, or a condition of its expectations.
         VerificationFailed: It has dropped or added rows; or the two passes have not found the same
             bad rows.
     """
+    if wrong := _refused(raw, job.plan):
+        new = DecodeResult() if job.is_last_round else _new_schemas(raw, job.plan)
+        if new.new_ids:  # a column may come with them
+            return new
+        raise BadInput(f"{'; '.join(wrong)}. Nothing was decoded")
     step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge)
-    metrics, seen = _counts(is_bad, step), Observation("decoded")
+    metrics = [*_counts(is_bad, step), *failures(job.plan)]
+    seen = Observation("decoded")
     good = _good(judged.observe(seen, *metrics))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
     write_rows(rows, job.decoded)
     counts = observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
-        brought = find_new_schemas(raw, job.plan)
-        ids = {part: tuple(number for number, _ in found) for part, found in brought.items()}
-        return DecodeResult(new_ids=find_new_ids(raw, job.plan) | ids, new_schemas=brought)
+        return _new_schemas(raw, job.plan)
     if written is not None:
         after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)
+    failed, halting = counted(job.plan, counts)
     result = DecodeResult(
         decoded=SparkResult(rows=counts["good"]),
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
         unasked=counts["new"],
+        failed=failed,
+        halting=halting,
     )
     if counts["bad"]:
         near = raw.transform(within(_places(counts["places"], step)))
         result = _with_quarantine(result, near.transform(judge), counts["bad"], job)
     return _compared(result, raw.transform(judge), job) if job.plan.is_again else result
+
+
+def _refused(raw: DataFrame, plan: DecodePlan) -> list[str]:
+    """What is wrong with the conditions of expectations."""
+    if not plan.expect:
+        return []
+    found = refusals(raw.sparkSession, typed_type(plan), plan.expect)
+    return [
+        f"decode.expect.{n} ({plan.expect[n].name}): got {shown(plan.expect[n].sql)}; {reason}"
+        for n, reason in found
+    ]
+
+
+def _new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:
+    """Schemas that records carry, and that the plan does not name."""
+    brought = find_new_schemas(raw, plan)
+    ids = {part: tuple(number for number, _ in found) for part, found in brought.items()}
+    return DecodeResult(new_ids=find_new_ids(raw, plan) | ids, new_schemas=brought)
 
 
 def _good(judged: DataFrame) -> DataFrame:

@@ -37,6 +37,7 @@ export function showFacts(body, page) {
       status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
+      status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", failures(status.expectations), "rows of the newest decoding"),
       status?.current && fact("Current table", count(status.current.rows), current(status.current)),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
       fact("Cluster", cluster(page.cluster_id), versions(page)),
@@ -53,6 +54,14 @@ function fact(name, value, note) {
 
 function run(status) {
   return status?.last_run ? runName(status.last_run) : NOTHING;
+}
+
+/** How many rows failed each expectation, those that some failed first. */
+function failures(expectations) {
+  const known = Object.entries(expectations).sort(([, one], [, other]) => other - one);
+  const shown = known.filter(([, rows]) => rows > 0).slice(0, 5);
+  if (!shown.length) return `none of ${count(known.length)}`;
+  return h("span", { class: "over", title: known.map(([name, rows]) => `${name}: ${rows}`).join("\n") }, shown.map(([name, rows]) => `${count(rows)} ${name}`).join(", "));
 }
 
 /** Changes to fold, the last fold, and what no fold can know. */

@@ -1,0 +1,136 @@
+"""`tideline validate`: whether stream files and fleet files say what can be done."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from typing import Any
+
+from tideline.cli.output import Output
+from tideline.contract.answers import Validation
+from tideline.errors import StreamFileError
+from tideline.kafka.port import KafkaPort
+from tideline.kafka.settings import kafka_settings
+from tideline.landing.context import RunContext
+from tideline.model.request import RunRequest
+from tideline.stream.contents import FileContents
+from tideline.stream.files import read_file, streams_in
+from tideline.stream.parsing import Problem
+from tideline.stream.stream import Stream
+from tideline.wiring import open_run
+
+Wrong = tuple[str, str, str]
+"""A key of the stream file, its value, and what is allowed."""
+_PATIENCE = 8.0
+"""Seconds that brokers which are away are waited for: somebody waits."""
+
+
+def validate(options: argparse.Namespace, output: Output) -> int:
+    """Check stream files and fleet files; report every problem of every file.
+
+    Conditions under `decode.expect` are looked at by Spark, which is started for it. No service is
+    asked, so columns are known where a schema file names them. With --online the brokers are asked
+    for the topics, the registry for the schemas, and the ledger for what was decoded so far.
+    """
+    names: dict[str, str] = {}
+    fleets: dict[str, str] = {}
+    problems: list[Problem | dict[str, Any]] = []
+    messages: list[str] = []
+    with ExitStack() as opened:
+        asked = _Asked(opened, is_online=options.online)
+        for file in options.files:
+            try:
+                contents = read_file(file)
+            except StreamFileError as error:
+                problems += error.problems
+                messages.append(error.message)
+                continue
+            found = list(contents.problems)
+            if contents.fleet is not None and not contents.is_discovered:
+                fleets[contents.fleet.fleet] = file
+            for stream in streams_in(file):  # a topic may have left its fleet for a file beside it
+                if stream.stream in names:
+                    first = names[stream.stream]
+                    told = f"{first} has it already"
+                    found.append(Problem(file, 1, "stream", repr(stream.stream), told))
+                names.setdefault(stream.stream, file)
+                found += asked.problems(contents, stream)
+            if contents.template is not None and not contents.streams:
+                found += asked.of_template(contents)
+            problems += map(asdict, found)
+            messages += map(str, found)
+    if messages:
+        raise StreamFileError("\n".join(messages), problems=problems)
+    answer = Validation(streams=list(names))
+    later = "a fleet whose topics are not known yet: `tideline discover` looks for them"
+    output.answer(
+        answer,
+        *(f"{file}: {name}" for name, file in names.items()),
+        *(f"{file}: {name}, {later}" for name, file in fleets.items()),
+    )
+    return 0
+
+
+class _Asked:
+    """Asks Spark, and services if they are to be asked.
+
+    Args:
+        opened: Closes what was opened.
+    """
+
+    def __init__(self, opened: ExitStack, *, is_online: bool) -> None:
+        from tideline.decoding.checking import TypedTables  # other commands need none
+
+        self._opened = opened
+        self._is_online = is_online
+        self._tables = opened.enter_context(closing(TypedTables()))
+        self._clusters: dict[str, KafkaPort] = {}
+
+    def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:
+        """What is wrong with a stream, as far as its file does not say so itself."""
+        for wrong in self._online(stream) if self._is_online else self._offline(stream):
+            yield contents.problem(stream, *wrong)
+
+    def of_template(self, contents: FileContents) -> Iterator[Problem]:
+        """What is wrong with the streams of a fleet that has none yet."""
+        assert contents.template is not None
+        for key, value, allowed in self._offline(contents.template):
+            yield contents.parsed.problem(f"stream.{key}", repr(value), allowed)
+
+    def _offline(self, stream: Stream) -> Iterator[Wrong]:
+        return iter(()) if stream.decode is None else self._tables.wrong(stream.decode)
+
+    def _online(self, stream: Stream) -> Iterator[Wrong]:
+        from tideline.decoding.checking import Known
+
+        cluster = self._cluster(stream.kafka.connection)
+        with open_run(stream, "validate", RunRequest(), cluster=cluster) as run:
+            yield from _strange_topics(run)
+            if stream.decode is not None:
+                registry = run.registry if stream.registry is not None else None
+                known = Known(registry, run.ledger.read().decoding)
+                yield from self._tables.wrong(stream.decode, known)
+
+    def _cluster(self, connection: str) -> KafkaPort:
+        from tideline.kafka.client import KafkaCluster  # without --online nobody needs it
+
+        if connection not in self._clusters:
+            settings = kafka_settings(connection).less_patient(_PATIENCE)
+            self._clusters[connection] = self._opened.enter_context(KafkaCluster(settings))
+        return self._clusters[connection]
+
+
+def _strange_topics(run: RunContext) -> Iterator[Wrong]:
+    kafka = run.stream.kafka
+    if kafka.topic_pattern is not None:
+        if not run.kafka.topics_matching(kafka.topic_pattern):
+            allowed = "no topic of the cluster matches, or all of them are hidden"
+            yield "kafka.topic_pattern", kafka.topic_pattern, allowed
+        return
+    for topic in run.kafka.observe(kafka.topics, {}).topics:
+        if topic.refusal or topic.fault:
+            yield "kafka.topics", topic.topic, str(topic.refusal or topic.fault)
+        elif topic.is_absent:
+            yield "kafka.topics", topic.topic, "the cluster has no such topic, or hides it"

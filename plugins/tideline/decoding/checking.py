@@ -1,0 +1,89 @@
+"""What is wrong with the typed tables of stream files, as far as it can be known without a run.
+
+Fields and columns that no schema has, and conditions that Spark refuses. Without a registry only
+schema files are looked at; a part that a registry has the schema of is not known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tideline.decoding.readers import (
+    has_all_schemas,
+    missing_fields,
+    parts_without_a_run,
+    strange_event_time,
+)
+from tideline.decoding.steps import drafted
+from tideline.errors import BadInput
+from tideline.model.decoding import Decoding, PartPlan
+from tideline.registry.port import RegistryPort
+from tideline.stream.decoding import Decode
+
+if TYPE_CHECKING:
+    from tideline.decoding.spark.looking import LookingSpark
+
+Wrong = tuple[str, str, str]
+"""A key of the stream file, its value, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What services say of typed tables.
+
+    Args:
+        registry: None if the stream file names none.
+        decoding: What the ledger knows.
+    """
+
+    registry: RegistryPort | None
+    decoding: Decoding
+
+
+class TypedTables:
+    """Looks at the `decode` sections of stream files; Spark is started once, if it is needed."""
+
+    def __init__(self) -> None:
+        self._spark: LookingSpark | None = None
+
+    def close(self) -> None:
+        """End Spark, if it was started."""
+        if self._spark is not None:
+            self._spark.close()
+
+    def wrong(self, decode: Decode, known: Known | None = None) -> Iterator[Wrong]:
+        """What is wrong with a section.
+
+        Args:
+            known: None if no service is to be asked.
+
+        Raises:
+            RegistryAway: The registry does not answer.
+            BadInput: There is no Java for Spark.
+        """
+        try:
+            parts = (
+                parts_without_a_run(decode)
+                if known is None
+                else parts_without_a_run(decode, known.registry, known.decoding)
+            )
+        except BadInput as error:
+            yield "decode", "its schemas", error.message
+            return
+        if parts is not None:
+            yield from missing_fields(p for p in parts if known is not None or has_all_schemas(p))
+            wanted = decode.event_time.field if decode.event_time is not None else None
+            yield from strange_event_time(wanted, parts)
+        if decode.expect:
+            yield from self._refused(decode, parts)
+
+    def _refused(self, decode: Decode, parts: tuple[PartPlan, ...] | None) -> Iterator[Wrong]:
+        from tideline.decoding.spark.looking import LookingSpark  # it imports pyspark
+
+        if self._spark is None:
+            self._spark = LookingSpark()
+        plan = drafted(decode, parts or ())
+        for number, reason in self._spark.refused(plan, knows_columns=parts is not None):
+            yield f"decode.expect.{number}.sql", decode.expect[number].sql, reason

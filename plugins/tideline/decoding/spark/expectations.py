@@ -1,0 +1,179 @@
+"""Hold each good row against what the stream file expects of it, in the pass that decodes it.
+
+A condition is Spark's SQL over the typed table's columns. It has to say the same of a row each
+time: the quarantine is written by a second pass, and a clear makes the rows anew. So whatever
+depends on the time, on chance or on other rows is refused.
+
+A condition that cannot be worked out, as a division by zero, is null: conditions are resolved
+without ANSI mode, whatever the session has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import add, and_, or_
+from typing import Any, cast
+
+from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StructType
+from pyspark.sql.utils import is_remote
+
+from tideline.decoding.spark.fields import ERROR, ERROR_CLASS
+from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expectation
+from tideline.spark.raw_rows import Transform
+
+FAILED: ErrorClass = "expectation"
+_ANSI = "spark.sql.ansi.enabled"
+_BEFORE, _IS_ASKED = "so far {}", "is asked"
+"""Names of columns while conditions are resolved; no column of a Delta table may have a space."""
+_NOW = re.compile(
+    r"\b(current_(date|timestamp|time|user)|localtimestamp)\b|\b(now|curdate|user|session_user"
+    r"|unix_timestamp) *\( *\)",
+    re.IGNORECASE,
+)
+"""Functions that say something else at another time, or to another user."""
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+
+
+_BITS = 31
+_TALLY = "tally_{}"
+"""A column of numbers, each the sum of two flags: to observe a sum costs as much as a count."""
+
+
+def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Transform:
+    """Add a column for each expectation; a good row that fails one may become bad.
+
+    Tombstones and deletes are not asked: they hold no row. Where a change did not bring all values,
+    a condition that is null does not fail.
+
+    Args:
+        plan: With its expectations.
+        columns: The typed table's.
+        is_gone: Whether a row is a tombstone's, or a delete's.
+    """
+    names = [f"fails_{n}" for n in range(len(plan.expect))]
+    part = "key" if [p.part for p in plan.parts] == ["key"] else "value"
+    lacks = F.col(UNAVAILABLE).isNotNull() if any(p.unavailable for p in plan.parts) else None
+
+    def condition(rule: Expectation) -> Column:
+        passes = F.lit(rule.on_null == "pass")
+        return F.coalesce(F.expr(rule.sql), passes if lacks is None else passes | lacks)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        there = {_BEFORE.format(name): name for name in rows.columns}
+        is_asked = (F.col(ERROR_CLASS).isNull() & ~is_gone).alias(_IS_ASKED)
+        wide = rows.select(*(F.col(n).alias(b) for b, n in there.items()), is_asked, *columns)
+        failing = [
+            (F.col(_IS_ASKED) & ~condition(rule)).alias(n)
+            for rule, n in zip(plan.expect, names, strict=True)
+        ]
+        with _without_ansi(rows.sparkSession):
+            rows = wide.select(*(F.col(b).alias(n) for b, n in there.items()), *failing)
+        fails = dict(zip(plan.expect, map(F.col, names), strict=True))
+        halting = _any(c for rule, c in fails.items() if rule.on_fail == "halt")
+        barring = {rule: c for rule, c in fails.items() if rule.on_fail != "count"}
+        is_barred = _any(barring.values())
+        failed = [F.when(c, F.lit(rule.name)) for rule, c in barring.items()]
+        text = F.concat(F.lit("fails "), F.array_join(F.array(*failed), ", "))
+        told = {
+            "part": F.when(is_barred, part).otherwise(F.col("part")),
+            ERROR_CLASS: F.when(is_barred, FAILED).otherwise(F.col(ERROR_CLASS)),
+            ERROR: F.when(is_barred, text).otherwise(F.col(ERROR)),
+        }
+        return rows.withColumns(_tallies([*fails.values(), halting]) | (told if barring else {}))
+
+    return transform
+
+
+def counts(plan: DecodePlan) -> list[Column]:
+    """What to observe, for `counted`."""
+    tallies = [_TALLY.format(k) for k in range((len(plan.expect) + 2) // 2)] if plan.expect else []
+    return [F.sum(F.col(name)).alias(name) for name in tallies]
+
+
+def counted(plan: DecodePlan, observed: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """The rows that fail each expectation, and those that fail at least one that halts."""
+    found = []
+    for n in range(len(plan.expect) + 1):
+        total = observed.get(_TALLY.format(n // 2)) or 0  # of no rows the sum is null
+        found.append(total >> _BITS * (n % 2) & (1 << _BITS) - 1)
+    *failed, halting = found
+    return {rule.name: n for rule, n in zip(plan.expect, failed, strict=True)}, halting
+
+
+def _any(flags: Iterable[Column]) -> Column:
+    return reduce(or_, flags, F.lit(False))
+
+
+def _tallies(flags: Sequence[Column]) -> dict[str, Column]:
+    bits = [F.when(flag, F.lit(1 << _BITS * (n % 2))).otherwise(0) for n, flag in enumerate(flags)]
+    return {_TALLY.format(n // 2): reduce(add, bits[n : n + 2]) for n in range(0, len(bits), 2)}
+
+
+def refusals(
+    spark: SparkSession, columns: StructType | None, rules: Sequence[Expectation]
+) -> Iterator[tuple[int, str]]:
+    """Which conditions cannot be used, by their numbers, and why.
+
+    Args:
+        columns: The typed table's; None where nobody knows them: then only the grammar counts.
+    """
+    rows = spark.createDataFrame([], columns or "_ boolean")
+    if _refused(rows, [rule.sql for rule in rules], is_known=columns is not None) is None:
+        return
+    for number, rule in enumerate(rules):
+        reason = _refused(rows, [rule.sql], is_known=columns is not None)
+        if reason is not None:
+            yield number, reason
+
+
+def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> str | None:
+    """Why one of the conditions cannot be used; all together take Spark as long as one."""
+    for sql in conditions:
+        if found := _NOW.search(_QUOTED.sub("''", sql)):
+            return (
+                f"{found[0]} says something else at another time, and rows are made anew; allowed:"
+                " the column timestamp, Kafka's time of the record"
+            )
+    try:
+        with _without_ansi(rows.sparkSession):
+            columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
+            for field in rows.select(*columns).schema:
+                if not isinstance(field.dataType, BooleanType):
+                    kind = field.dataType.simpleString()
+                    return f"it is of type {kind}; allowed: a condition, true or false"
+            met = rows.filter(reduce(and_, map(F.expr, conditions)))  # neither sums nor windows
+            _ = met.schema
+    except PySparkException as error:
+        if not (is_known or isinstance(error, ParseException)):
+            return None
+        text = str(error).strip().splitlines()[0].rstrip(";")
+        return f"Spark refuses it: {text[:500]}"
+    if is_remote():
+        return None
+    plan = cast(Any, met)._jdf.queryExecution().analyzed()
+    if not plan.deterministic():
+        return "it depends on chance or on Spark, and rows are made anew; allowed: columns' values"
+    if not plan.subqueriesAll().isEmpty():
+        return "it asks other tables, which change; allowed: columns' values"
+    return None
+
+
+@contextmanager
+def _without_ansi(spark: SparkSession) -> Iterator[None]:
+    """Resolve expressions such that what cannot be worked out is null.
+
+    Spark Connect resolves a plan once it is executed: there, the session stays so.
+    """
+    before = str(spark.conf.get(_ANSI))
+    spark.conf.set(_ANSI, "false")
+    try:
+        yield
+    finally:
+        if not is_remote():
+            spark.conf.set(_ANSI, before)
