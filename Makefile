@@ -93,6 +93,10 @@ test-lineage: setup-tests  ## OpenLineage's provider for Airflow, beside the env
 	$(LOCKED) --upgrade --target .lineage -r requirements/lineage.txt
 	$(BIN)/pytest tests/lineage -m ""
 
+test-catalog: setup-tests  ## Names in a Hive metastore, and in Glue as moto has it
+	$(LOCKED) --upgrade --target .catalog -r requirements/catalog.txt
+	$(BIN)/pytest tests/catalog -m ""
+
 test-browser: setup-tests  ## Answer an approval on Airflow's page in a real Chromium
 	@command -v chromium > /dev/null || { echo "installing Debian's chromium"; apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(LOCKED) -r requirements/browser.txt
@@ -172,8 +176,9 @@ lock: $(TESTS_READY)  ## Resolve requirements*.in into fully pinned, hashed requ
 	for name in requirements requirements/{uv,demo,dev,bench,browser,java}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
-	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 --no-header \
-	  requirements/lineage.in -o requirements/lineage.txt
+	for name in requirements/{lineage,catalog}; do \
+	  $(BIN)/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
+	done
 
 pins: $(TESTS_READY)  ## Write coordinate and SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
 	$(JAVA)
@@ -193,6 +198,6 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .kill-matrix .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .kill-matrix .catalog .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations pins metrics

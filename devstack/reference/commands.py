@@ -95,6 +95,8 @@ def _rows(actions: list[argparse.Action]) -> Iterator[tuple[str, str]]:
 
 _MEANINGS = {
     "FILE": "a stream file",
+    "OLD": "a stream file, as it was",
+    "NEW": "a stream file, as it shall be",
     "TOPIC": "the topic's name",
     "PARTITION": "the partition's number",
     "OFFSET": "the record's offset",

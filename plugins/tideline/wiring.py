@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from tideline.catalog.port import CatalogPort
 from tideline.kafka.port import KafkaPort
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
@@ -141,6 +142,12 @@ def open_run(
             found = registry_settings(stream.registry.connection)
             return connections.enter_context(SchemaRegistry(found))
 
+        def connect_catalog() -> CatalogPort:
+            from tideline.catalog.connecting import catalog_of  # most runs ask no catalog
+
+            assert stream.catalog is not None
+            return catalog_of(stream.catalog.connection, stream.catalog.name)
+
         yield RunContext(
             stream=stream,
             run_id=run_id,
@@ -155,6 +162,7 @@ def open_run(
             current=_current_table(stream, store),
             connect_registry=None if stream.registry is None else connect_registry,
             warnings=settings.warnings,
+            connect_catalog=None if stream.catalog is None else connect_catalog,
         )
 
 

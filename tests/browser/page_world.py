@@ -47,7 +47,15 @@ def days(rng, level, number=14):
         day = now() - timedelta(days=back)
         rows = int(level * rng.uniform(0.75, 1.1) * (0.55 if day.weekday() > 4 else 1))
         rows = rows if back else int(rows * (day.hour + 1) / 24)
-        found.append(Day(day=f"{day:%Y-%m-%d}", rows=rows, bytes=rows * rng.randint(190, 260)))
+        found.append(
+            Day(
+                day=f"{day:%Y-%m-%d}",
+                rows=rows,
+                bytes=rows * rng.randint(190, 260),
+                unread=rows // rng.randint(2, 20),
+                headroom_seconds=rng.uniform(2, 7) * 86_400,
+            )
+        )
     return tuple(found)
 
 
@@ -77,6 +85,7 @@ def status(name, state, **facts):
         "open_incidents": 0,
         "undecoded": None,
         "expectations": (),
+        "names": (),
         "current": None,
         "run_seconds": TOOK,
     }

@@ -143,7 +143,9 @@ def test_one_stream_as_the_ledger_and_the_brokers_tell_it(api, stream):
     assert bands(second)[found, True][:3] == [("landed", 0, 1), ("gap", 1, 2), ("landed", 2, 6)]
     assert settled(api, f"/streams/{stream.stream}/partitions")["partitions"][0] == first
     stream_page = settled(api, f"/streams/{stream.stream}")
-    assert stream_page["days"] == [{"day": "2026-01-01", "rows": 9, "bytes": 900}]
+    assert stream_page["days"] == [
+        {"day": "2026-01-01", "rows": 9, "bytes": 900, "unread": 0, "headroom_seconds": None}
+    ]
     (fill,) = [json.loads(a["fill"]) for a in stream_page["actions"] if "passed over" in a["title"]]
     topic = stream.kafka.topics[0]
     assert fill == [{"topic": topic, "partition": 1, "start_offset": 1, "end_offset": 2}]

@@ -1,7 +1,7 @@
 """Coverage as a picture: each offset has one fate, and the fates fit what the ledger says."""
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 
 from hypothesis import given
@@ -19,7 +19,7 @@ from tests.worlds.build import (
     seen,
     topic,
 )
-from tideline.model.head import LandedDay
+from tideline.model.head import Headroom, LandedDay
 from tideline.model.incident import Finding, Incident
 from tideline.model.offsets import (
     Beginning,
@@ -152,16 +152,29 @@ def test_rows_are_counted_by_day_and_backfills_are_told_apart():
     half = VerifiedRange(planned(0, 50), 50, ())
     known = head(position(0))
     live = count_landed(known, plan(planned(0, 50)), commit, [half], date(2026, 1, 1))
-    assert live.days == (LandedDay(date(2026, 1, 1), 50, 1000),)
+    assert live.days == (LandedDay(date(2026, 1, 1), 50, 1000, unread=50),)
     assert live.backfilled == ()
     frozen = plan(planned(0, 50), lane="backfill")
     both = count_landed(live, frozen, commit, [half], date(2026, 1, 1))
-    assert both.days == (LandedDay(date(2026, 1, 1), 100, 2000),)
+    assert both.days == (LandedDay(date(2026, 1, 1), 100, 2000, unread=50),)
     assert both.backfilled == (covered((0, 50)),)
     for day in range(2, 20):
         both = count_landed(both, frozen, commit, [half], date(2026, 1, day))
     assert [d.day.day for d in both.days] == list(range(6, 20))
     assert count_landed(known, frozen, replace(commit, rows=0), [], date(2026, 1, 1)).days == ()
+
+
+def test_a_day_knows_its_largest_lag_and_its_least_headroom():
+    commit = TableCommit("t", 1, 1, rows=50, bytes=50)
+    half, day = VerifiedRange(planned(0, 50), 50, ()), date(2026, 1, 1)
+    found = head(position(0))
+    for left, over in ((30.0, 10), (-5.0, 900), (60.0, 0)):
+        frozen = replace(plan(planned(0, 50)), offset_lag=over)
+        written = frozen.frozen_at + timedelta(seconds=left) - timedelta(milliseconds=1000)
+        near = Headroom("orders", 0, 0, written, 1000)
+        found = count_landed(replace(found, headroom=(near,)), frozen, commit, [half], day)
+    (told,) = found.days
+    assert (told.rows, told.unread, told.headroom_seconds) == (150, 950, -5.0)
 
 
 def test_the_spread_of_lags():

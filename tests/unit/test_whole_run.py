@@ -88,5 +88,12 @@ def test_every_folder_with_tests_is_in_one_part():
         assert (ROOT / file).exists()
         assert f"--ignore={file}" in listed
         assert file in listed
-    own = {"tests/browser", "tests/cdc", "tests/cluster", "tests/compose", "tests/lineage"}
+    own = {
+        "tests/browser",
+        "tests/catalog",
+        "tests/cdc",
+        "tests/cluster",
+        "tests/compose",
+        "tests/lineage",
+    }
     assert folders - set(listed) == own

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.build import ID, head, position
 from tests.worlds.registries import FakeRegistry
 from tests.worlds.rows import LOG, name_files, raw_rows, write_files
+from tideline.catalog.port import CatalogPort
 from tideline.decoding.verifying import typed_against_raw
 from tideline.documents import dump, load
 from tideline.landing.context import RunContext, TypedTables
@@ -160,6 +161,7 @@ class DecodedLake:
             **decode,
         }
         self.maintenance: dict[str, object] = {}
+        self.catalog: CatalogPort | None = None
         self.name, self.landed = "orders", 0
         self.topic_id, self.generation = ID, 0
         self.before: tuple[Coverage, ...] = ()
@@ -222,6 +224,8 @@ class DecodedLake:
             "decode": self.decode,
             "maintenance": self.maintenance,
         }
+        if self.catalog is not None:
+            sections["catalog"] = {"connection": "hive", "name": "raw.orders"}
         file.write_text(yaml.safe_dump(sections))
         stream = read_stream(file)
         assert stream.decode is not None
@@ -238,6 +242,9 @@ class DecodedLake:
                 TargetTable(stream.decode.quarantine.uri, self.options, QUARANTINE_COLUMNS),
             ),
             connect_registry=lambda: self.registry,
+            connect_catalog=None
+            if self.catalog is None
+            else lambda: cast(CatalogPort, self.catalog),
         )
 
     def decodes(self, run_id: str) -> DecodeRecord | None:

@@ -106,6 +106,13 @@ def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
         publish(metrics.OPEN_INCIDENTS, kinds.count(kind), stream=stream, **{"class": kind})
 
 
+def _publish_state(stream: str, state: LedgerState) -> None:
+    publish_incidents(stream, state.open_incidents)
+    if names := state.head.names:
+        wrong = sum(table.finding is not None for table in names)
+        publish(metrics.WRONG_NAMES, wrong, stream=stream)
+
+
 def publish_unread(stream: str, record: RunRecord) -> None:
     """Publish what a live run has found unread; a backfill says nothing about the stream's lag."""
     if record.proposal is not None and record.lane == "live":
@@ -114,7 +121,7 @@ def publish_unread(stream: str, record: RunRecord) -> None:
 
 def publish_detected(stream: str, state: LedgerState, record: RunRecord) -> None:
     """Publish incidents, and for a live run how old what is unread is, and its headroom."""
-    publish_incidents(stream, state.open_incidents)
+    _publish_state(stream, state)
     if record.lane != "live":
         return
     if record.status == "nothing_to_do":  # the run ends here
@@ -203,7 +210,7 @@ def publish_run(run: RunContext, record: RunRecord | None) -> None:
     except TidelineError as error:  # what the run itself ended with says more
         log.warning("%s: no metrics: %s", stream, error)
         return
-    publish_incidents(stream, state.open_incidents)
+    _publish_state(stream, state)
     if record is None:
         return
     publish_unread(stream, record)

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 
+from tideline.catalog.port import SchemaMissing
 from tideline.cli.output import Output
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
@@ -27,6 +28,7 @@ from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
+from tideline.model.catalog import TableName
 from tideline.model.incident import entries_for
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
@@ -34,6 +36,7 @@ from tideline.model.request import RunRequest
 from tideline.model.table_features import refusals
 from tideline.model.wording import duration_text, first_few, said_by_system
 from tideline.registry.port import RegistryPort
+from tideline.rules.catalog import judged
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.stream.files import stream_paths, streams_in
 from tideline.stream.stream import Stream, tables_of
@@ -144,6 +147,9 @@ class _Doctor:
                 yield line
                 for role, uri in tables_of(stream).items():
                     yield self._ask(stream, f"{role} table", uri, partial(_table, run, role))
+                if stream.catalog is not None:
+                    place = f"{stream.catalog.connection} {stream.catalog.name}"
+                    yield self._ask(stream, "catalog", place, partial(_catalog, run))
                 if stream.registry is not None:
                     place = stream.registry.connection
                     yield self._ask(stream, "registry", place, partial(_registry, run))
@@ -275,6 +281,26 @@ def _table(run: RunContext, role: str) -> str:
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
         raise BadInput(f"it takes no plain data files: {text}")
     return f"version {found.version}"
+
+
+def _catalog(run: RunContext) -> str:
+    section, connect = run.stream.catalog, run.connect_catalog
+    assert section is not None
+    assert connect is not None
+    try:
+        entry = connect().find(TableName.of(section.name))
+    except SchemaMissing as error:
+        raise BadInput("there is no such schema; create it") from error
+    except TidelineError:
+        raise
+    except Exception as error:  # of a client of somebody else's
+        told = " ".join(str(error).split())[:500]
+        raise ServiceAway(f"{type(error).__name__}: {told}") from error
+    if entry is None:
+        return "nothing has that name yet: the first run makes it"
+    if (wrong := judged(section.name, run.stream.table.uri, entry)) is not None:
+        raise Warned(wrong[1])
+    return "it stands for the raw table"
 
 
 def _registry(run: RunContext) -> str:

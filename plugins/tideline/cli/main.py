@@ -116,6 +116,10 @@ def build_parser() -> argparse.ArgumentParser:
     validate.add_argument("files", nargs="+", metavar="FILE")
     text = "ask brokers, registry and ledger as well"
     validate.add_argument("--online", action="store_true", help=text)
+    compare = add("diff", validating.diff, "what an edit of a live stream's file does")
+    compare.add_argument("old", metavar="OLD")
+    compare.add_argument("new", metavar="NEW")
+    compare.add_argument("--stream", metavar="NAME", help="of fleet files: which of the streams")
     _add_run_commands(add_for_stream)
     look = add("discover", fleets.discover_topics, "look for the topics of a fleet")
     look.add_argument("file", metavar="FILE")

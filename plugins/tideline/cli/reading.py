@@ -153,6 +153,8 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
         if s.problem
     ]
     lines: list[str | Table] = [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
+    problems = [f"{s.stream}: {n.finding}: {n.text}" for s in found for n in s.names if n.finding]
+    lines += problems
     if len(found) == 1:
         lines += [] if found[0].timings is None else [str(found[0].timings)]
         if failed := [f"{count:,} fail {name}" for name, count in found[0].expectations if count]:

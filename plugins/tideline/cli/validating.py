@@ -1,4 +1,4 @@
-"""`tideline validate`: whether stream files and fleet files say what can be done."""
+"""`tideline validate` and `diff`: whether files say what can be done, and what an edit does."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import Any
 
-from tideline.cli.output import Output
-from tideline.contract.answers import Validation
-from tideline.errors import StreamFileError
+from tideline.cli.output import Output, grid
+from tideline.contract.answers import Edits, FileEdit, Validation
+from tideline.errors import BadInput, StreamFileError
 from tideline.kafka.port import KafkaPort
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
+from tideline.model.wording import shown
 from tideline.stream.contents import FileContents
-from tideline.stream.files import read_file, streams_in
+from tideline.stream.edits import WHEN, Edit, edits
+from tideline.stream.files import read_file, read_stream, streams_in
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import open_run
@@ -71,6 +73,28 @@ def validate(options: argparse.Namespace, output: Output) -> int:
         *(f"{file}: {name}, {later}" for name, file in fleets.items()),
     )
     return 0
+
+
+def diff(options: argparse.Namespace, output: Output) -> int:
+    """Say what an edit of a live stream's file does: at once, later, or not without more.
+
+    Exit status 2 where something is refused. OLD may come from your repository: `git show
+    HEAD:orders.yaml > old.yaml`. Both are stream files, or fleet files with --stream.
+    """
+    old, new = (read_stream(file, options.stream) for file in (options.old, options.new))
+    found = edits(old, new)
+    lines = [grid(("key", "old", "new", "counts"), (_edit_row(edit) for edit in found))]
+    output.answer(
+        Edits(edits=[FileEdit.of(edit) for edit in found]),
+        *(lines if found else ["no key differs"]),
+        *(f"{edit.key}: {edit.text}" for edit in found if edit.text),
+    )
+    return BadInput.exit_code if any(edit.when == "refused" for edit in found) else 0
+
+
+def _edit_row(edit: Edit) -> list[object]:
+    values = (None if value is None else shown(value) for value in (edit.old, edit.new))
+    return [edit.key, *values, WHEN[edit.when]]
 
 
 class _Asked:

@@ -58,6 +58,26 @@ class RefusedFiles(Failure):
     problems: tuple[Problem, ...]
 
 
+class FileEdit(Shape):
+    """A key that two stream files do not have alike; null for one that is not there.
+
+    `when`: `parse`, as soon as Airflow has parsed the file; `next_run`; `later_records`, for
+    what is landed or decoded from then on; `refused`, not by an edit alone.
+    """
+
+    key: str
+    old: str | None
+    new: str | None
+    when: Literal["parse", "next_run", "later_records", "refused"]
+    text: str
+
+
+class Edits(Shape):
+    """`tideline diff`: what an edit of a live stream's file does."""
+
+    edits: tuple[FileEdit, ...]
+
+
 class Validation(Shape):
     """`tideline validate`: the streams' names."""
 

@@ -108,8 +108,12 @@ def build_status(status: Status) -> shapes.StreamStatus:
         names = (n for n in shapes.RunSeconds.model_fields if n != "run_id")
         phases = dict(zip(names, known.seconds, strict=True))
         seconds = shapes.RunSeconds.of(known, **phases)
-    expectations = dict(status.expectations)
-    return shapes.StreamStatus.of(status, run_seconds=seconds, expectations=expectations)
+    return shapes.StreamStatus.of(
+        status,
+        run_seconds=seconds,
+        expectations=dict(status.expectations),
+        names=[shapes.TableNameStatus.of(name) for name in status.names],
+    )
 
 
 def build_rewind(rewind: Rewind) -> shapes.Rewind:

@@ -20,11 +20,17 @@ class Look(Shape):
 
 
 class Day(Shape):
-    """What was landed on one day (UTC); `bytes` is the size of data files."""
+    """What was landed on one day (UTC); `bytes` is the size of data files.
+
+    `unread` is the most that a live run of the day has found when it planned, `headroom_seconds`
+    the least that retention had left of it; null is unknown.
+    """
 
     day: str
     rows: int
     bytes: int
+    unread: int
+    headroom_seconds: float | None
 
 
 class ListedStream(Shape):

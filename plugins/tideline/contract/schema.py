@@ -14,6 +14,7 @@ from tideline.contract.shapes import Shape
 
 COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "validate": (answers.Validation,),
+    "diff": (answers.Edits,),
     "init": (answers.Begun,),
     "discover": (answers.Discovered,),
     "doctor": (answers.Diagnosis,),

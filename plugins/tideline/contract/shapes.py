@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from tideline.model.catalog import CatalogFinding
 from tideline.model.maintenance import FileCount, RowCount, TableRole, TableSize
 from tideline.model.plan import RunStatus
 from tideline.model.request import Lane
@@ -349,6 +350,22 @@ class CurrentStatus(Shape):
     unproven_since: IsoTime | None
 
 
+class TableNameStatus(Shape):
+    """A name in a catalog, when it was looked at; `finding` is null where it stands for the table.
+
+    `catalog_elsewhere`: it points to another location. `catalog_not_ours`: it is a view, a managed
+    table, or of another format. `catalog_missing_schema`: there is no such schema.
+    `catalog_away`: the catalog did not answer, or not well.
+    """
+
+    role: TableRole
+    name: str
+    uri: str
+    looked_at: IsoTime
+    finding: CatalogFinding | None
+    text: str
+
+
 class StreamStatus(Shape):
     """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
@@ -356,7 +373,8 @@ class StreamStatus(Shape):
     gone or was created again, a log that lacks the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
     unknown; `headroom_seconds` is negative when retention is overdue. `expectations`: rows that
-    failed each one in the newest decoding. `current` is null where nothing was ever folded.
+    failed each one in the newest decoding. `names`: those of its tables in a catalog. `current` is
+    null where nothing was ever folded.
     """
 
     stream: str
@@ -372,6 +390,7 @@ class StreamStatus(Shape):
     open_incidents: int
     undecoded: int | None
     expectations: dict[str, int]
+    names: tuple[TableNameStatus, ...]
     current: CurrentStatus | None
     run_seconds: RunSeconds | None
 

@@ -15,6 +15,7 @@ from tideline.decoding.tables import at_these_tables, check_tables, raw_table, r
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log, now
+from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan
 from tideline.model.offsets import CoordinateRange
@@ -213,4 +214,6 @@ def verify_decoded(run: RunContext) -> DecodeRecord | None:
                 plan_id=record.plan.plan_id,
             )
         refuse_other_tables(run)
-        return close_decoding(run, record)
+        closed = close_decoding(run, record)
+        name_tables(run, "decoded", "quarantine")
+        return closed

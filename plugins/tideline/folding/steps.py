@@ -16,6 +16,7 @@ from tideline.folding.planning import plan_fold
 from tideline.folding.rules import has_work, share_now
 from tideline.folding.tables import files_by_bucket, section, standing, table_of
 from tideline.landing.context import RunContext, log, now
+from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BucketState, FoldRecord, FoldRequest
 from tideline.model.offsets import add_coverage
@@ -105,7 +106,9 @@ def verify_current(run: RunContext) -> FoldRecord | None:
                 " or run the same run id again",
                 plan_id=record.plan.plan_id,
             )
-        return _close(run, record)
+        closed = _close(run, record)
+        name_tables(run, "current")
+        return closed
 
 
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:

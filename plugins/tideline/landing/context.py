@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
+from tideline.catalog.port import CatalogPort
 from tideline.errors import Halted, RequestConflict, ResetDetected
 from tideline.kafka.port import KafkaPort
 from tideline.launch.job import SparkPort
@@ -58,6 +59,8 @@ class RunContext:
         warnings: What is not safe about the stream's Kafka connection; planning says it.
         connect_registry: Gives the stream's schema registry; called at most once, when a step first
             asks it. None for a stream that names none.
+        connect_catalog: Gives the catalog that knows the stream's tables by name. None for a stream
+            that names none.
         first_pause_seconds: Before what contradicts the ledger is looked at once more.
     """
 
@@ -78,6 +81,7 @@ class RunContext:
     can_ask: bool = False
     connect_registry: Callable[[], RegistryPort] | None = None
     warnings: tuple[str, ...] = ()
+    connect_catalog: Callable[[], CatalogPort] | None = None
     first_pause_seconds: float = 1.0
 
     @property

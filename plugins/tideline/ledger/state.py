@@ -215,6 +215,7 @@ class LedgerState:
             given_up=given_up,
             backfilled=add_coverage(head.backfilled, backfilled),
             days=self.head.days,
+            names=self.head.names,
         )
         if table_id == made_from.table_id:
             merged = merged.with_commits(*self.head.commits)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from tideline.model.catalog import NamedTable
 from tideline.model.observation import PartitionObservation
 from tideline.model.offsets import (
     Beginning,
@@ -199,11 +200,27 @@ class LandedDay:
         day: In UTC, when the runs closed.
         rows: Verified rows; those of a replay were counted before, and are not again.
         bytes: Size of their data files, in bytes.
+        unread: The most that one of these live runs has found unread when it planned.
+        headroom_seconds: The least that retention had left of it then; below 0 if overdue, None if
+            unknown.
     """
 
     day: date
     rows: int
     bytes: int
+    unread: int = 0
+    headroom_seconds: float | None = None
+
+    def with_run(self, rows: int, size: int, unread: int, left: float | None) -> LandedDay:
+        """The day with what one more run has landed; arguments as of the day."""
+        known = [seconds for seconds in (self.headroom_seconds, left) if seconds is not None]
+        return LandedDay(
+            self.day,
+            self.rows + rows,
+            self.bytes + size,
+            max(self.unread, unread),
+            min(known, default=None),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +256,7 @@ class Head:
         timings: Of the live run that closed a plan last; None before the first.
         read_late: Offsets of a compacted topic that were read so late that deletes among them may
             have been gone already; kept for streams with a current table.
+        names: What a catalog has said of the stream's tables.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -265,6 +283,7 @@ class Head:
     given: tuple[PartitionIdentity, ...] = ()
     timings: Timings | None = None
     read_late: tuple[Coverage, ...] = ()
+    names: tuple[NamedTable, ...] = ()
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}
@@ -275,13 +294,22 @@ class Head:
         if len({c.identity for c in self.coverage}) < len(self.coverage):
             raise ValueError("two entries of coverage have one identity")
 
-    def with_rows_of(self, day: date, rows: int, size: int) -> Head:
-        """The head that counts rows, and the bytes of their files, on a day; unchanged for none."""
+    def with_rows_of(
+        self, day: date, rows: int, size: int, unread: int = 0, left: float | None = None
+    ) -> Head:
+        """The head that counts what a run has landed on a day; unchanged for nothing.
+
+        Args:
+            day: In UTC.
+            rows: Verified rows.
+            size: Bytes of their files.
+            unread, left: As of a `LandedDay`.
+        """
         if not rows:
             return self
         known = {d.day: d for d in self.days}
         before = known.get(day, LandedDay(day, 0, 0))
-        known[day] = LandedDay(day, before.rows + rows, before.bytes + size)
+        known[day] = before.with_run(rows, size, unread, left)
         return replace(self, days=tuple(known[d] for d in sorted(known))[-_DAYS_KEPT:])
 
     def with_commits(self, *commits: KnownCommit) -> Head:

@@ -101,6 +101,13 @@ EXPECTATION_FAILED = Metric(
     ("stream", "expectation"),
 )
 
+WRONG_NAMES = Metric(
+    "tideline.wrong_names",
+    "names",
+    "names in a [catalog](how-to/names.md) that do not stand for the stream's tables, or could not"
+    " be asked for, as the run before this one has left them; only with `catalog`",
+    "`detect_earliest_reset`",
+)
 FOLDED = Metric("tideline.folded", "changes", "changes that were folded", "`verify_current`")
 CURRENT_ROWS = Metric(
     "tideline.current_rows",
@@ -131,6 +138,7 @@ METRICS: tuple[Metric, ...] = (
     DECODED,
     QUARANTINED,
     EXPECTATION_FAILED,
+    WRONG_NAMES,
     FOLDED,
     CURRENT_ROWS,
     LAG_WATCH_ERRORS,

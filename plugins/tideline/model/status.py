@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from tideline.model.catalog import NamedTable
 from tideline.model.head import Headroom, PartitionPosition
 from tideline.model.incident import Finding, Incident, Notice
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -75,6 +76,7 @@ class Status:
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None where nothing is decoded.
         expectations: Rows that failed each one in the newest decoding.
+        names: What a catalog has said of the stream's tables; empty without a catalog.
         current: None where nothing was ever folded.
         timings: Of the live run that closed a plan last; None before the first.
     """
@@ -92,6 +94,7 @@ class Status:
     open_incidents: int
     undecoded: int | None
     expectations: tuple[tuple[str, int], ...]
+    names: tuple[NamedTable, ...]
     current: CurrentStatus | None
     timings: Timings | None
 

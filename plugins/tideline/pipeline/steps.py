@@ -22,6 +22,7 @@ from tideline.landing.incidents import (
     relevant_incidents,
     triage_incidents,
 )
+from tideline.landing.naming import name_tables
 from tideline.landing.proof import (
     changes_after_read,
     check_log,
@@ -243,4 +244,5 @@ def advance_offsets(run: RunContext) -> RunRecord:
     commit_group_offsets(run)
     if (closed := run.record_in(state)) is None:
         raise StreamBusy("the ledger was put back while this run advanced; run again")
+    name_tables(run, "raw")
     return closed

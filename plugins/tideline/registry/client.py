@@ -82,7 +82,7 @@ class SchemaRegistry:
         self._http = httpx.Client(
             headers=headers,
             auth=login,
-            verify=_tls(settings),
+            verify=trust(settings),
             timeout=answer_seconds,
             follow_redirects=False,
             trust_env=not settings.tells_in_clear,
@@ -236,7 +236,7 @@ class SchemaRegistry:
             return response.status_code, bytes(body), None
 
 
-def _tls(settings: RegistrySettings) -> ssl.SSLContext:
+def trust(settings: RegistrySettings) -> ssl.SSLContext:
     """What to trust, and the client's own certificate."""
     try:
         context = ssl.create_default_context(cafile=settings.ca)

@@ -175,9 +175,12 @@ def count_landed(
     rows = sum(v.rows for v in ranges)
     # the commit's bytes by the share of its rows that are verified now
     size = round(commit.bytes * rows / commit.rows) if commit.rows else 0
-    head = head.with_rows_of(today, rows, size)
     if plan.lane != "backfill":
-        return head
+        known = (h.seconds_left(plan.frozen_at) for h in head.headroom)
+        left = min((seconds for seconds in known if seconds is not None), default=None)
+        unread = plan.estimated_records + plan.offset_lag
+        return head.with_rows_of(today, rows, size, unread, left)
+    head = head.with_rows_of(today, rows, size)
     landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
     return replace(head, backfilled=add_coverage(head.backfilled, landed))
 

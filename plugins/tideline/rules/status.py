@@ -71,6 +71,7 @@ def summarize(
         open_incidents=len(open_incidents),
         undecoded=missing(head.covered, covered) if covered else None,
         expectations=decoding.failed,
+        names=head.names,
         current=_current(decoding, folding),
         timings=head.timings,
     )

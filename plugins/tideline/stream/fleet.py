@@ -144,10 +144,17 @@ class Fleet(Section):
         words = {"{topic}": topic, "{name}": self.names.get(topic, topic)}
         data = _merged(self.stream, self.overrides.get(topic, {}))
         filled: Template = _filled(data, words)
-        kafka = filled.get("kafka")
+        catalog, kafka = data.get("catalog"), filled.get("kafka")
+        if isinstance(catalog, dict) and isinstance(catalog.get("name"), str):
+            plain = {word: _NO_NAME.sub("_", text.lower()) for word, text in words.items()}
+            filled["catalog"]["name"] = _filled(catalog["name"], plain)
         if kafka is None or isinstance(kafka, dict):
             filled["kafka"] = {**(kafka or {}), "topics": [topic]}
         return filled
+
+
+_NO_NAME = re.compile("[^a-z0-9_]")
+"""What a name in a catalog cannot have."""
 
 
 def _merged(below: Template, above: Template) -> Template:
@@ -197,12 +204,16 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
     Returns:
         At least one pair for each stream that meets another one; each pair once.
     """
-    named = sorted((stream.stream, topic) for topic, stream in streams.items())
-    found = [
-        Meeting(one, other, "stream", name)
-        for (name, one), (beside, other) in pairwise(named)
-        if name == beside
-    ]
+    found = []
+    for key, named in (
+        ("stream", [(stream.stream, topic) for topic, stream in streams.items()]),
+        ("catalog.name", list(_names(streams))),
+    ):
+        found += [
+            Meeting(one, other, key, name)
+            for (name, one), (beside, other) in pairwise(sorted(named))
+            if name == beside
+        ]
     # A folder that holds others stands right before them, once folders are sorted.
     holding: tuple[tuple[str, ...], str, str] | None = None
     for folders, topic, uri in sorted(_folders(streams)):
@@ -213,6 +224,12 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
             continue
         holding = (folders, topic, uri)
     return list({(meeting.one, meeting.other): meeting for meeting in reversed(found)}.values())
+
+
+def _names(streams: Mapping[str, Stream]) -> Iterable[tuple[str, str]]:
+    for topic, stream in streams.items():
+        if stream.catalog is not None:
+            yield from ((stream.catalog.name_of(role), topic) for role in tables_of(stream))
 
 
 def _folders(streams: Mapping[str, Stream]) -> Iterable[tuple[tuple[str, ...], str, str]]:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tideline.model.addresses import safe_uri
+from tideline.model.maintenance import TableRole
 
 TEN_YEARS = 315_360_000
 """Seconds; the most that any setting takes."""
@@ -106,6 +107,23 @@ class AirflowSettings(Section):
     def deciders(self) -> list[str] | None:
         """Whose decisions about incidents count; None for everybody whom Airflow lets answer."""
         return self.approvers or self.operators
+
+
+class Catalog(Section):
+    """Names for the stream's tables in a catalog: external tables, never dropped, never moved."""
+
+    connection: ConnectionId = Field(
+        description="Airflow connection of type hive_metastore, aws (Glue) or http (Unity's REST)."
+    )
+    name: str = Field(
+        pattern=r"^([a-z0-9_]{1,100}\.){1,2}[a-z0-9_]{1,100}$",
+        description="Name of the raw table: schema.table, for Unity catalog.schema.table. The other"
+        " tables' names end in _decoded, _quarantine and _current.",
+    )
+
+    def name_of(self, role: TableRole) -> str:
+        """The name of a table."""
+        return self.name if role == "raw" else f"{self.name}_{role}"
 
 
 class Trigger(Section):

@@ -33,6 +33,7 @@ from tideline.stream.settings import (
     TEN_YEARS,
     Address,
     AirflowSettings,
+    Catalog,
     ConnectionId,
     Section,
     Trigger,
@@ -98,6 +99,7 @@ class Stream(Section):
     registry: Registry | None = None
     decode: Decode | None = None
     current: Current | None = None
+    catalog: Catalog | None = None
     maintenance: Maintenance = Maintenance()
     airflow: AirflowSettings = AirflowSettings()
 

@@ -66,6 +66,28 @@ export function average(given) {
 }
 
 /**
+ * One number of each day as a line; nothing for fewer than two days that know it.
+ * @param {Object[]} days Day.
+ * @param {string} name Of the number.
+ * @param {(value: number) => string} say
+ */
+export function trend(days, name, say) {
+  const known = days.filter((day) => day[name] !== null);
+  if (known.length < 2) return null;
+  const [width, height] = [76, 22];
+  const values = known.map((day) => day[name]);
+  const [least, most] = [Math.min(0, ...values), Math.max(1, ...values)];
+  const at = (value, n) => `${((n * width) / (known.length - 1)).toFixed(1)},${(height - 1 - ((value - least) / (most - least)) * (height - 3)).toFixed(1)}`;
+  const title = known.map((day) => `${day.day}: ${say(day[name])}`).join("\n");
+  return h(
+    "span",
+    { class: "curve", title },
+    s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", "aria-hidden": "true" }, s("polyline", { class: "bytes", points: values.map(at).join(" ") })),
+    h("span", { class: "unseen" }, ` by day. ${title}`),
+  );
+}
+
+/**
  * Rows a day as a filled curve, bytes as a line, each to its own scale.
  * @param {Object[]} given Day: day, rows, bytes.
  */

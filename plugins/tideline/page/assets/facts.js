@@ -2,7 +2,7 @@
  * A stream in a few numbers.
  * @module
  */
-import { curve, headroomBar } from "./bars.js";
+import { curve, headroomBar, trend } from "./bars.js";
 import { h, update } from "./dom.js";
 import { NOTHING, count, duration, middle, runName, time } from "./format.js";
 import { lag } from "./list_columns.js";
@@ -35,9 +35,12 @@ export function showFacts(body, page) {
       fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
       status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
+      page.days.length > 1 && fact("Lag by day", trend(page.days, "unread", count), "the most that a run has found unread"),
+      page.days.length > 1 && fact("Headroom by day", trend(page.days, "headroom_seconds", duration), "the least that retention had left of it"),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
       status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", failures(status.expectations), "rows of the newest decoding"),
+      status && status.names.length > 0 && fact("Names", names(status.names), "in a catalog"),
       status?.current && fact("Current table", count(status.current.rows), current(status.current)),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
       fact("Cluster", cluster(page.cluster_id), versions(page)),
@@ -54,6 +57,13 @@ function fact(name, value, note) {
 
 function run(status) {
   return status?.last_run ? runName(status.last_run) : NOTHING;
+}
+
+/** The raw table's name, or what is wrong with one of them. */
+function names(known) {
+  const wrong = known.filter(({ finding }) => finding);
+  if (!wrong.length) return h("span", { title: known.map(({ name }) => name).join("\n") }, known[0].name);
+  return h("span", { class: "over", title: wrong.map(({ text }) => text).join("\n") }, `${wrong[0].name}: ${wrong[0].finding}`, wrong.length > 1 && ` and ${count(wrong.length - 1)} more`);
 }
 
 /** How many rows failed each expectation, those that some failed first. */

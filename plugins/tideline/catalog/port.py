@@ -1,0 +1,39 @@
+"""What a catalog can be asked; nothing is ever dropped or moved there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tideline.model.catalog import CatalogEntry, TableName
+
+SECONDS = 3.0
+"""How long one answer may take."""
+PROVIDER = "spark.sql.sources.provider"
+STREAM = "tideline.stream"
+"""Property of a table that names its stream, for people."""
+
+
+class SchemaMissing(Exception):
+    """The schema (database, namespace) of a name is not there; Tideline creates none."""
+
+
+class CatalogPort(Protocol):
+    """A catalog.
+
+    Whatever goes wrong is an exception of the client's own: it never ends a run.
+    """
+
+    def find(self, name: TableName) -> CatalogEntry | None:
+        """What the catalog says of a name; None if nothing has it.
+
+        Raises:
+            SchemaMissing: There is no such schema.
+        """
+
+    def create(self, name: TableName, uri: str, stream: str) -> None:
+        """Make a name for an external Delta table; if somebody has made it meanwhile, leave it.
+
+        Args:
+            uri: Where the table is.
+            stream: Whose it is.
+        """

@@ -1,0 +1,140 @@
+"""What an edit of a live stream's file does: at once, from the next run on, to later records only.
+
+One table says it for each key; `tideline diff` reads it. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tideline.stream.stream import Stream
+
+When = Literal["parse", "next_run", "later_records", "refused"]
+WHEN: Mapping[When, str] = {
+    "parse": "as soon as Airflow has parsed the file",
+    "next_run": "from the next run on",
+    "later_records": "for records that are landed or decoded from then on",
+    "refused": "not by an edit alone",
+}
+
+_NEW_TABLES = "two new addresses, of table and quarantine: all that is landed is decoded again"
+_AGAIN = "rows of before: tideline decode FILE --again"
+_MOVED = "tideline move-ledger FILE brings the ledger along; without it the next run halts"
+EFFECTS: Mapping[str, tuple[When, str]] = {
+    "stream": ("refused", "another name is another stream: ledger and tables belong to this one"),
+    "kafka.connection": ("next_run", "has to lead to the same cluster: cluster_changed halts"),
+    "kafka.topics": (
+        "next_run",
+        "a new topic begins as `start` says; one that is left out keeps its rows and its position",
+    ),
+    "kafka.topic_pattern": ("next_run", "as for topics"),
+    "kafka.isolation_level": ("later_records", ""),
+    "kafka.commit_group": ("next_run", ""),
+    "table.uri": (
+        "refused",
+        "a ledger knows one table. With a new ledger, as by default beside it, everything is landed"
+        " again from `start` on",
+    ),
+    "table.connection": ("next_run", ""),
+    "table.partition_by": ("refused", "fixed when the table was created"),
+    "schedule": ("parse", ""),
+    "timezone": ("parse", ""),
+    "trigger": ("parse", "asked for within seconds; a new Dag once it is parsed"),
+    "start": ("later_records", "only topics and partitions that have no position yet"),
+    "limits": ("next_run", "a run whose plan is frozen keeps it"),
+    "on_reset": ("next_run", "incidents that are open wait for their decision as before"),
+    "on_incident": ("next_run", ""),
+    "gaps": ("next_run", ""),
+    "patience_seconds": ("next_run", ""),
+    "headroom_warning_seconds": ("next_run", ""),
+    "ledger": ("refused", _MOVED),
+    "ledger_uri": ("refused", _MOVED),
+    "ledger_connection": ("refused", _MOVED),
+    "spark": ("next_run", ""),
+    "registry": ("next_run", "schemas that are known are not asked for again"),
+    "decode.value": ("later_records", f"{_AGAIN}. A schema that does not fit the table halts"),
+    "decode.key": ("later_records", f"{_AGAIN}. A schema that does not fit the table halts"),
+    "decode.table.uri": ("refused", _NEW_TABLES),
+    "decode.table.partition_by": ("refused", f"fixed when the table was created; {_NEW_TABLES}"),
+    "decode.table.own_columns": ("later_records", f"a new one is null before. {_AGAIN}"),
+    "decode.quarantine.uri": ("refused", _NEW_TABLES),
+    "decode.quarantine.max_share": ("next_run", ""),
+    "decode.on_schema": ("next_run", ""),
+    "decode.event_time": ("later_records", _AGAIN),
+    "decode.tombstones": ("later_records", _AGAIN),
+    "decode.expect": (
+        "later_records",
+        f"quarantined ones: tideline redrive FILE --class expectation. {_AGAIN}",
+    ),
+    "decode.transform": ("later_records", f"a clear runs the function as it is then. {_AGAIN}"),
+    "decode": ("next_run", "everything that is landed is decoded, or nothing more is"),
+    "current.table.uri": ("next_run", "the table there is folded anew"),
+    "current.table.buckets": ("refused", "another address of the current table begins anew"),
+    "current.key": ("refused", "another address of the current table begins anew"),
+    "current.sequence_by": ("refused", "another address of the current table begins anew"),
+    "current.keep_deleted": ("next_run", ""),
+    "current.deletes": ("next_run", "older deletes: tideline fold FILE --anew"),
+    "current.every": ("next_run", ""),
+    "current": ("next_run", "everything that is decoded is folded, or nothing more is"),
+    "catalog": ("next_run", "a new name is made; the old one stays where it is"),
+    "maintenance": ("next_run", "of the maintenance"),
+    "airflow": ("parse", "runs that are under way keep what they began with"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A key that two files of a stream do not have alike.
+
+    Args:
+        key: With dots between levels.
+        old, new: As texts; None where one is nothing.
+        when: Since when it counts.
+        text: What else there is to say; may be empty.
+    """
+
+    key: str
+    old: str | None
+    new: str | None
+    when: When
+    text: str
+
+
+def edits(old: Stream, new: Stream) -> tuple[Edit, ...]:
+    """The keys that differ, in the order of a stream file."""
+    one, other = (s.model_dump(mode="json", by_alias=True) for s in (old, new))
+    return tuple(
+        Edit(key, _text(before), _text(after), *effect_of(key))
+        for key, before, after in _differing(one, other)
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def effect_of(key: str) -> tuple[When, str]:
+    """What an edit of a key does; that of the section it is in, where it has none of its own.
+
+    Raises:
+        KeyError: Nobody has said it.
+    """
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        if (found := EFFECTS.get(".".join(parts[:length]))) is not None:
+            return found
+    raise KeyError(key)
+
+
+def _differing(
+    one: Mapping[str, Any], other: Mapping[str, Any], at: tuple[str, ...] = ()
+) -> Iterator[tuple[str, object, object]]:
+    for key in dict.fromkeys((*one, *other)):
+        before, after = one.get(key), other.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _differing(before, after, (*at, key))
+        elif before != after:
+            yield ".".join((*at, key)), before, after

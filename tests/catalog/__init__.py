@@ -1,0 +1,1 @@
+"""Names in real catalogs; `make test-catalog` installs their clients."""
