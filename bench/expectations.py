@@ -206,7 +206,7 @@ _PARSED = fastavro.parse_schema(_AVRO)
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="bench.expectations")
-    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--failing", type=int, default=100)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:

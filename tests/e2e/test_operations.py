@@ -137,3 +137,41 @@ def test_a_rewind_killed_at_every_boundary_ends_in_the_same_state(harness, clien
     assert done["finished_at"] is not None
     status, _, _ = finished(tideline("audit", harness.streams / "killed.yaml", "--json"))
     assert status == 0
+
+
+TOLD = """
+from pathlib import Path
+
+from tideline.airflow.dags import stream_dags
+
+
+def tell(context):
+    task = context["task_instance"]
+    text = f"{{task.dag_id}} {{task.run_id}}: {{task.task_id}}: {{context['exception']}}"
+    Path("{told}").write_text(text)
+
+
+dags = stream_dags("{folder}")
+for dag in dags.values():
+    for task in dag.tasks:
+        task.on_failure_callback = [tell]
+globals().update(dags)
+"""
+
+
+@pytest.mark.slow
+def test_a_callback_of_ones_own_is_told_what_halted(client, dag_file, tmp_path):
+    """As docs/observability.md has it."""
+    folder, told = tmp_path / "streams", tmp_path / "told"
+    folder.mkdir()
+    (folder / "tells.yaml").write_text(
+        "stream: tells\nkafka: {connection: nobody_knows_it, topics: [t]}\n"
+        f"table: {{uri: {tmp_path}/lake}}\nairflow: {{retries: 0}}\n"
+    )
+    dag_file("tells", TOLD.format(told=told, folder=folder))
+    client.wait_for_dag("tells")
+    client.pause("tells", False)
+    assert runs_once(client, "tells", "one", {}) == "failed"
+    wait_until(told.exists, "the callback has told nobody", 30)
+    assert told.read_text().startswith("tells one: plan_offset_ranges: ")
+    assert "no Airflow connection 'nobody_knows_it'" in told.read_text()

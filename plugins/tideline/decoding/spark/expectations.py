@@ -11,10 +11,10 @@ without ANSI mode, whatever the session has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from operator import add, and_, or_
+from operator import add, and_
 from typing import Any, cast
 
 from pyspark.errors import ParseException, PySparkException
@@ -29,7 +29,7 @@ from tideline.spark.raw_rows import Transform
 
 FAILED: ErrorClass = "expectation"
 _ANSI = "spark.sql.ansi.enabled"
-_BEFORE, _IS_ASKED = "so far {}", "is asked"
+_BEFORE, _IS_ASKED, _FAILED = "so far {}", "is asked", "failed_expectations"
 """Names of columns while conditions are resolved; no column of a Delta table may have a space."""
 _NOW = re.compile(
     r"\b(current_(date|timestamp|time|user)|localtimestamp)\b|\b(now|curdate|user|session_user"
@@ -40,9 +40,9 @@ _NOW = re.compile(
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 
 
-_BITS = 31
-_TALLY = "tally_{}"
-"""A column of numbers, each the sum of two flags: to observe a sum costs as much as a count."""
+HALTING = ""
+"""Stands for all rules that halt; no rule has this name."""
+_BITS, _TALLY = 31, "tally_{}"
 
 
 def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Transform:
@@ -56,7 +56,6 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         columns: The typed table's.
         is_gone: Whether a row is a tombstone's, or a delete's.
     """
-    names = [f"fails_{n}" for n in range(len(plan.expect))]
     part = "key" if [p.part for p in plan.parts] == ["key"] else "value"
     lacks = F.col(UNAVAILABLE).isNotNull() if any(p.unavailable for p in plan.parts) else None
 
@@ -68,51 +67,65 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         there = {_BEFORE.format(name): name for name in rows.columns}
         is_asked = (F.col(ERROR_CLASS).isNull() & ~is_gone).alias(_IS_ASKED)
         wide = rows.select(*(F.col(n).alias(b) for b, n in there.items()), is_asked, *columns)
-        failing = [
-            (F.col(_IS_ASKED) & ~condition(rule)).alias(n)
-            for rule, n in zip(plan.expect, names, strict=True)
-        ]
+        bits = [F.when(condition(rule), 0).otherwise(1 << n) for n, rule in enumerate(plan.expect)]
+        failed = F.when(F.col(_IS_ASKED), reduce(Column.bitwiseOR, bits)).otherwise(0)
         with _without_ansi(rows.sparkSession):
-            rows = wide.select(*(F.col(b).alias(n) for b, n in there.items()), *failing)
-        fails = dict(zip(plan.expect, map(F.col, names), strict=True))
-        halting = _any(c for rule, c in fails.items() if rule.on_fail == "halt")
-        barring = {rule: c for rule, c in fails.items() if rule.on_fail != "count"}
-        is_barred = _any(barring.values())
-        failed = [F.when(c, F.lit(rule.name)) for rule, c in barring.items()]
-        text = F.concat(F.lit("fails "), F.array_join(F.array(*failed), ", "))
+            rows = wide.select(
+                *(F.col(b).alias(n) for b, n in there.items()), failed.cast("long").alias(_FAILED)
+            )
+        barring = [(n, rule) for n, rule in enumerate(plan.expect) if rule.on_fail != "count"]
+        is_barred = _fails(*(n for n, _ in barring))
+        names = [F.when(_fails(n), F.lit(rule.name)) for n, rule in barring]
+        text = F.concat(F.lit("fails "), F.array_join(F.array(*names), ", "))
         told = {
             "part": F.when(is_barred, part).otherwise(F.col("part")),
             ERROR_CLASS: F.when(is_barred, FAILED).otherwise(F.col(ERROR_CLASS)),
             ERROR: F.when(is_barred, text).otherwise(F.col(ERROR)),
         }
-        return rows.withColumns(_tallies([*fails.values(), halting]) | (told if barring else {}))
+        return rows.withColumns(told) if barring else rows
 
     return transform
 
 
-def counts(plan: DecodePlan) -> list[Column]:
-    """What to observe, for `counted`."""
-    tallies = [_TALLY.format(k) for k in range((len(plan.expect) + 2) // 2)] if plan.expect else []
-    return [F.sum(F.col(name)).alias(name) for name in tallies]
+def counts(plan: DecodePlan, *, of_bad: bool) -> list[Column]:
+    """What to observe, for `counted`: each number is a sum of two flags, and costs as much as one.
+
+    Args:
+        of_bad: Whether of rules whose failing rows are bad, which the second pass sees; or of
+            those that only count, whose rows only the first pass sees.
+    """
+    bits = [
+        F.when(flag, F.lit(1 << _BITS * (n % 2))).otherwise(0)
+        for n, flag in enumerate(_flags(plan, of_bad=of_bad).values())
+    ]
+    pairs = (reduce(add, bits[n : n + 2]) for n in range(0, len(bits), 2))
+    fails_none = F.col(_FAILED) == 0
+    return [
+        F.sum(F.when(fails_none, F.lit(0)).otherwise(pair)).alias(_TALLY.format(k))
+        for k, pair in enumerate(pairs)
+    ]
 
 
-def counted(plan: DecodePlan, observed: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """The rows that fail each expectation, and those that fail at least one that halts."""
-    found = []
-    for n in range(len(plan.expect) + 1):
-        total = observed.get(_TALLY.format(n // 2)) or 0  # of no rows the sum is null
-        found.append(total >> _BITS * (n % 2) & (1 << _BITS) - 1)
-    *failed, halting = found
-    return {rule.name: n for rule, n in zip(plan.expect, failed, strict=True)}, halting
+def counted(plan: DecodePlan, observed: Mapping[str, int], *, of_bad: bool) -> dict[str, int]:
+    """How many rows fail each of these rules, and of bad ones at least one that halts."""
+    found = {}
+    for n, name in enumerate(_flags(plan, of_bad=of_bad)):
+        total = observed[_TALLY.format(n // 2)] or 0  # of no rows the sum is null
+        found[name] = total >> _BITS * (n % 2) & (1 << _BITS) - 1
+    return found
 
 
-def _any(flags: Iterable[Column]) -> Column:
-    return reduce(or_, flags, F.lit(False))
+def _flags(plan: DecodePlan, *, of_bad: bool) -> dict[str, Column]:
+    rules = list(enumerate(plan.expect))
+    flags = {r.name: _fails(n) for n, r in rules if (r.on_fail != "count") == of_bad}
+    if halting := [n for n, r in rules if r.on_fail == "halt"] if of_bad else []:
+        flags[HALTING] = _fails(*halting)
+    return flags
 
 
-def _tallies(flags: Sequence[Column]) -> dict[str, Column]:
-    bits = [F.when(flag, F.lit(1 << _BITS * (n % 2))).otherwise(0) for n, flag in enumerate(flags)]
-    return {_TALLY.format(n // 2): reduce(add, bits[n : n + 2]) for n in range(0, len(bits), 2)}
+def _fails(*numbers: int) -> Column:
+    """Whether a row fails one of some expectations."""
+    return F.col(_FAILED).bitwiseAND(F.lit(sum(1 << n for n in numbers))) != 0
 
 
 def refusals(

@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tideline.decoding.spark.comparing import changed_rows
-from tideline.decoding.spark.expectations import counted, refusals
+from tideline.decoding.spark.expectations import HALTING, counted, refusals
 from tideline.decoding.spark.expectations import counts as failures
 from tideline.decoding.spark.fields import ERROR_CLASS
 from tideline.decoding.spark.framing import IS_NEW, find_new_ids, find_new_schemas
@@ -113,7 +113,7 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge)
-    metrics = [*_counts(is_bad, step), *failures(job.plan)]
+    metrics = [*_counts(is_bad, step), *failures(job.plan, of_bad=False)]
     seen = Observation("decoded")
     good = _good(judged.observe(seen, *metrics))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
@@ -124,14 +124,12 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     if written is not None:
         after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)
-    failed, halting = counted(job.plan, counts)
     result = DecodeResult(
         decoded=SparkResult(rows=counts["good"]),
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
         unasked=counts["new"],
-        failed=failed,
-        halting=halting,
+        failed={rule.name: 0 for rule in job.plan.expect} | counted(job.plan, counts, of_bad=False),
     )
     if counts["bad"]:
         near = raw.transform(within(_places(counts["places"], step)))
@@ -222,14 +220,23 @@ def _with_quarantine(
     error_class = F.col(ERROR_CLASS)
     seen = Observation("quarantined")
     classes = [F.count_if(error_class == name).alias(name) for name in get_args(ErrorClass)]
-    bad = judged.observe(seen, *classes).filter(error_class.isNotNull())
+    metrics = [*classes, *failures(job.plan, of_bad=True)]
+    bad = judged.observe(seen, *metrics).filter(error_class.isNotNull())
     write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
-    found = observed(seen, judged, classes)
-    counts = {name: count for name, count in found.items() if count}
+    found = observed(seen, judged, metrics)
+    counts = {name: count for name in get_args(ErrorClass) if (count := found[name])}
+    failed = counted(job.plan, found, of_bad=True)
+    halting = failed.pop(HALTING, 0)
     rows = sum(counts.values())
     if rows != expected:
         raise VerificationFailed(
             f"{job.plan.plan_id}: {expected} records cannot be decoded, and {rows} of them were"
             " written for the quarantine; nothing was committed, clear the task or run again"
         )
-    return replace(result, quarantined=SparkResult(rows=rows), classes=counts)
+    return replace(
+        result,
+        quarantined=SparkResult(rows=rows),
+        classes=counts,
+        failed={**result.failed, **failed},
+        halting=halting,
+    )
