@@ -22,6 +22,7 @@ from tests.worlds.typed_streams import V1, Typed
 from tideline.catalog.connecting import catalog_of
 from tideline.catalog.hive import HiveMetastore
 from tideline.cli.main import main
+from tideline.landing import naming
 from tideline.model.catalog import TableName
 from tideline.wiring import open_ledger
 
@@ -149,6 +150,7 @@ def test_a_catalog_that_hangs_costs_seconds(typed, monkeypatch):
         typed.register(V1)
         typed.send(V1, {"id": 1, "note": "a"})
         typed.run("warm")
+        naming._silent.clear()
         forget(typed)
         typed.send(V1, {"id": 2, "note": "b"})
         began = time.monotonic()

@@ -4,7 +4,11 @@ import json
 
 import pytest
 import yaml
+from kafka import KafkaAdminClient
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
+from devstack.broker import Broker
+from devstack.harness import StreamHarness
 from tests.worlds.streams import head, is_clean, table_rows
 from tideline.cli.main import main
 from tideline.fleet.batch import Batch
@@ -168,3 +172,45 @@ def test_the_command_lands_a_fleet(harness, fleet, connect_server, monkeypatch, 
     capsys.readouterr()
     assert main(command) == 0
     assert f"in `overrides`, {names[1]}, of {path}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_topics_that_may_not_be_read_hold_up_no_other(spark, tmp_path):
+    """One may be described, and not read; of the other nothing is shown."""
+    rights = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    broker = Broker(tmp_path / "kafka", settings=rights).start()
+    try:
+        harness = StreamHarness(broker, tmp_path, "rights")
+        names = [harness.create(f"t{n}", partitions=1) for n in range(4)]
+        for n in range(4):
+            harness.send(10, f"t{n}")
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        for name, operations in {names[1]: [ACLOperation.DESCRIBE], names[2]: []}.items():
+            place = ResourcePattern(ResourceType.TOPIC, name)
+            denied = [("User:ANONYMOUS", ACLOperation.READ, ACLPermissionType.DENY)]
+            allowed = [("User:ANONYMOUS", o, ACLPermissionType.ALLOW) for o in operations]
+            acls = [ACL(who, "*", what, how, place) for who, what, how in denied + allowed]
+            admin.create_acls(acls)
+        admin.close()
+        path = tmp_path / "all.yaml"
+        kafka = {"connection": harness.connection}
+        stream = {
+            "stream": "{topic}",
+            "kafka": kafka,
+            "table": {"uri": f"{harness.lake}/{{topic}}"},
+        }
+        stream |= {"patience_seconds": 2, "spark": {"keep_warm_seconds": 0}}
+        path.write_text(yaml.safe_dump({"fleet": "all", "topics": names, "stream": stream}))
+        found = landed(path, "first", spark)
+        states = {name.rpartition("-")[2]: r.state for name, r in found.items()}
+        assert (states["t0"], states["t3"]) == ("done", "done")
+        for name in (names[1], names[2]):
+            error = found[name].error
+            assert found[name].state in ("failed", "halted"), states
+            assert error is not None
+            assert name in error.message
+    finally:
+        broker.stop()

@@ -1,6 +1,7 @@
 """Names in a catalog: which stand for a table, when they are asked for, what never ends a run."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 
@@ -159,11 +160,16 @@ def test_whatever_a_client_raises_ends_no_run(lake, caplog):
 def test_a_catalog_that_hangs_is_given_up(lake, monkeypatch):
     """What it has answered until then counts."""
     monkeypatch.setattr(naming, "_MOST_SECONDS", 0.3)
+    monkeypatch.setattr(naming, "_silent", {})
     ended = Event()
     lake.catalog.before = lambda: ended.wait(60) if len(lake.catalog.entries) == 2 else None
     name_tables(lake.run("one"), "raw", "decoded", "quarantine")
     away = "catalog_away"
     assert findings(lake) == [("raw", None), ("decoded", away), ("quarantine", away)]
+    asked = lake.catalog.asked
+    lake.ledger.update(lambda s: s.with_head(replace(s.head, names=())))
+    name_tables(lake.run("two"), "raw")  # of this stream or another: it is waited for once
+    assert (findings(lake), lake.catalog.asked) == ([("raw", away)], asked)
     ended.set()
 
 

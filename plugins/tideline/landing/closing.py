@@ -52,7 +52,9 @@ def close_plan(
         head = advance(state.head, plan, commit)
         if record.is_open:
             head = count_landed(head, plan, commit, verified, now().date())
-            head = replace(head, timings=_timings(record, plan, commit) or head.timings)
+            names = () if run.stream.catalog is None else head.names  # of a file that has changed
+            timings = _timings(record, plan, commit) or head.timings
+            head = replace(head, timings=timings, names=names)
         if is_known and not state.incidents_of_plan(plan.plan_id):
             return state
         latest = state.runs.get(record.run_id, record)

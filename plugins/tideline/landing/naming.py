@@ -6,9 +6,10 @@ that hangs costs a run no more than `_MOST_SECONDS`; then it is left alone for s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from threading import Thread
+from time import monotonic
 
 from tideline.catalog.port import CatalogPort, SchemaMissing
 from tideline.errors import TidelineError
@@ -16,9 +17,14 @@ from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
 from tideline.model.maintenance import TableRole
 from tideline.rules.catalog import due, judged, remembered
+from tideline.stream.settings import Catalog
 from tideline.stream.stream import tables_of
 
 _MOST_SECONDS = 4.5
+_SILENT_SECONDS = 600.0
+_silent: dict[str, float] = {}
+"""By connection, when it has hung last: a process that lands many streams waits for it once."""
+Wanted = dict[TableRole, tuple[str, str]]
 
 
 def name_tables(run: RunContext, *verified: TableRole) -> None:
@@ -27,57 +33,71 @@ def name_tables(run: RunContext, *verified: TableRole) -> None:
     Args:
         verified: Those that this step has seen to be there.
     """
-    catalog, connect = run.stream.catalog, run.connect_catalog
-    if catalog is None or connect is None:
+    if run.stream.catalog is None or run.connect_catalog is None:
         return
-    places = tables_of(run.stream)
-    wanted = {role: (catalog.name_of(role), uri) for role, uri in places.items()}
-    state = run.ledger.read()
-    there = {*verified, *(table.role for table in state.head.names)}
-    asked = due(state.head.names, {r: f for r, f in wanted.items() if r in there}, now())
-    if not asked:
-        return
-    found = _looked(connect, run.stream.stream, {role: wanted[role] for role in asked})
-    for table in found:
-        if table.finding is not None:
-            log.warning("%s: %s: %s", run.stream.stream, table.finding, table.text)
     try:
-        run.ledger.update(
-            lambda s: replace(
-                s, head=replace(s.head, names=remembered(s.head.names, found, wanted))
-            )
-        )
-    except TidelineError as error:
+        _name_tables(run, run.stream.catalog, run.connect_catalog, verified)
+    except TidelineError as error:  # of the ledger
         log.warning("names are not noted: %s", error.message)
 
 
+def _name_tables(
+    run: RunContext,
+    section: Catalog,
+    connect: Callable[[], CatalogPort],
+    verified: Iterable[TableRole],
+) -> None:
+    places = tables_of(run.stream)
+    wanted = {role: (section.name_of(role), uri) for role, uri in places.items()}
+    known = run.ledger.read().head.names
+    there = {*verified, *(table.role for table in known)}
+    asked = due(known, {r: facts for r, facts in wanted.items() if r in there}, now())
+    if not asked:
+        return
+    stream, facts = run.stream.stream, {role: wanted[role] for role in asked}
+    found = _looked(section.connection, connect, stream, facts)
+    for table in found:
+        if table.finding is not None:
+            log.warning("%s: %s: %s", stream, table.finding, table.text)
+    run.ledger.update(
+        lambda s: replace(s, head=replace(s.head, names=remembered(s.head.names, found, wanted)))
+    )
+
+
 def _looked(
-    connect: Callable[[], CatalogPort], stream: str, wanted: dict[TableRole, tuple[str, str]]
+    connection: str, connect: Callable[[], CatalogPort], stream: str, wanted: Wanted
 ) -> tuple[NamedTable, ...]:
     """What became of each name, within some seconds: a client may hang where no limit helps."""
     found: dict[TableRole, NamedTable] = {}
-    wrong: list[str] = []
+    missed = [f"it has not answered within {_MOST_SECONDS} s"]
+    try:
+        catalog = connect()  # Airflow is asked for the connection by this thread alone
+    except TidelineError as error:
+        return _away(wanted, found, error.message)
+    if monotonic() - _silent.get(connection, -_SILENT_SECONDS) < _SILENT_SECONDS:
+        return _away(wanted, found, missed[0])
 
     def look() -> None:
         try:
-            catalog = connect()
             for role, (name, uri) in wanted.items():
                 found[role] = _named(catalog, role, name, uri, stream)
         except Exception as error:  # whatever it is: a name never ends a run
-            told = error.message if isinstance(error, TidelineError) else str(error)
-            wrong.append(f"{type(error).__name__}: {' '.join(told.split())[:500]}")
+            missed[0] = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
 
     thread = Thread(target=look, daemon=True)
     thread.start()
     thread.join(_MOST_SECONDS)
-    missed = wrong[0] if wrong else f"it has not answered within {_MOST_SECONDS} s"
-    done = dict(found)
-    rest = [
-        _found(role, *facts, "catalog_away", missed)
-        for role, facts in wanted.items()
-        if role not in done
-    ]
-    return (*done.values(), *rest)
+    if thread.is_alive():
+        _silent[connection] = monotonic()
+    return _away(wanted, dict(found), missed[0])
+
+
+def _away(
+    wanted: Wanted, found: Mapping[TableRole, NamedTable], text: str
+) -> tuple[NamedTable, ...]:
+    """What was found, and of the rest that nobody could be asked."""
+    rest = (role for role in wanted if role not in found)
+    return (*found.values(), *(_found(r, *wanted[r], "catalog_away", text) for r in rest))
 
 
 def _named(catalog: CatalogPort, role: TableRole, name: str, uri: str, stream: str) -> NamedTable:
