@@ -84,7 +84,7 @@ def status(name, state, **facts):
         "last_landed_version": 4_811,
         "open_incidents": 0,
         "undecoded": None,
-        "expectations": (),
+        "expectations": {},
         "names": (),
         "current": None,
         "run_seconds": TOOK,
@@ -358,7 +358,7 @@ class World:
             offset_lag=1_297_600,
             open_incidents=1,
             undecoded=18_200,
-            expectations=(("amount_positive", 12), ("known_customer", 3), ("has_day", 0)),
+            expectations={"amount_positive": 12, "known_customer": 3, "has_day": 0},
             current=CurrentStatus(
                 rows=5_120_400,
                 deleted=88_031,

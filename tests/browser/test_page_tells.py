@@ -118,7 +118,7 @@ def test_no_badge_leaves_its_place_on_a_telephone(visitor, world):
 
 def test_one_day_is_no_curve(visitor, world):
     """A new stream has landed on one day: its numbers are shown, and no sliver beside them."""
-    today = Day(day=f"{now():%Y-%m-%d}", rows=1_200, bytes=99_000)
+    today = Day(day=f"{now():%Y-%m-%d}", rows=1_200, bytes=99_000, unread=0, headroom_seconds=None)
     up = status("new", "up_to_date", last_run=run_of(3))
     world.streams = [listed("new", up, days=(today,)), listed("old", up)]
     page = visitor.streams()

@@ -63,12 +63,9 @@ class TypedTables:
             RegistryAway: The registry does not answer.
             BadInput: There is no Java for Spark.
         """
+        asked = (None, None) if known is None else (known.registry, known.decoding)
         try:
-            parts = (
-                parts_without_a_run(decode)
-                if known is None
-                else parts_without_a_run(decode, known.registry, known.decoding)
-            )
+            parts = parts_without_a_run(decode, *asked)
         except BadInput as error:
             yield "decode", "its schemas", error.message
             return

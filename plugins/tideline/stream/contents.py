@@ -50,7 +50,8 @@ class FileContents:
         """What is wrong with a key of one of the streams, once more is known than the file says."""
         if self.fleet is None:
             return self.parsed.problem(key, shown(value), allowed)
-        topic = self.topics[self.streams.index(stream)]
+        named = zip(self.topics, self.streams, strict=True)
+        topic = next(topic for topic, own in named if own.stream == stream.stream)
         told = f"{allowed} (topic {topic})"
         return self.parsed.problem(key, shown(value), told, _places_of(topic))
 

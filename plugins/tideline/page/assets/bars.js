@@ -70,8 +70,9 @@ export function average(given) {
  * @param {Object[]} days Day.
  * @param {string} name Of the number.
  * @param {(value: number) => string} say
+ * @param {(...values: number[]) => number} worst Which of them is written beside it.
  */
-export function trend(days, name, say) {
+export function trend(days, name, say, worst) {
   const known = days.filter((day) => day[name] !== null);
   if (known.length < 2) return null;
   const [width, height] = [76, 22];
@@ -83,6 +84,7 @@ export function trend(days, name, say) {
     "span",
     { class: "curve", title },
     s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", "aria-hidden": "true" }, s("polyline", { class: "bytes", points: values.map(at).join(" ") })),
+    h("span", { class: "text" }, say(worst(...values))),
     h("span", { class: "unseen" }, ` by day. ${title}`),
   );
 }

@@ -4,7 +4,7 @@
  */
 import { curve, headroomBar, trend } from "./bars.js";
 import { h, update } from "./dom.js";
-import { NOTHING, count, duration, middle, runName, time } from "./format.js";
+import { NOTHING, count, duration, middle, runName, short, time } from "./format.js";
 import { lag } from "./list_columns.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
 
@@ -35,11 +35,11 @@ export function showFacts(body, page) {
       fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
       status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
-      page.days.length > 1 && fact("Lag by day", trend(page.days, "unread", count), "the most that a run has found unread"),
-      page.days.length > 1 && fact("Headroom by day", trend(page.days, "headroom_seconds", duration), "the least that retention had left of it"),
+      page.days.length > 1 && fact("Lag by day", trend(page.days, "unread", short, Math.max), "the most that a run has found unread"),
+      page.days.length > 1 && fact("Headroom by day", trend(page.days, "headroom_seconds", duration, Math.min), "the least that retention had left of it"),
       fact("An average day", curve(page.days), "filled: rows; line: bytes"),
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
-      status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", failures(status.expectations), "rows of the newest decoding"),
+      status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", ...failures(status.expectations)),
       status && status.names.length > 0 && fact("Names", names(status.names), "in a catalog"),
       status?.current && fact("Current table", count(status.current.rows), current(status.current)),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
@@ -66,12 +66,14 @@ function names(known) {
   return h("span", { class: "over", title: wrong.map(({ text }) => text).join("\n") }, `${wrong[0].name}: ${wrong[0].finding}`, wrong.length > 1 && ` and ${count(wrong.length - 1)} more`);
 }
 
-/** How many rows failed each expectation, those that some failed first. */
+/** Value and note: how many rows of the newest decoding failed each expectation, the worst first. */
 function failures(expectations) {
   const known = Object.entries(expectations).sort(([, one], [, other]) => other - one);
-  const shown = known.filter(([, rows]) => rows > 0).slice(0, 5);
-  if (!shown.length) return `none of ${count(known.length)}`;
-  return h("span", { class: "over", title: known.map(([name, rows]) => `${name}: ${rows}`).join("\n") }, shown.map(([name, rows]) => `${count(rows)} ${name}`).join(", "));
+  const failed = known.filter(([, rows]) => rows > 0);
+  if (!failed.length) return ["none", `of ${count(known.length)}, in the newest decoding`];
+  const [[name, rows], ...others] = failed;
+  const more = others.slice(0, 4).map(([other, number]) => `, ${count(number)} ${other}`);
+  return [h("span", { class: "over" }, count(rows)), `${name}${more.join("")}: rows of the newest decoding`];
 }
 
 /** Changes to fold, the last fold, and what no fold can know. */
