@@ -97,12 +97,13 @@ class Broker:
         if not (self.data / "meta.properties").exists():
             self._format(java, config)
         command = [*self._java(java), "-Xms128m", f"-Xmx{self._heap_mb}m", "kafka.Kafka", config]
-        self.server = Server.start("kafka", command, self.folder / "kafka.log")
-        try:
-            self.server.wait_ready(lambda: is_listening(self.port), timeout_seconds)
-        except ServiceAway:
-            self.stop()
-            raise
+        self.server = Server.ready(
+            "kafka",
+            command,
+            self.folder / "kafka.log",
+            lambda: is_listening(self.port),
+            timeout_seconds,
+        )
         return self
 
     def stop(self) -> None:

@@ -76,12 +76,14 @@ class ConnectServer:
         ours = {**server.environment, TOKEN: self.token, SPILLS: str(spills)}
         variables = {**spark_variables(os.environ), **ours}
         log = self._folder / "spark-connect.log"
-        self.server = Server.start("spark-connect", command, log, variables)
-        try:
-            self.server.wait_ready(lambda: is_listening(self.port), _START_SECONDS)
-        except BaseException:
-            self.stop()
-            raise
+        self.server = Server.ready(
+            "spark-connect",
+            command,
+            log,
+            lambda: is_listening(self.port),
+            _START_SECONDS,
+            variables,
+        )
         return self
 
     def stop(self) -> None:

@@ -113,12 +113,8 @@ class Debezium:
         jars = ":".join(map(str, [*fetch("debezium"), *others]))
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
         command = [str(find_java().binary), *_JAVA, "-cp", jars, main, *map(str, files)]
-        self.server = Server.start("debezium", command, self.folder / "debezium.log")
-        try:
-            self.server.wait_ready(self._runs, timeout_seconds)
-        except BaseException:
-            self.stop()
-            raise
+        log = self.folder / "debezium.log"
+        self.server = Server.ready("debezium", command, log, self._runs, timeout_seconds)
         return self
 
     def _runs(self) -> bool:

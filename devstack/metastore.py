@@ -46,12 +46,13 @@ class Metastore:
         command: list[str | Path] = [sys.executable, "-m", "devstack.metastore"]
         arguments = [str(self.port), str(self.folder)]
         log = self.folder / "metastore.log"
-        self.server = Server.start("metastore", [*command, *arguments], log)
-        try:
-            self.server.wait_ready(lambda: is_listening(self.port), _START_SECONDS)
-        except BaseException:
-            self.stop()
-            raise
+        self.server = Server.ready(
+            "metastore",
+            [*command, *arguments],
+            log,
+            lambda: is_listening(self.port),
+            _START_SECONDS,
+        )
         return self
 
     def stop(self) -> None:

@@ -91,12 +91,9 @@ class ObjectStore:
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         env = {**os.environ, **self._environment()}
         log = self.folder / f"{self.name}.log"
-        self.server = Server.start(self.name, self._command(), log, env)
-        try:
-            self.server.wait_ready(self._answers, timeout_seconds)
-        except BaseException:
-            self.stop()
-            raise
+        self.server = Server.ready(
+            self.name, self._command(), log, self._answers, timeout_seconds, env
+        )
         return self
 
     def stop(self) -> None:

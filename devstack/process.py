@@ -142,6 +142,33 @@ class Server:
             os.waitpid(self.pid, os.WNOHANG)  # a child of ours would stay a zombie
         return not has_ended(self.pid)
 
+    @classmethod
+    def ready(
+        cls,
+        name: str,
+        command: Sequence[str | os.PathLike[str]],
+        log: Path,
+        condition: Callable[[], bool],
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+    ) -> Server:
+        """Start a process, and wait until it is ready; of one that is not, nothing is left.
+
+        Args:
+            name, command, log, env: As of `start`.
+            condition, timeout_seconds: As of `wait_ready`.
+
+        Raises:
+            ServiceAway: It ended, or is not ready in time; the message holds the end of its log.
+        """
+        server = cls.start(name, command, log, env)
+        try:
+            server.wait_ready(condition, timeout_seconds)
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
     def wait_ready(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
         """Wait until the server is ready.
 

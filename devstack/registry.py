@@ -66,12 +66,9 @@ class Registry:
             options["apicurio.datasource.url"] = f"jdbc:h2:file:{self.folder.absolute()}/schemas"
         given = [f"-D{name}={value}" for name, value in options.items()]
         command: list[str | Path] = [find_java().binary, *_JAVA, *given, "-jar", registry_jar()]
-        self.server = Server.start("registry", command, self.folder / "registry.log")
-        try:
-            self.server.wait_ready(self._is_ready, timeout_seconds)
-        except BaseException:
-            self.stop()
-            raise
+        self.server = Server.ready(
+            "registry", command, self.folder / "registry.log", self._is_ready, timeout_seconds
+        )
         return self
 
     def stop(self) -> None:
