@@ -13,19 +13,19 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 import fastavro
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import decode_rows
 from bench.pairs import estimate, orders
+from bench.processor import used, with_jvms
 from bench.report import write_between
 from bench.tables import Table, milliseconds
 from devstack.spark_apps import InProcessSpark
@@ -116,17 +116,12 @@ def _timed(spark: InProcessSpark, job: DecodeJob) -> tuple[float, float]:
     """Seconds on the clock, and of the processor, of this process and its JVM."""
     for output in (job.decoded, job.quarantine):
         shutil.rmtree(Path(output.uri), ignore_errors=True)
-    own = psutil.Process()
-    processes = [own, *(p for p in own.children(recursive=True) if p.name() == "java")]
-    used, began = _used(processes), time.perf_counter()
+    processes = with_jvms()
+    before, began = used(processes), time.perf_counter()
     result = decode_rows.execute(spark.session, job)
     seconds = time.perf_counter() - began
     assert result.error is None, result.message
-    return seconds, _used(processes) - used
-
-
-def _used(processes: Iterable[psutil.Process]) -> float:
-    return float(sum(t.user + t.system for t in (p.cpu_times() for p in processes)))
+    return seconds, used(processes) - before
 
 
 def _job(folder: Path, kind: str, records: int, failing: int) -> DecodeJob:

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import fold_changes
+from bench.processor import used, with_jvms
 from bench.report import write_between
 from bench.tables import Table
 from devstack.spark_apps import InProcessSpark
@@ -242,22 +242,18 @@ def _values(keys: DataFrame) -> DataFrame:
 
 
 def _measured(folder: Path, do: Callable[[], object]) -> Meter:
-    own, before = psutil.Process(), {*folder.rglob("*.parquet")}
-    jvms = [p for p in own.children(recursive=True) if p.name() == "java"]
+    processes, before = with_jvms(), {*folder.rglob("*.parquet")}
+    jvms = processes[1:]
     for jvm in jvms:
         with suppress(OSError):  # where the kernel lacks it the peak is that of the whole run
             Path(f"/proc/{jvm.pid}/clear_refs").write_text("5")
-    used, began = _processor([own, *jvms]), time.monotonic()
+    before_it, began = used(processes), time.monotonic()
     do()
-    meter = Meter(time.monotonic() - began, _processor([own, *jvms]) - used)
+    meter = Meter(time.monotonic() - began, used(processes) - before_it)
     meter.peak_mb = sum(_peak_mb(jvm.pid) for jvm in jvms)
     new = (path for path in folder.rglob("*.parquet") if path not in before)
     meter.written_mb = sum(os.path.getsize(path) for path in new) / 1e6
     return meter
-
-
-def _processor(processes: list[psutil.Process]) -> float:
-    return float(sum(t.user + t.system for t in (p.cpu_times() for p in processes)))
 
 
 def _peak_mb(pid: int) -> float:

@@ -1,8 +1,8 @@
-"""Processor seconds of an embedded Airflow, by part."""
+"""Processor seconds of an embedded Airflow, by part; and of this process with its JVMs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import psutil
@@ -37,6 +37,17 @@ def spent(airflow: EmbeddedAirflow) -> dict[str, float]:
 def difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     """Seconds between two readings."""
     return {part: after[part] - before[part] for part in PARTS}
+
+
+def with_jvms() -> list[psutil.Process]:
+    """This process, and the JVMs that it has started."""
+    own = psutil.Process()
+    return [own, *(p for p in own.children(recursive=True) if p.name() == "java")]
+
+
+def used(processes: Iterable[psutil.Process]) -> float:
+    """User and system seconds of some processes, without their children."""
+    return sum(map(_own, processes))
 
 
 def _tree(root: psutil.Process) -> Iterator[psutil.Process]:
