@@ -99,6 +99,35 @@ def store_options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
     return with_limits(store.for_delta(), store.connection)
 
 
+class Clusters:
+    """One client a cluster, for who asks on behalf of several streams.
+
+    Args:
+        opened: Closes the clients.
+        patience_seconds: As of `open_run`.
+    """
+
+    def __init__(self, opened: ExitStack, patience_seconds: float | None = None) -> None:
+        self._opened = opened
+        self._patience_seconds = patience_seconds
+        self._clients: dict[str, KafkaPort] = {}
+
+    def of(self, connection: str) -> KafkaPort:
+        """The client of a connection's cluster.
+
+        Raises:
+            ConnectionMissing: The connection cannot be used.
+        """
+        from tideline.kafka.client import KafkaCluster  # many commands ask no cluster
+
+        if connection not in self._clients:
+            settings = kafka_settings(connection)
+            if self._patience_seconds is not None:
+                settings = settings.less_patient(self._patience_seconds)
+            self._clients[connection] = self._opened.enter_context(KafkaCluster(settings))
+        return self._clients[connection]
+
+
 @contextmanager
 def open_run(
     stream: Stream,

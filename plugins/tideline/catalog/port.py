@@ -13,6 +13,11 @@ STREAM = "tideline.stream"
 """Property of a table that names its stream, for people."""
 
 
+def said_by_client(error: Exception) -> str:
+    """What an exception of a client's says, in a line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+
+
 class SchemaMissing(Exception):
     """The schema (database, namespace) of a name is not there; Tideline creates none."""
 

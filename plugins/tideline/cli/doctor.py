@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 
-from tideline.catalog.port import SchemaMissing
+from tideline.catalog.port import SchemaMissing, said_by_client
 from tideline.cli.output import Output
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
@@ -294,8 +294,7 @@ def _catalog(run: RunContext) -> str:
     except TidelineError:
         raise
     except Exception as error:  # of a client of somebody else's
-        told = " ".join(str(error).split())[:500]
-        raise ServiceAway(f"{type(error).__name__}: {told}") from error
+        raise ServiceAway(said_by_client(error)) from error
     if entry is None:
         return "nothing has that name yet: the first run makes it"
     if (wrong := judged(section.name, run.stream.table.uri, entry)) is not None:

@@ -22,8 +22,6 @@ from tideline.contract.building import (
 )
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
-from tideline.kafka.port import KafkaPort
-from tideline.kafka.settings import kafka_settings
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
@@ -52,7 +50,7 @@ from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
 from tideline.stream.files import read_stream, stream_paths, streams_in
 from tideline.stream.stream import Stream
-from tideline.wiring import open_ledger, open_run
+from tideline.wiring import Clusters, open_ledger, open_run
 
 _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
@@ -102,8 +100,7 @@ class _Brokers:
     """
 
     def __init__(self, opened: ExitStack) -> None:
-        self._opened = opened
-        self._clusters: dict[str, KafkaPort] = {}
+        self._clusters = Clusters(opened)
         self._silent: dict[str, str] = {}
         """By connection, what was said of its brokers."""
 
@@ -113,21 +110,13 @@ class _Brokers:
         if connection in self._silent:
             return None, self._silent[connection]
         try:
-            cluster = self._cluster(connection)
+            cluster = self._clusters.of(connection)
             with open_run(stream, "status", RunRequest(), cluster=cluster) as run:
                 return observe_topics(run, mark_followed(state.head, stream.kafka)), None
         except (Transient, BadInput) as error:
             if isinstance(error, Transient):
                 self._silent[connection] = error.message
             return None, error.message
-
-    def _cluster(self, connection: str) -> KafkaPort:
-        from tideline.kafka.client import KafkaCluster  # other commands here need none
-
-        if connection not in self._clusters:
-            made = KafkaCluster(kafka_settings(connection))
-            self._clusters[connection] = self._opened.enter_context(made)
-        return self._clusters[connection]
 
 
 def _status(

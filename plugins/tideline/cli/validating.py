@@ -6,13 +6,11 @@ import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tideline.cli.output import Output, grid
 from tideline.contract.answers import Edits, FileEdit, Validation
 from tideline.errors import BadInput, StreamFileError
-from tideline.kafka.port import KafkaPort
-from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
@@ -21,10 +19,11 @@ from tideline.stream.edits import WHEN, Edit, edits
 from tideline.stream.files import read_file, read_stream, streams_in
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
-from tideline.wiring import open_run
+from tideline.wiring import Clusters, open_run
 
-Wrong = tuple[str, str, str]
-"""A key of the stream file, its value, and what is allowed."""
+if TYPE_CHECKING:
+    from tideline.decoding.checking import Wrong
+
 _PATIENCE = 8.0
 """Seconds that brokers which are away are waited for: somebody waits."""
 
@@ -107,10 +106,9 @@ class _Asked:
     def __init__(self, opened: ExitStack, *, is_online: bool) -> None:
         from tideline.decoding.checking import TypedTables  # other commands need none
 
-        self._opened = opened
         self._is_online = is_online
+        self._clusters = Clusters(opened, _PATIENCE)
         self._tables = opened.enter_context(closing(TypedTables()))
-        self._clusters: dict[str, KafkaPort] = {}
 
     def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:
         """What is wrong with a stream, as far as its file does not say so itself."""
@@ -127,23 +125,13 @@ class _Asked:
         return iter(()) if stream.decode is None else self._tables.wrong(stream.decode)
 
     def _online(self, stream: Stream) -> Iterator[Wrong]:
-        from tideline.decoding.checking import Known
-
-        cluster = self._cluster(stream.kafka.connection)
+        cluster = self._clusters.of(stream.kafka.connection)
         with open_run(stream, "validate", RunRequest(), cluster=cluster) as run:
             yield from _strange_topics(run)
             if stream.decode is not None:
                 registry = run.registry if stream.registry is not None else None
-                known = Known(registry, run.ledger.read().decoding)
-                yield from self._tables.wrong(stream.decode, known)
-
-    def _cluster(self, connection: str) -> KafkaPort:
-        from tideline.kafka.client import KafkaCluster  # without --online nobody needs it
-
-        if connection not in self._clusters:
-            settings = kafka_settings(connection).less_patient(_PATIENCE)
-            self._clusters[connection] = self._opened.enter_context(KafkaCluster(settings))
-        return self._clusters[connection]
+                known = run.ledger.read().decoding
+                yield from self._tables.wrong(stream.decode, registry, known)
 
 
 def _strange_topics(run: RunContext) -> Iterator[Wrong]:

@@ -7,7 +7,6 @@ schema files are looked at; a part that a registry has the schema of is not know
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tideline.decoding.readers import (
@@ -29,19 +28,6 @@ Wrong = tuple[str, str, str]
 """A key of the stream file, its value, and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What services say of typed tables.
-
-    Args:
-        registry: None if the stream file names none.
-        decoding: What the ledger knows.
-    """
-
-    registry: RegistryPort | None
-    decoding: Decoding
-
-
 class TypedTables:
     """Looks at the `decode` sections of stream files; Spark is started once, if it is needed."""
 
@@ -53,19 +39,21 @@ class TypedTables:
         if self._spark is not None:
             self._spark.close()
 
-    def wrong(self, decode: Decode, known: Known | None = None) -> Iterator[Wrong]:
+    def wrong(
+        self, decode: Decode, registry: RegistryPort | None = None, known: Decoding | None = None
+    ) -> Iterator[Wrong]:
         """What is wrong with a section.
 
         Args:
-            known: None if no service is to be asked.
+            registry: None if the stream file names none, or it is not to be asked.
+            known: What the ledger knows; None if no service is to be asked.
 
         Raises:
             RegistryAway: The registry does not answer.
             BadInput: There is no Java for Spark.
         """
-        asked = (None, None) if known is None else (known.registry, known.decoding)
         try:
-            parts = parts_without_a_run(decode, *asked)
+            parts = parts_without_a_run(decode, registry, known)
         except BadInput as error:
             yield "decode", "its schemas", error.message
             return

@@ -11,7 +11,7 @@ from dataclasses import replace
 from threading import Thread
 from time import monotonic
 
-from tideline.catalog.port import CatalogPort, SchemaMissing
+from tideline.catalog.port import CatalogPort, SchemaMissing, said_by_client
 from tideline.errors import TidelineError
 from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
@@ -82,7 +82,7 @@ def _looked(
             for role, (name, uri) in wanted.items():
                 found[role] = _named(catalog, role, name, uri, stream)
         except Exception as error:  # whatever it is: a name never ends a run
-            missed[0] = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+            missed[0] = said_by_client(error)
 
     thread = Thread(target=look, daemon=True)
     thread.start()
