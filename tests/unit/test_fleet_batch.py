@@ -111,7 +111,10 @@ def test_a_batch_that_is_run_again_lands_what_is_left(ledgers):
 
 
 def test_a_service_that_is_away_is_not_waited_for_by_each_of_hundreds(ledgers):
-    """Each would wait for a minute. Whatever goes well in between begins the count anew."""
+    """Each would wait for a minute. Whatever goes well in between begins the count anew.
+
+    One thread has an order: with two, one that stands still lets others end in a row.
+    """
     ledgers.does = {f"s{n:02}": ServiceAway("no broker") for n in range(30)}
     found = run(sorted(ledgers.does))
     assert {r.state for r in found.values()} == {"retry"}
@@ -119,7 +122,7 @@ def test_a_service_that_is_away_is_not_waited_for_by_each_of_hundreds(ledgers):
     assert sum("not begun: " in str(r.error) for r in found.values()) == 30 - len(ledgers.ran)
     ledgers.ran.clear()
     ledgers.does = {f"s{n:02}": ServiceAway("x") if n % 2 else None for n in range(30)}
-    run(sorted(ledgers.does), threads=2)
+    run(sorted(ledgers.does), threads=1)
     assert len(ledgers.ran) == 30
 
 

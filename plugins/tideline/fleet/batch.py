@@ -205,7 +205,7 @@ class Batch:
         with self._lock:
             if self._is_stopped:
                 return "the batch was stopped before it came to this stream"
-            if len(self._in_vain) >= self._threads:
+            if len(self._in_vain) >= max(self._threads, 2):  # one alone may be the only one
                 found = f"{len(self._in_vain)} streams in a row found a service away, the last was"
                 return f"{found} {self._in_vain[-1]}"
         return None
